@@ -31,7 +31,7 @@ def anyio_backend() -> str:
 def unbuilt() -> Iterator[None]:
     """Whether or not somebody has built the page here, tests in process do not see it unless they bring one."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("palaver.server.pages.BUILT", Path(__file__).parent / "unbuilt")
+        patch.setattr("palaver.server.web.BUILT_WEB", Path(__file__).parent / "unbuilt")
         yield
 
 

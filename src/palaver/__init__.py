@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from palaver.evaluation.scoring.cases import Case
     from palaver.evaluation.scoring.evaluator import evaluator
     from palaver.evaluation.scoring.scores import Score, Skip
-    from palaver.server.mount import app
+    from palaver.server.app import app
 
 __all__ = [
     "Case",
@@ -59,7 +59,7 @@ _LATER = {
     "Case": "palaver.evaluation.scoring.cases",
     "Score": "palaver.evaluation.scoring.scores",
     "Skip": "palaver.evaluation.scoring.scores",
-    "app": "palaver.server.mount",
+    "app": "palaver.server.app",
     "connect": "palaver.discovery.connections",
     "evaluator": "palaver.evaluation.scoring.evaluator",
 }

@@ -16,7 +16,7 @@ from palaver.core.messages import Message
 from palaver.core.parts import Data, ToolResult
 from palaver.core.usage import Usage
 from palaver.errors import Failure
-from palaver.server.in_process import client
+from palaver.server.in_process_client import client
 from palaver.workflows.context import Context
 from palaver.workflows.declare import chat, workflow
 

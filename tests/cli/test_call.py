@@ -13,7 +13,7 @@ import pytest
 from palaver.cli import call_service
 from palaver.protocols.services import VERSION
 from tests.cli.test_commands import palaver
-from tests.serving import served
+from tests.server_process import server_process
 
 APP = '''
 from palaver import Data, Failure, Message, chat, workflow
@@ -105,7 +105,7 @@ def test_usage_is_told_as_for_any_command(folder: Path) -> None:
 
 
 def test_a_service_is_found_on_a_server_by_name_and_by_url(folder: Path) -> None:
-    with served(folder, APP) as server:
+    with server_process(folder, APP) as server:
         named = palaver("call", "mechanic", "payload.json", "--url", f"{server.url}/", cwd=folder)
         streamed = palaver("call", "mechanic", "payload.json", "--url", server.url, "--stream", cwd=folder)
         of_workflow = palaver("call", f"{server.url}/mechanic", "payload.json", cwd=folder)

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from palaver.cli.main import COMMANDS
-from tests.serving import served
+from tests.server_process import server_process
 
 APP = '''
 from dataclasses import dataclass
@@ -85,7 +85,7 @@ def test_inspect_json_is_the_document_of_the_route(folder: Path) -> None:
 
 
 def test_inspect_finds_out_what_stands_at_a_url(tmp_path: Path) -> None:
-    with served(tmp_path) as server:
+    with server_process(tmp_path) as server:
         told = palaver("inspect", f"{server.url}/headline", cwd=tmp_path)
         as_json = palaver("inspect", f"{server.url}/eliza/invoke", "--json", cwd=tmp_path)
         nothing = palaver("inspect", f"{server.url}/nobody", cwd=tmp_path)
@@ -170,7 +170,7 @@ def test_call_tells_every_fault_with_its_place(folder: Path) -> None:
 
 def test_call_and_chat_reach_a_server_by_url(tmp_path: Path) -> None:
     body = '{"inputs": {"text": "The rain fell. The rain fell again."}}'
-    with served(tmp_path) as server:
+    with server_process(tmp_path) as server:
         called = palaver("call", "headline", "-", "--url", server.url, cwd=tmp_path, stdin=body)
         direct = palaver("call", f"{server.url}/headline", "-", cwd=tmp_path, stdin=body)
         talked = palaver("chat", "calculator", "--url", server.url, cwd=tmp_path, stdin="1 + 2\n")

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.serving import Served, demonstrated
+from tests.server_process import ServerProcess, demo_process
 
 
 @pytest.fixture(scope="module")
@@ -19,12 +19,12 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def demo(home: Path) -> Iterator[Served]:
-    with demonstrated(home) as server:
+def demo(home: Path) -> Iterator[ServerProcess]:
+    with demo_process(home) as server:
         yield server
 
 
-def listed(demo: Served, path: str) -> list[dict[str, Any]]:
+def listed(demo: ServerProcess, path: str) -> list[dict[str, Any]]:
     answer = httpx.get(f"{demo.url}{path}", trust_env=False, timeout=60)
     assert answer.status_code == 200, answer.text
     return answer.json()["data"]
@@ -43,37 +43,37 @@ def listed(demo: Served, path: str) -> list[dict[str, Any]]:
         ("/api/workflows/calculator/variants", 2),
     ],
 )
-def test_every_page_has_something_to_look_at(demo: Served, path: str, count: int) -> None:
+def test_every_page_has_something_to_look_at(demo: ServerProcess, path: str, count: int) -> None:
     assert len(listed(demo, path)) == count
 
 
 def test_it_shows_around_unless_somebody_wants_no_tour(
-    demo: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    demo: ServerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def is_toured(server: Served) -> bool:
+    def is_toured(server: ServerProcess) -> bool:
         return httpx.get(f"{server.url}/api/bootstrap", trust_env=False, timeout=60).json()["features"]["tour"]
 
     assert is_toured(demo)
     monkeypatch.setenv("PALAVER_TOUR", "false")
-    with demonstrated(tmp_path) as other:
+    with demo_process(tmp_path) as other:
         assert not is_toured(other)
 
 
-def test_every_conversation_was_answered(demo: Served) -> None:
+def test_every_conversation_was_answered(demo: ServerProcess) -> None:
     threads = listed(demo, "/api/threads?limit=50")
 
     assert {thread["workflow"] for thread in threads} == {"eliza", "calculator"}
     assert [thread["title"] for thread in threads if not thread["out"]["text"]] == []
 
 
-def test_a_trace_of_another_program_is_among_them_as_a_conversation(demo: Served) -> None:
+def test_a_trace_of_another_program_is_among_them_as_a_conversation(demo: ServerProcess) -> None:
     (trace,) = [trace for trace in listed(demo, "/api/traces?limit=200") if trace["service"] == "travel-desk"]
 
     assert trace["in"]["text"] == "Is there a train to Bergen tonight?"
     assert trace["out"]["text"].startswith("Yes: the night train leaves at 23:25")
 
 
-def test_its_two_evaluations_answer_whether_it_is_worse(demo: Served) -> None:
+def test_its_two_evaluations_answer_whether_it_is_worse(demo: ServerProcess) -> None:
     hasty, base = [one["id"] for one in listed(demo, "/api/evaluations")]
     compared = httpx.get(
         f"{demo.url}/api/evaluations/compare",
@@ -89,20 +89,20 @@ def test_its_two_evaluations_answer_whether_it_is_worse(demo: Served) -> None:
 
 
 def test_what_is_done_in_it_stays_and_is_not_filled_again(tmp_path: Path) -> None:
-    def titles(server: Served) -> list[str]:
+    def titles(server: ServerProcess) -> list[str]:
         return [thread["title"] for thread in listed(server, "/api/threads?limit=50")]
 
-    with demonstrated(tmp_path) as first:
+    with demo_process(tmp_path) as first:
         made = httpx.post(f"{first.url}/api/threads", json={"workflow": "eliza", "title": "Mine"}, trust_env=False)
         assert made.status_code == 201
         assert first.stop() == 0
 
-    with demonstrated(tmp_path) as second:
+    with demo_process(tmp_path) as second:
         assert titles(second).count("Mine") == 1
         assert len(titles(second)) == 12
         assert second.stop() == 0
 
-    with demonstrated(tmp_path, "--fresh") as third:
+    with demo_process(tmp_path, "--fresh") as third:
         assert len(titles(third)) == 11
 
 

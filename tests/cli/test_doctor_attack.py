@@ -16,7 +16,7 @@ from palaver.cli.attacking.wire import target_of
 from palaver.cli.main import cli
 from palaver.core.keys import Scope
 from palaver.protocols.base import Answer
-from palaver.server import callers, guards, pages, routes
+from palaver.server import auth, routing, security, web
 from palaver.server.api import login
 from palaver.server.app import Server
 from tests.cli.attacked import palaver_at, weak, with_key
@@ -115,8 +115,8 @@ def telling(_: Server, error: Exception, *__: object) -> Answer:
     return Answer(status=400, body=trace.encode())
 
 
-async def anybody(*_: object) -> callers.Caller:
-    return callers.LOOPBACK
+async def anybody(*_: object) -> auth.Caller:
+    return auth.LOOPBACK_CALLER
 
 
 async def no_end(*_: object) -> None:
@@ -136,18 +136,21 @@ def named(names: str) -> set[str]:
 
 
 HOLES: dict[str, tuple[list[tuple[object, str, object]], set[str]]] = {
-    "any Host": ([(guards, "_is_ours", anyone)], named("foreign-host forwarded")),
-    "any Origin": ([(guards, "check_origin", nothing)], named("foreign-page foreign-socket")),
-    "any type of body": ([(guards, "check_json", nothing)], named("form-posts")),
-    "any spelling": ([(routes, "is_bad", never)], named("one-spelling")),
-    "any size of a head": ([(guards, "_check_size", nothing)], named("large-head")),
-    "any file": ([(routes, "is_bad", never), (pages.Pages, "_file", any_file)], named("file-paths")),
-    "a page without headers": ([(pages, "_HEADERS", ())], named("page-headers file-headers")),
-    "inline scripts": ([(pages, "_POLICY", "default-src 'none'; script-src 'unsafe-inline'{}")], named("page-headers")),
+    "any Host": ([(security, "_is_allowed_host", anyone)], named("foreign-host forwarded")),
+    "any Origin": ([(security, "check_origin", nothing)], named("foreign-page foreign-socket")),
+    "any type of body": ([(security, "check_json", nothing)], named("form-posts")),
+    "any spelling": ([(routing, "is_unnormalized", never)], named("one-spelling")),
+    "any size of a head": ([(security, "_check_size", nothing)], named("large-head")),
+    "any file": ([(routing, "is_unnormalized", never), (web.WebPages, "_file", any_file)], named("file-paths")),
+    "a page without headers": ([(web, "_HEADERS", ())], named("page-headers file-headers")),
+    "inline scripts": (
+        [(web, "_CONTENT_SECURITY_POLICY", "default-src 'none'; script-src 'unsafe-inline'{}")],
+        named("page-headers"),
+    ),
     "errors that tell all": ([(Server, "refusal", telling)], named("errors")),
-    "no look at keys": ([(callers.Callers, "resolve", anybody)], named("no-key wrong-key two-keys")),
-    "a cookie for scripts": ([(login, "set_cookie", plain_cookie)], named("cookie")),
-    "no end of sessions": ([(callers.Callers, "end_session", no_end)], named("cookie")),
+    "no look at keys": ([(auth.Authenticator, "resolve", anybody)], named("no-key wrong-key two-keys")),
+    "a cookie for scripts": ([(login, "session_cookie", plain_cookie)], named("cookie")),
+    "no end of sessions": ([(auth.Authenticator, "end_session", no_end)], named("cookie")),
 }
 
 
@@ -163,11 +166,11 @@ def verdicts(server: attacks.Server, names: set[str]) -> dict[str, str]:
         found = [await attacks.tried(attack, server) for attack in ATTACKS if attack.name in names]
         return {finding.name: finding.verdict for finding in found}
 
-    routes._known_place.cache_clear()  # What a path means was looked up before there was a hole.
+    routing._resolve_cached.cache_clear()  # What a path means was looked up before there was a hole.
     try:
         return asyncio.run(tried())
     finally:
-        routes._known_place.cache_clear()
+        routing._resolve_cached.cache_clear()
 
 
 @pytest.mark.parametrize("hole", HOLES)

@@ -11,11 +11,11 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.serving import served
+from tests.server_process import server_process
 
 
 def test_serve_prints_a_line_for_each_workflow_and_the_address(tmp_path: Path) -> None:
-    with served(tmp_path, "from palaver.demo import eliza, headline\n") as server:
+    with server_process(tmp_path, "from palaver.demo import eliza, headline\n") as server:
         lines = server.lines[:3]
 
     assert lines == [
@@ -28,7 +28,7 @@ def test_serve_prints_a_line_for_each_workflow_and_the_address(tmp_path: Path) -
 def test_a_workflow_that_takes_messages_gets_a_hint(tmp_path: Path) -> None:
     source = "from palaver import workflow\n@workflow\ndef f(messages): return 1\n"
 
-    with served(tmp_path, source) as server:
+    with server_process(tmp_path, source) as server:
         assert server.lines[0] == "hint: f takes messages; declare it with @chat to make it a chat"
 
 
@@ -36,7 +36,7 @@ def test_what_is_no_setting_gets_a_hint(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "palaver.toml").write_text("max_bdoy = 1\nzebra = 2\n[jobchat]\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
 
-    with served(tmp_path, "from palaver.testing import echo\n") as server:
+    with server_process(tmp_path, "from palaver.testing import echo\n") as server:
         assert server.lines[:2] == [
             "hint: palaver.toml sets max_bdoy, which is no setting. Write max_body.",
             "hint: palaver.toml sets zebra, which is no setting. Remove it; docs/settings.md lists what there is.",
@@ -49,14 +49,14 @@ def test_several_files_of_a_folder_are_served(tmp_path: Path) -> None:
         source = f"from palaver import workflow\n@workflow\ndef {name}(): return '{name}'\n"
         (tmp_path / "more" / f"{name}.py").write_text(source, encoding="utf-8")
 
-    with served(tmp_path, "from palaver.testing import echo\n", str(tmp_path / "more")) as server:
+    with server_process(tmp_path, "from palaver.testing import echo\n", str(tmp_path / "more")) as server:
         listed = httpx.get(f"{server.url}/api/workflows", trust_env=False).json()
 
     assert [row["name"] for row in listed["data"]] == ["echo", "one", "two"]
 
 
 def test_a_server_tells_where_its_settings_were_written(tmp_path: Path) -> None:
-    with served(tmp_path, max_queued="3") as server:
+    with server_process(tmp_path, max_queued="3") as server:
         listed = httpx.get(f"{server.url}/api/settings", trust_env=False).json()["data"]
     told = {setting["name"]: (setting["value"], setting["source"]) for setting in listed}
 

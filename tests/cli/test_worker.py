@@ -17,7 +17,7 @@ import pytest
 
 from palaver.errors import SettingsError
 from palaver.storage import backup
-from tests.serving import WORKFLOWS, served
+from tests.server_process import WORKFLOWS, server_process
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def until(http: httpx.Client, response: str, *statuses: str) -> str:
 
 def test_a_worker_takes_runs_lets_them_end_and_leaves_the_rest(tmp_path: Path, db: str) -> None:
     with (
-        served(tmp_path, db=db, background_runs="0", rate_per_minute="0") as server,
+        server_process(tmp_path, db=db, background_runs="0", rate_per_minute="0") as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
     ):
         early = asked(http, "early")
@@ -87,7 +87,7 @@ def test_a_worker_takes_runs_lets_them_end_and_leaves_the_rest(tmp_path: Path, d
 
 def test_a_second_signal_ends_what_is_going_and_a_cancel_reaches_it(tmp_path: Path, db: str) -> None:
     with (
-        served(tmp_path, db=db, background_runs="0", rate_per_minute="0") as server,
+        server_process(tmp_path, db=db, background_runs="0", rate_per_minute="0") as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
         working(tmp_path, db) as (worker, _),
     ):

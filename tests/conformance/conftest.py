@@ -9,7 +9,7 @@ import pytest
 
 from tests.conformance.keeping import Keeper, keeping
 from tests.conformance.node import Driver
-from tests.serving import WORKFLOWS, Served, served
+from tests.server_process import WORKFLOWS, ServerProcess, server_process
 
 with warnings.catch_warnings(action="ignore"):
     import mlflow.types.responses  # noqa: F401  # It warns of its own type hints when it is imported first.
@@ -26,8 +26,8 @@ def _no_proxy() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("conformance"), WORKFLOWS, *map(str, OURS)) as running:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with server_process(tmp_path_factory.mktemp("conformance"), WORKFLOWS, *map(str, OURS)) as running:
         yield running
 
 
@@ -47,7 +47,7 @@ def keeper(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture(scope="session")
-def http(server: Served) -> Iterator[httpx.Client]:
+def http(server: ServerProcess) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=server.url, timeout=30) as client:
         yield client
 

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import openai
 
-from tests.serving import WORKFLOWS, served
+from tests.server_process import WORKFLOWS, server_process
 
 HERE = Path(__file__).parent
 
@@ -45,14 +45,14 @@ class Keeper:
 def keeping(folder: Path, db: str) -> Iterator[Keeper]:
     """Serve the workflows of gated.py, and all others that tests know, from that database."""
     key, other = (_new_key(db, project) for project in ("ours", "theirs"))
-    with served(folder, WORKFLOWS, str(HERE / "gated.py"), db=db) as running:
+    with server_process(folder, WORKFLOWS, str(HERE / "gated.py"), db=db) as running:
         yield Keeper(running.url, db, key, other)
 
 
 @contextmanager
 def beside(folder: Path, keeper: Keeper) -> Iterator[Keeper]:
     """Another server on the same database, which knows the same keys."""
-    with served(folder, WORKFLOWS, str(HERE / "gated.py"), db=keeper.db) as running:
+    with server_process(folder, WORKFLOWS, str(HERE / "gated.py"), db=keeper.db) as running:
         yield replace(keeper, url=running.url)
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.conformance.node import Driver
 from tests.conformance.scenarios import LONG
 from tests.conformance.test_parity import CLIENTS, ask
-from tests.serving import Served
+from tests.server_process import ServerProcess
 
 PAUSE = threading.Event()
 STREAMED = [name for name in CLIENTS if "stream" in name]
@@ -20,7 +20,7 @@ CHATS = [name for name in CLIENTS if name.startswith("useChat")]
 
 @pytest.mark.parametrize("client", STREAMED)
 def test_hanging_up_stops_the_run(
-    client: str, server: Served, http: httpx.Client, drivers: Callable[[str], Driver]
+    client: str, server: ServerProcess, http: httpx.Client, drivers: Callable[[str], Driver]
 ) -> None:
     kind, way, _ = CLIENTS[client]
 
@@ -32,7 +32,7 @@ def test_hanging_up_stops_the_run(
 
 @pytest.mark.parametrize("client", CHATS)
 def test_use_chat_hangs_up_and_the_run_goes_on_until_it_is_stopped(
-    client: str, server: Served, http: httpx.Client, drivers: Callable[[str], Driver]
+    client: str, server: ServerProcess, http: httpx.Client, drivers: Callable[[str], Driver]
 ) -> None:
     kind, way, _ = CLIENTS[client]
     chat = f"chat-{way}"

@@ -13,12 +13,12 @@ import openai
 import pytest
 
 from tests.cli.test_worker import working
-from tests.serving import WORKFLOWS, Served, served
+from tests.server_process import WORKFLOWS, ServerProcess, server_process
 
 ALONE = "from palaver.testing import echo\n"
 
 
-def client(server: Served, key: str | None = None) -> httpx.Client:
+def client(server: ServerProcess, key: str | None = None) -> httpx.Client:
     headers = {"authorization": f"Bearer {key}"} if key else {}
     return httpx.Client(base_url=server.url, trust_env=False, timeout=60, headers=headers)
 
@@ -31,7 +31,7 @@ def until(look: Callable[[], Any]) -> Any:
     return found
 
 
-def said(server: Served, model: str, text: str, key: str = "none") -> str:
+def said(server: ServerProcess, model: str, text: str, key: str = "none") -> str:
     with (
         openai.OpenAI(base_url=f"{server.url}/v1", api_key=key, max_retries=0, timeout=60) as asking,
         asking.responses.stream(model=model, input=text) as stream,
@@ -51,16 +51,16 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
 def test_a_server_is_connected_to_another_kept_through_a_restart_and_let_go(tmp_path: Path) -> None:
     there, here = folders(tmp_path)
     db = str(here / "palaver.db")
-    with served(there, WORKFLOWS) as far:
-        with served(here, ALONE, db=db) as near, client(near) as http:
+    with server_process(there, WORKFLOWS) as far:
+        with server_process(here, ALONE, db=db) as near, client(near) as http:
             refused = http.post("/api/connections", json={"url": f"{far.url}/scripted", "name": "far"})
-        with served(here, ALONE, "--allow-private-urls", db=db) as near, client(near) as http:
+        with server_process(here, ALONE, "--allow-private-urls", db=db) as near, client(near) as http:
             tried = http.post("/api/connections", json={"url": f"{far.url}/scripted", "dry_run": True})
             made = http.post("/api/connections", json={"url": f"{far.url}/scripted", "name": "far"})
             first = said(near, "far", "one two three")
             thread = http.post("/api/threads", json={"workflow": "far"}).json()["id"]
             near.stop()
-        with served(here, ALONE, "--allow-private-urls", db=db) as near, client(near) as http:
+        with server_process(here, ALONE, "--allow-private-urls", db=db) as near, client(near) as http:
             second = said(near, "far", "four five")
             root = http.post("/invoke", json={"inputs": {"a": 1}}).json()
             gone = http.delete("/api/connections/far").status_code
@@ -82,14 +82,14 @@ def test_one_that_is_declared_in_the_settings_has_its_secret_from_the_environmen
     there, here = folders(tmp_path)
     db = str(there / "palaver.db")
     key = new_key(db, "default", "invoke")
-    with served(there, WORKFLOWS, db=db) as far, served(here, ALONE, "--allow-private-urls") as near:
+    with server_process(there, WORKFLOWS, db=db) as far, server_process(here, ALONE, "--allow-private-urls") as near:
         with client(near) as http:
             refused = http.post("/api/connections", json={"url": f"{far.url}/scripted", "name": "tutor"})
             lines = refused.json()["error"]["details"]["settings"]
         near.stop()
         (here / "palaver.toml").write_text(lines, encoding="utf-8")
         monkeypatch.setenv("TUTOR_KEY", f"Bearer {key}")
-        with served(here, ALONE) as near, client(near) as http:
+        with server_process(here, ALONE) as near, client(near) as http:
             until(lambda: http.get("/api/workflows/tutor").json()["state"] == "ready")
             text = said(near, "tutor", "Hello there")
             shown = [http.get(path).text for path in ("/api/connections", "/api/settings", "/api/workflows/tutor")]
@@ -108,9 +108,9 @@ def test_two_processes_and_a_worker_know_the_same(tmp_path: Path, postgres_url: 
     key, other = new_key(postgres_url, "default", "admin"), new_key(postgres_url, "team-a", "admin")
     private = {"db": postgres_url, "allow_private_urls": "1"}
     with (
-        served(there, WORKFLOWS) as far,
-        served(here, ALONE, background_runs="0", **private) as near,
-        served(here, ALONE, background_runs="0", **private) as beside,
+        server_process(there, WORKFLOWS) as far,
+        server_process(here, ALONE, background_runs="0", **private) as near,
+        server_process(here, ALONE, background_runs="0", **private) as beside,
         working(here, postgres_url, "--allow-private-urls"),
         client(near, key) as http,
         client(beside, key) as second,

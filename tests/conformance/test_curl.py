@@ -6,18 +6,18 @@ import subprocess
 
 import pytest
 
-from tests.serving import Served
+from tests.server_process import ServerProcess
 
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
 
 
-def curl(server: Served, body: dict[str, object], *more: str) -> str:
+def curl(server: ServerProcess, body: dict[str, object], *more: str) -> str:
     command = ["curl", "--silent", "--show-error", "--no-buffer", "--noproxy", "*", *more]
     command += [f"{server.url}/scripted/invocations", "-H", "content-type: application/json", "-d", json.dumps(body)]
     return subprocess.run(command, capture_output=True, encoding="utf-8", timeout=30, check=True).stdout
 
 
-def test_a_question_gets_an_answer_in_the_form_of_responses(server: Served) -> None:
+def test_a_question_gets_an_answer_in_the_form_of_responses(server: ServerProcess) -> None:
     said = curl(server, {"input": [{"role": "user", "content": "Hello there"}]})
 
     [message] = json.loads(said)["output"]
@@ -30,7 +30,7 @@ def test_a_question_gets_an_answer_in_the_form_of_responses(server: Served) -> N
     }
 
 
-def test_a_streamed_answer_is_lines_of_data(server: Served) -> None:
+def test_a_streamed_answer_is_lines_of_data(server: ServerProcess) -> None:
     said = curl(server, {"input": [{"role": "user", "content": "Hello there"}], "stream": True})
 
     lines = [line for line in said.split("\n") if line]
@@ -51,7 +51,7 @@ def test_a_streamed_answer_is_lines_of_data(server: Served) -> None:
     assert lines[-1] == "data: [DONE]"
 
 
-def test_a_tool_round_has_the_items_of_the_mission(server: Served) -> None:
+def test_a_tool_round_has_the_items_of_the_mission(server: ServerProcess) -> None:
     script = [
         {"tool_call": {"name": "get_current_time", "id": "call-456", "arguments": '{"timezone":"Asia/Tokyo"}'}},
         {"tool_result": {"id": "call-456", "output": "Current time: 12:00 PM"}},
@@ -78,7 +78,7 @@ def test_a_tool_round_has_the_items_of_the_mission(server: Served) -> None:
     ]
 
 
-def test_a_mistake_is_told_to_every_family_of_readers(server: Served) -> None:
+def test_a_mistake_is_told_to_every_family_of_readers(server: ServerProcess) -> None:
     said = curl(server, {"input": "Hello", "stream": "yes"}, "--write-out", "\n%{http_code}")
 
     body, status = said.rsplit("\n", 1)

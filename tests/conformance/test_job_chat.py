@@ -17,7 +17,7 @@ import pytest
 from palaver_jobchat.testing import FakeAnthropic
 from tests.conformance.test_services import called, opened, without_ids
 from tests.jobchat.scenarios import edit, replace
-from tests.serving import Served, served
+from tests.server_process import ServerProcess, server_process
 
 JOB = "get('/patients');\n"
 PAYLOAD = {
@@ -36,23 +36,25 @@ def fake() -> Iterator[FakeAnthropic]:
 
 
 @pytest.fixture(scope="module")
-def server(fake: FakeAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def server(fake: FakeAnthropic, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     folder = tmp_path_factory.mktemp("jobchat")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ANTHROPIC_BASE_URL", fake.url)
         patch.delenv("ANTHROPIC_API_KEY", raising=False)
         settings = {"jobchat_online": "0", "jobchat_cache": str(folder / "cache")}
-        with served(folder, "from palaver_jobchat import app\n", **settings) as running:
+        with server_process(folder, "from palaver_jobchat import app\n", **settings) as running:
             yield running
 
 
 @pytest.fixture
-def http(server: Served) -> Iterator[httpx.Client]:
+def http(server: ServerProcess) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as client:
         yield client
 
 
-def test_lightning_and_the_command_are_told_the_same(server: Served, http: httpx.Client, fake: FakeAnthropic) -> None:
+def test_lightning_and_the_command_are_told_the_same(
+    server: ServerProcess, http: httpx.Client, fake: FakeAnthropic
+) -> None:
     plain = http.post("/services/job_chat", json=PAYLOAD)
     streamed = http.post("/services/job_chat/stream", json=PAYLOAD)
     with opened(server, "/services/job_chat") as line:
@@ -94,7 +96,7 @@ def palaver(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=60, check=False)
 
 
-def test_palaver_call_asks_the_running_server(server: Served, http: httpx.Client, tmp_path: Path) -> None:
+def test_palaver_call_asks_the_running_server(server: ServerProcess, http: httpx.Client, tmp_path: Path) -> None:
     (tmp_path / "payload.json").write_text(json.dumps(PAYLOAD), encoding="utf-8")
     expected = http.post("/services/job_chat", json=PAYLOAD).json()
 

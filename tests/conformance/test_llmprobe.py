@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.conformance import node
-from tests.serving import Served
+from tests.server_process import ServerProcess
 
 PROGRAM = Path("node_modules") / "llmprobe" / "bin" / "dist" / "llmprobe.mjs"
 
@@ -33,7 +33,7 @@ NOT_CLAIMED = {
 
 
 @pytest.fixture(scope="module")
-def report(server: Served) -> dict[str, Any]:
+def report(server: ServerProcess) -> dict[str, Any]:
     ran = node.run(
         PROGRAM,
         f"{server.url}/probed/v1",

@@ -9,11 +9,11 @@ import openai
 import pytest
 
 from tests.conformance.scenarios import FAIL
-from tests.serving import Served
+from tests.server_process import ServerProcess
 
 
 @pytest.fixture
-def client(server: Served) -> Iterator[openai.OpenAI]:
+def client(server: ServerProcess) -> Iterator[openai.OpenAI]:
     """A client as everybody makes it: it tries again by itself."""
     with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none") as client:
         yield client

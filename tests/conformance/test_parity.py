@@ -15,7 +15,7 @@ from tests.conformance import python_clients
 from tests.conformance.node import Driver
 from tests.conformance.python_clients import Record
 from tests.conformance.scenarios import DOWN, SCENARIOS, Built, Scenario
-from tests.serving import Served
+from tests.server_process import ServerProcess
 
 Drivers = Callable[[str], Driver]
 Loss = Callable[[Built], Built]
@@ -197,7 +197,9 @@ CLIENTS: Mapping[str, tuple[str, str, tuple[Loss, ...]]] = {
 
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
 @pytest.mark.parametrize("client", CLIENTS)
-def test_the_client_builds_what_was_said(client: str, scenario: Scenario, server: Served, drivers: Drivers) -> None:
+def test_the_client_builds_what_was_said(
+    client: str, scenario: Scenario, server: ServerProcess, drivers: Drivers
+) -> None:
     kind, way, losses = CLIENTS[client]
     expected = reduce(lambda built, loss: loss(built), losses, scenario.built)
 

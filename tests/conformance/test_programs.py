@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.conformance.node import HERE, NODE, assert_installed
-from tests.serving import Served, served
+from tests.server_process import ServerProcess, server_process
 
 SOURCE = '''
 from palaver import Message, chat, workflow
@@ -44,22 +44,22 @@ CLIENTS = ["curl", "openai-python", "openai-node", "ai-sdk", "langchain"]
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("programs"), SOURCE) as server:
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with server_process(tmp_path_factory.mktemp("programs"), SOURCE) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, str]]:
+def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerProcess, str]]:
     """Another, to which a key was given out, and that key."""
-    with served(tmp_path_factory.mktemp("locked"), SOURCE) as server:
+    with server_process(tmp_path_factory.mktemp("locked"), SOURCE) as server:
         wanted = {"name": "k", "scopes": ["invoke", "read"]}
         answer = httpx.post(f"{server.url}/api/keys", json=wanted, trust_env=False)
         assert answer.status_code == 201, answer.text
         yield server, answer.json()["secret"]
 
 
-def program(house: Served, workflow: str, client: str, headers: dict[str, str]) -> dict[str, Any]:
+def program(house: ServerProcess, workflow: str, client: str, headers: dict[str, str]) -> dict[str, Any]:
     answer = httpx.get(f"{house.url}/api/workflows/{workflow}", headers=headers, trust_env=False)
     (found,) = [snippet for snippet in answer.json()["snippets"] if snippet["client"] == client]
     return found
@@ -85,7 +85,7 @@ def run(found: dict[str, Any], folder: Path, **environment: str) -> str:
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("workflow", SAID)
-def test_a_program_runs_as_it_stands(house: Served, workflow: str, client: str, tmp_path: Path) -> None:
+def test_a_program_runs_as_it_stands(house: ServerProcess, workflow: str, client: str, tmp_path: Path) -> None:
     found = program(house, workflow, client, {})
 
     said = run(found, tmp_path)
@@ -98,7 +98,7 @@ def test_a_program_runs_as_it_stands(house: Served, workflow: str, client: str, 
 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_with_keys_it_takes_its_own_from_the_environment(
-    locked: tuple[Served, str], client: str, tmp_path: Path
+    locked: tuple[ServerProcess, str], client: str, tmp_path: Path
 ) -> None:
     server, key = locked
     found = program(server, "tutor", client, {"authorization": f"Bearer {key}"})

@@ -7,7 +7,7 @@ import pytest
 
 from tests.conformance import python_clients
 from tests.conformance.node import Driver
-from tests.serving import Served
+from tests.server_process import ServerProcess
 
 ALL = [
     ["user", "What time is it?"],
@@ -50,7 +50,7 @@ CLIENTS = {
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_the_second_turn_hears_the_first(client: str, server: Served, drivers: Callable[[str], Driver]) -> None:
+def test_the_second_turn_hears_the_first(client: str, server: ServerProcess, drivers: Callable[[str], Driver]) -> None:
     kind, way, heard = CLIENTS[client]
     request = {"url": server.url, "workflow": "recalling", "prompt": "What time is it?", "then": "Thank you."}
 

@@ -20,13 +20,13 @@ from websockets.exceptions import ConnectionClosedError
 from websockets.sync.client import connect
 from websockets.sync.connection import Connection
 
-from tests.serving import Served, served
+from tests.server_process import ServerProcess, server_process
 
 PAYLOAD = {"content": "Hello there, friend.", "history": [], "meta": {"session_id": "s-1"}}
 
 
 @contextmanager
-def opened(server: Served, path: str) -> Iterator[Connection]:
+def opened(server: ServerProcess, path: str) -> Iterator[Connection]:
     with connect(f"ws://localhost:{server.port}{path}", proxy=None, open_timeout=30, max_size=None) as line:
         yield line
 
@@ -44,7 +44,7 @@ def without_ids(text: str) -> str:
     return re.sub(r"run_\w{26}", "RUN", text)
 
 
-def test_the_openfn_command_is_told_what_the_routes_tell(server: Served, http: httpx.Client) -> None:
+def test_the_openfn_command_is_told_what_the_routes_tell(server: ServerProcess, http: httpx.Client) -> None:
     plain = http.post("/services/scripted", json=PAYLOAD)
     streamed = http.post("/services/scripted/stream", json=PAYLOAD)
     with opened(server, "/services/scripted") as line:
@@ -61,7 +61,7 @@ def test_the_openfn_command_is_told_what_the_routes_tell(server: Served, http: h
     assert plain.json()["response"] == "Hello there, friend."
 
 
-def test_a_cancelled_call_is_complete_and_the_socket_stays(server: Served, http: httpx.Client) -> None:
+def test_a_cancelled_call_is_complete_and_the_socket_stays(server: ServerProcess, http: httpx.Client) -> None:
     waits = {**PAYLOAD, "script": [{"text": "Wait"}, {"sleep": 60}]}
     with opened(server, "/services/scripted") as line:
         line.send(json.dumps({"event": "start", "data": waits}))
@@ -76,7 +76,7 @@ def test_a_cancelled_call_is_complete_and_the_socket_stays(server: Served, http:
     assert http.get(f"/api/runs/{run}").json()["status"] == "cancelled"
 
 
-def test_a_socket_that_leaves_ends_its_run(server: Served, http: httpx.Client) -> None:
+def test_a_socket_that_leaves_ends_its_run(server: ServerProcess, http: httpx.Client) -> None:
     waits = {**PAYLOAD, "script": [{"text": "Wait"}, {"sleep": 60}]}
     with opened(server, "/services/scripted") as line:
         line.send(json.dumps({"event": "start", "data": waits}))
@@ -90,7 +90,7 @@ def test_a_socket_that_leaves_ends_its_run(server: Served, http: httpx.Client) -
     assert status == "cancelled"
 
 
-def test_a_caller_that_leaves_a_plain_call_ends_its_run(server: Served, http: httpx.Client) -> None:
+def test_a_caller_that_leaves_a_plain_call_ends_its_run(server: ServerProcess, http: httpx.Client) -> None:
     waits = {**PAYLOAD, "meta": {"session_id": "left"}, "script": [{"text": "Wait"}, {"sleep": 60}]}
     with (
         httpx.Client(base_url=server.url, trust_env=False, timeout=httpx.Timeout(30, read=0.5)) as leaving,
@@ -108,7 +108,7 @@ def test_a_caller_that_leaves_a_plain_call_ends_its_run(server: Served, http: ht
     assert [run["status"] for run in found] == ["cancelled"]
 
 
-def test_every_answer_names_the_version_the_sockets_too(server: Served, http: httpx.Client) -> None:
+def test_every_answer_names_the_version_the_sockets_too(server: ServerProcess, http: httpx.Client) -> None:
     with opened(server, "/services/scripted") as line:
         assert line.response is not None
         told = line.response.headers["x-api-version"]
@@ -117,7 +117,7 @@ def test_every_answer_names_the_version_the_sockets_too(server: Served, http: ht
     assert http.head("/").headers["x-api-version"] == told
 
 
-def test_the_first_event_leaves_before_any_work(server: Served, http: httpx.Client) -> None:
+def test_the_first_event_leaves_before_any_work(server: ServerProcess, http: httpx.Client) -> None:
     body = {**PAYLOAD, "script": [{"block": 0.3}, {"text": "Done."}]}
     ahead: list[float] = []
     for _ in range(5):
@@ -134,17 +134,17 @@ def test_the_first_event_leaves_before_any_work(server: Served, http: httpx.Clie
 
 
 @pytest.fixture(scope="module")
-def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, str]]:
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerProcess, str]]:
     """A server to which a key was given, and the key."""
     folder: Path = tmp_path_factory.mktemp("closed")
     command = [sys.executable, "-m", "palaver.cli", "key", "create", "--scope", "invoke"]
     settings = {**os.environ, "PALAVER_DB": str(folder / "palaver.db")}
     made = subprocess.run(command, env=settings, capture_output=True, text=True, check=True)
-    with served(folder, db=str(folder / "palaver.db")) as running:
+    with server_process(folder, db=str(folder / "palaver.db")) as running:
         yield running, made.stdout.strip()
 
 
-def test_a_key_may_stand_in_the_sockets_address_or_its_start_which_wins(closed: tuple[Served, str]) -> None:
+def test_a_key_may_stand_in_the_sockets_address_or_its_start_which_wins(closed: tuple[ServerProcess, str]) -> None:
     server, key = closed
 
     def told(path: str, **more: str) -> Any:
@@ -159,7 +159,7 @@ def test_a_key_may_stand_in_the_sockets_address_or_its_start_which_wins(closed: 
     assert not any("api_key" in line or key in line for line in server.lines)
 
 
-def test_a_socket_takes_the_payloads_that_a_body_may_have(server: Served, http: httpx.Client) -> None:
+def test_a_socket_takes_the_payloads_that_a_body_may_have(server: ServerProcess, http: httpx.Client) -> None:
     large = {**PAYLOAD, "content": "\u4e16" * 700_000, "script": [{"text": "Read."}]}  # As JSON it has 4.2 MB.
     too_large = {**PAYLOAD, "more": ["x" * (4 * 1024 * 1024)] * 2}
     with opened(server, "/services/scripted") as line:
@@ -171,7 +171,7 @@ def test_a_socket_takes_the_payloads_that_a_body_may_have(server: Served, http: 
     assert http.post("/services/scripted", json=too_large).json() == refused
 
 
-def test_what_no_body_may_have_closes_the_socket(server: Served) -> None:
+def test_what_no_body_may_have_closes_the_socket(server: ServerProcess) -> None:
     too_large = {**PAYLOAD, "more": "x" * (8 * 1024 * 1024 + 2048)}
     with opened(server, "/services/scripted") as line, pytest.raises(ConnectionClosedError) as closed:
         called(line, too_large)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.node import HERE, NODE, assert_installed
-from tests.serving import Served
+from tests.server_process import ServerProcess
 
 ROOT = HERE.parent.parent
 SNIPPETS = sorted((HERE / "snippets").iterdir())
@@ -28,7 +28,7 @@ each_snippet = pytest.mark.parametrize("path", SNIPPETS, ids=[path.name for path
 
 
 @each_snippet
-def test_it_runs_as_it_stands(path: Path, server: Served, tmp_path: Path) -> None:
+def test_it_runs_as_it_stands(path: Path, server: ServerProcess, tmp_path: Path) -> None:
     assert_installed()
     text = path.read_text("utf-8")
     assert "http://localhost:8642" in text

@@ -15,8 +15,8 @@ import pytest
 
 from tests.conformance.keeping import Keeper, beside, keeping
 from tests.postgres import Postgres
-from tests.serving import Served
-from tests.socketed import Tab, tab, text_of
+from tests.server_process import ServerProcess
+from tests.tab_client import TabClient, tab_client, text_of
 
 SCRIPT: list[dict[str, Any]] = [
     {"reasoning": "Hm. "},
@@ -63,8 +63,8 @@ def same(text: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def page(server: Served) -> Iterator[Tab]:
-    with tab(server.url) as opened:
+def page(server: ServerProcess) -> Iterator[TabClient]:
+    with tab_client(server.url) as opened:
         yield opened
 
 
@@ -74,7 +74,7 @@ numbers = iter(range(1_000))
 @pytest.mark.parametrize("script", [SCRIPT, FAILING], ids=["done", "failed"])
 @pytest.mark.parametrize("path", PATHS)
 def test_a_stream_is_the_same_on_both_ways(
-    http: httpx.Client, page: Tab, path: str, script: list[dict[str, Any]]
+    http: httpx.Client, page: TabClient, path: str, script: list[dict[str, Any]]
 ) -> None:
     body, number = bodies(script)[path], next(numbers)
     plain = http.post(path, json=body)
@@ -88,7 +88,7 @@ def test_a_stream_is_the_same_on_both_ways(
     assert own == {name: value for name, value in wanted.items() if name not in ("connection", "server")}
 
 
-def test_what_a_run_said_is_the_same_bytes(http: httpx.Client, page: Tab) -> None:
+def test_what_a_run_said_is_the_same_bytes(http: httpx.Client, page: TabClient) -> None:
     answer = http.post("/scripted/v1/responses", json={"input": "go", "custom_inputs": {"script": SCRIPT}})
     run = answer.headers["x-palaver-run-id"]
     for path in (f"/api/runs/{run}/events", f"/v1/responses/{answer.json()['id']}?stream=true", f"/api/runs/{run}"):
@@ -97,7 +97,7 @@ def test_what_a_run_said_is_the_same_bytes(http: httpx.Client, page: Tab) -> Non
         assert text_of(page.until(number)) == http.get(path).text
 
 
-def test_openai_reads_what_came_on_a_socket(server: Served) -> None:
+def test_openai_reads_what_came_on_a_socket(server: ServerProcess) -> None:
     """A page's `fetch` over the socket gives clients an ordinary response; so does this one, in Python."""
 
     class OverSocket(httpx2.BaseTransport):
@@ -122,7 +122,7 @@ def test_openai_reads_what_came_on_a_socket(server: Served) -> None:
             return httpx2.Response(head["status"], headers=head["headers"], content=pieces())
 
     with (
-        tab(server.url) as page,
+        tab_client(server.url) as page,
         httpx2.Client(transport=OverSocket()) as transport,
         openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", http_client=transport) as client,
     ):
@@ -147,7 +147,11 @@ def test_what_changes_in_one_process_is_told_in_all(
 def _tell_each_other(here: Keeper, there: Keeper) -> None:
     headers = {"authorization": f"Bearer {_admin_key(here)}"}
     other = {"authorization": f"Bearer {_admin_key(here, 'theirs')}"}
-    with tab(there.url, headers) as page, tab(here.url, headers) as near, tab(there.url, other) as foreign:
+    with (
+        tab_client(there.url, headers) as page,
+        tab_client(here.url, headers) as near,
+        tab_client(there.url, other) as foreign,
+    ):
         made = httpx.post(f"{here.url}/api/threads", json={"workflow": "scripted"}, headers=headers, trust_env=False)
         thread = made.json()["id"]
         for one in (page, near):

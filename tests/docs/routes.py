@@ -10,7 +10,7 @@ from functools import cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from palaver.server import routes, scopes
+from palaver.server import routing, scopes
 from palaver.testing import client, echo
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")  # HEAD goes wherever GET does.
@@ -122,37 +122,37 @@ def answers(method: str, path: str) -> bool:
 
 
 def _calls() -> Iterable[Route]:
-    for name, endpoint in routes.OF_WORKFLOWS.items():
+    for name, endpoint in routing.WORKFLOW_ROUTES.items():
         yield _route(CALLS, endpoint.methods, name, "invoke")
-    for name, _, endpoint in routes._PATTERNS:
+    for name, _, endpoint in routing._PATTERNS:
         group = CALLS if name.startswith("v1/models") else STORED
         yield _route(group, endpoint.methods, name.replace("(v1/)?", "v1/"), "invoke")
 
 
 def _services() -> Iterable[Route]:
-    for name, endpoint in routes.SERVICES.items():
+    for name, endpoint in routing.SERVICE_ROUTES.items():
         yield _route(SERVICES, endpoint.methods, name, "invoke")
 
 
 def _own() -> Iterable[Route]:
-    for first in ("", *sorted(routes.PAGES)):
+    for first in ("", *sorted(routing.PAGE_SEGMENTS)):
         yield Route(OWN, ("GET",), f"/{first}", "nothing", "the page, and every path below", "socket.md")
     yield Route(OWN, ("GET",), "/assets/{file}", "nothing", "what the page loads", "socket.md")
-    for name, endpoint in routes.OWN.items():
-        yield _route(OWN, endpoint.methods, name, scopes.OWN[name])
-    for name, endpoint in routes.TRACES.items():
+    for name, endpoint in routing.SERVER_ROUTES.items():
+        yield _route(OWN, endpoint.methods, name, scopes.SERVER_RULES[name])
+    for name, endpoint in routing.OTLP_ROUTES.items():
         yield _route(OWN, endpoint.methods, name, "invoke")
 
 
 def _rest() -> Iterable[Route]:
     for path, operations in sorted(_document()["paths"].items()):
-        found = routes.match(path)
+        found = routing.match_path(path)
         if found is None or found.endpoint.kind != "api":
             continue
         page = PAGES_OF_API[path.split("/")[2]]
         for method in (method for method in _METHODS if method.lower() in operations):
             what = operations[method.lower()]["summary"]
-            yield Route(REST, (method,), path, scopes.needed(found, method, path), what, page)
+            yield Route(REST, (method,), path, scopes.required_scope(found, method, path), what, page)
 
 
 def _route(group: str, methods: Iterable[str], name: str, need: str) -> Route:

@@ -8,7 +8,7 @@ from playwright.async_api import Browser, BrowserContext, Page, ViewportSize, as
 
 from tests import chromium
 from tests.e2e.watching import Watch
-from tests.serving import Served, served
+from tests.server_process import ServerProcess, server_process
 
 PAGE = Path(__file__).parents[2] / "src" / "palaver" / "web" / "index.html"
 FLOWS = Path(__file__).parent / "flows.py"
@@ -25,10 +25,10 @@ def built() -> Path:
 
 
 @pytest.fixture(scope="module")
-def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """`palaver serve` with chats and workflows, and a database in a file."""
     folder = tmp_path_factory.mktemp("site")
-    with served(folder, FLOWS.read_text("utf-8"), db=str(folder / "palaver.db")) as server:
+    with server_process(folder, FLOWS.read_text("utf-8"), db=str(folder / "palaver.db")) as server:
         yield server
 
 
@@ -56,7 +56,7 @@ async def watch(context: BrowserContext) -> Watch:
 
 
 @pytest.fixture
-async def context(browser: Browser, site: Served) -> AsyncIterator[BrowserContext]:
+async def context(browser: Browser, site: ServerProcess) -> AsyncIterator[BrowserContext]:
     """A new visitor, with a laptop; paths are the site's."""
     context = await browser.new_context(base_url=site.url, viewport=LAPTOP, reduced_motion="reduce", locale="en-GB")
     context.set_default_timeout(20_000)

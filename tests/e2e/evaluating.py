@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 from playwright.async_api import Locator, Page, expect
 
-from tests.serving import Served
+from tests.server_process import ServerProcess
 
 COUNTRIES = [
     ("France", "Paris", "europe"),
@@ -19,7 +19,7 @@ COUNTRIES = [
 ]
 
 
-async def set_of(site: Served, name: str, rows: Sequence[dict[str, Any]]) -> str:
+async def set_of(site: ServerProcess, name: str, rows: Sequence[dict[str, Any]]) -> str:
     """A set with these rows; its id."""
     async with httpx.AsyncClient(base_url=site.url, trust_env=False, timeout=120) as http:
         made = await http.post("/api/testsets", json={"name": name, "rows": [{"data": row} for row in rows]})
@@ -31,7 +31,7 @@ def countries(more: Sequence[dict[str, Any]] = ()) -> list[dict[str, Any]]:
     return [{"country": land, "expected": town, "region": region} for land, town, region in COUNTRIES] + list(more)
 
 
-async def evaluated(site: Served, **request: Any) -> str:
+async def evaluated(site: ServerProcess, **request: Any) -> str:
     """An evaluation that has ended; its id."""
     async with httpx.AsyncClient(base_url=site.url, trust_env=False, timeout=120) as http:
         begun = await http.post("/api/evaluations", json=request)

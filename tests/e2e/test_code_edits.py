@@ -10,7 +10,7 @@ from playwright.async_api import BrowserContext, Locator, Page, expect
 
 from tests.e2e.flows_edits import JOB
 from tests.e2e.playing import answered, cell, messages, overflow, send, settled, shot, shots
-from tests.serving import Served, served
+from tests.server_process import ServerProcess, server_process
 
 FLOWS = Path(__file__).parent / "flows_edits.py"
 NEXT = JOB.replace("/v1/", "/v2/")
@@ -25,10 +25,10 @@ PATCH = """\
 
 
 @pytest.fixture(scope="module")
-def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server with such a chat."""
     folder = tmp_path_factory.mktemp("edits")
-    with served(folder, FLOWS.read_text("utf-8"), db=str(folder / "palaver.db")) as server:
+    with server_process(folder, FLOWS.read_text("utf-8"), db=str(folder / "palaver.db")) as server:
         yield server
 
 

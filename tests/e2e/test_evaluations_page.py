@@ -13,7 +13,7 @@ from tests.e2e.playing import figure, overflow, shot, shots
 from tests.e2e.test_hostile import PAYLOADS
 from tests.e2e.test_long import LONG_TASKS, longest
 from tests.e2e.watching import Watch
-from tests.serving import Served, served
+from tests.server_process import ServerProcess, server_process
 
 FLOWS = Path(__file__).parent / "flows_evaluation.py"
 ATLAS = [
@@ -26,10 +26,10 @@ LOADED = "(count) => document.querySelector('[role=grid] [role=rowgroup]').offse
 
 
 @pytest.fixture(scope="module")
-def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """`palaver serve` with workflows to evaluate."""
     folder = tmp_path_factory.mktemp("evaluations")
-    with served(folder, FLOWS.read_text("utf-8"), db=str(folder / "palaver.db")) as server:
+    with server_process(folder, FLOWS.read_text("utf-8"), db=str(folder / "palaver.db")) as server:
         yield server
 
 
@@ -40,7 +40,7 @@ async def found(dialog: Locator, words: str) -> None:
     await dialog.get_by_role("searchbox", name="Find an evaluator").press("Enter")
 
 
-async def test_who_has_none_is_told_how_to_begin_and_begins(page: Page, site: Served, watch: Watch) -> None:
+async def test_who_has_none_is_told_how_to_begin_and_begins(page: Page, site: ServerProcess, watch: Watch) -> None:
     # Other tests have some already.
     await page.route("**/api/evaluations?*", lambda route: route.fulfill(json={"data": [], "next": None}))
     await page.goto("/evaluations")
@@ -131,7 +131,7 @@ async def test_a_file_of_questions_is_run_over_a_chat_as_it_stands(page: Page, t
     await expect(drawer(page).get_by_role("region", name="Answered")).to_contain_text("Refunds take 14 days.")
 
 
-async def test_what_is_refused_leads_to_its_field(page: Page, site: Served, watch: Watch) -> None:
+async def test_what_is_refused_leads_to_its_field(page: Page, site: ServerProcess, watch: Watch) -> None:
     set_id = await set_of(
         site, "Two texts", [{"problem": "When is my delivery?", "topic": "shop", "expected": "3 days"}]
     )
@@ -159,7 +159,7 @@ async def test_what_is_refused_leads_to_its_field(page: Page, site: Served, watc
     await ended(page)
 
 
-async def test_figures_lead_to_results_and_results_to_what_was_said(page: Page, site: Served) -> None:
+async def test_figures_lead_to_results_and_results_to_what_was_said(page: Page, site: ServerProcess) -> None:
     set_id = await set_of(site, "Regions", countries())
     request = {"testset": {"id": set_id}, "variants": ATLAS, "evaluators": [{"key": "contains"}, {"key": "polite"}]}
     ev = await evaluated(site, name="Two styles", **request)
@@ -216,7 +216,7 @@ async def test_figures_lead_to_results_and_results_to_what_was_said(page: Page, 
     assert (await saved.value).suggested_filename == f"{ev}.csv"
 
 
-async def test_one_that_runs_is_followed_cancelled_and_run_again(page: Page, site: Served) -> None:
+async def test_one_that_runs_is_followed_cancelled_and_run_again(page: Page, site: ServerProcess) -> None:
     set_id = await set_of(
         site, "Long", [{"text": f"line {number}", "expected": f"line {number}"} for number in range(60)]
     )
@@ -246,7 +246,7 @@ async def test_one_that_runs_is_followed_cancelled_and_run_again(page: Page, sit
     await expect(page).to_have_url(re.compile("/evaluations$"))
 
 
-async def test_two_variants_are_compared_row_by_row(page: Page, site: Served) -> None:
+async def test_two_variants_are_compared_row_by_row(page: Page, site: ServerProcess) -> None:
     set_id = await set_of(site, "Compared", countries())
     ev = await evaluated(
         site,
@@ -290,7 +290,7 @@ async def test_two_variants_are_compared_row_by_row(page: Page, site: Served) ->
     await expect(drawer(page).get_by_role("region", name="Expected")).to_contain_text("Lima")
 
 
-async def test_thousands_of_results_scroll_smoothly(page: Page, site: Served) -> None:
+async def test_thousands_of_results_scroll_smoothly(page: Page, site: ServerProcess) -> None:
     set_id = await set_of(
         site, "Many", [{"country": f"Land {number}", "expected": "London"} for number in range(1_000)]
     )
@@ -309,7 +309,7 @@ async def test_thousands_of_results_scroll_smoothly(page: Page, site: Served) ->
     assert slowest < 400
 
 
-async def test_a_script_is_shown_turn_by_turn_with_its_checks(page: Page, site: Served) -> None:
+async def test_a_script_is_shown_turn_by_turn_with_its_checks(page: Page, site: ServerProcess) -> None:
     script = {
         "turns": [
             {"user": "Hello", "expect": {"tools": "none", "text": "help"}},
@@ -337,7 +337,7 @@ async def test_a_script_is_shown_turn_by_turn_with_its_checks(page: Page, site: 
     await shots(page, "evaluation-script")
 
 
-async def test_whatever_stands_in_a_case_is_only_shown(page: Page, site: Served) -> None:
+async def test_whatever_stands_in_a_case_is_only_shown(page: Page, site: ServerProcess) -> None:
     long = "x" * 90
     data = [
         {"messages": [{"role": "user", "content": payload}], "expected": payload, PAYLOADS[1]: payload}

@@ -9,7 +9,7 @@ from playwright.async_api import Browser, Locator, Page, expect
 
 from tests.e2e.conftest import FLOWS, LAPTOP
 from tests.e2e.playing import answered, cell, messages, send, shot, shots
-from tests.serving import served
+from tests.server_process import server_process
 
 
 def png(width: int, height: int) -> bytes:
@@ -108,7 +108,7 @@ async def test_files_are_pasted_dropped_and_taken_back(page: Page) -> None:
 
 
 async def test_a_file_over_the_limit_is_refused_with_a_line(browser: Browser, tmp_path: Path) -> None:
-    with served(tmp_path, FLOWS.read_text("utf-8"), max_file=str(1024 * 1024)) as small:
+    with server_process(tmp_path, FLOWS.read_text("utf-8"), max_file=str(1024 * 1024)) as small:
         context = await browser.new_context(base_url=small.url, viewport=LAPTOP)
         page = await context.new_page()
         await page.goto("/play?workflow=clerk")

@@ -10,13 +10,13 @@ from tests.e2e.conftest import LAPTOP
 from tests.e2e.measuring import first_paint, first_view, loaded
 from tests.e2e.playing import figure, shots
 from tests.e2e.watching import Watch
-from tests.serving import Served, served
+from tests.server_process import ServerProcess, server_process
 
 LIMIT = 350_000
 """Bytes of the first view, gzip'd."""
 
 
-def test_the_document_is_guarded_and_never_kept(site: Served) -> None:
+def test_the_document_is_guarded_and_never_kept(site: ServerProcess) -> None:
     answer = httpx.get(f"{site.url}/play/some/where", trust_env=False)
 
     nonce = re.search(r'nonce="([^"]+)"', answer.text)
@@ -49,13 +49,13 @@ GUARDED = (
 )
 
 
-def test_each_visit_has_a_nonce_of_its_own(site: Served) -> None:
+def test_each_visit_has_a_nonce_of_its_own(site: ServerProcess) -> None:
     nonces = {re.findall(r'nonce="([^"]+)"', httpx.get(site.url, trust_env=False).text)[0] for _ in range(3)}
 
     assert len(nonces) == 3
 
 
-def test_what_it_loads_is_packed_and_kept_for_ever(site: Served) -> None:
+def test_what_it_loads_is_packed_and_kept_for_ever(site: ServerProcess) -> None:
     with httpx.Client(base_url=site.url, trust_env=False) as client:
         names = loaded(client.get("/").text)
         answers = {name: client.get(f"/{name}", headers={"accept-encoding": "gzip, br"}) for name in names}
@@ -103,7 +103,7 @@ async def test_it_draws_within_a_second(page: Page, watch: Watch, built: Path) -
 
 
 async def test_it_lives_below_a_path_as_well(browser: Browser, tmp_path: Path) -> None:
-    with served(tmp_path, root_path="/tools/palaver") as server:
+    with server_process(tmp_path, root_path="/tools/palaver") as server:
         context = await browser.new_context(viewport=LAPTOP)
         watch = Watch()
         await watch.follow(context)

@@ -9,7 +9,7 @@ from playwright.async_api import Locator, Page, expect
 
 from tests.e2e.evaluating import drawer, ended, evaluated, rows, set_of
 from tests.e2e.playing import answered, cell, cells, messages, send, shots
-from tests.serving import Served, served
+from tests.server_process import ServerProcess, server_process
 
 FLOWS = Path(__file__).parent / "flows_evaluation.py"
 CSV = """question,expected
@@ -20,10 +20,10 @@ What is the price?,30 euros
 
 
 @pytest.fixture(scope="module")
-def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """`palaver serve` with a shop's assistant, a plain function in a file."""
     folder = tmp_path_factory.mktemp("journeys")
-    with served(folder, FLOWS.read_text("utf-8"), db=str(folder / "palaver.db")) as server:
+    with server_process(folder, FLOWS.read_text("utf-8"), db=str(folder / "palaver.db")) as server:
         yield server
 
 
@@ -110,7 +110,7 @@ async def test_a_chat_is_a_completion_over_a_test_set(page: Page, tmp_path: Path
     await expect(page.get_by_text("guide").first).to_be_visible()
 
 
-async def test_tool_calls_of_a_chat_are_scored_and_shown(page: Page, site: Served) -> None:
+async def test_tool_calls_of_a_chat_are_scored_and_shown(page: Page, site: ServerProcess) -> None:
     def row(text: str, topic: str) -> dict[str, object]:
         wanted = [{"name": "search_docs", "arguments": {"q": topic}}]
         return {"messages": [{"role": "user", "content": text}], "expected": {"tool_calls": wanted}}

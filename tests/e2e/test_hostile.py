@@ -7,7 +7,7 @@ from playwright.async_api import Page, expect
 
 from tests.e2e.playing import cell, messages, send, shot
 from tests.e2e.watching import Watch
-from tests.serving import Served
+from tests.server_process import ServerProcess
 
 # Each would set `window.caught`, or ask somebody else, if it were taken for anything but text.
 PAYLOADS = [
@@ -62,7 +62,7 @@ def script() -> list[dict[str, Any]]:
     ]
 
 
-async def test_nothing_that_is_shown_runs_or_asks_anybody(page: Page, watch: Watch, site: Served) -> None:
+async def test_nothing_that_is_shown_runs_or_asks_anybody(page: Page, watch: Watch, site: ServerProcess) -> None:
     async with httpx.AsyncClient(base_url=site.url, trust_env=False, timeout=60) as http:
         made = await http.post(
             "/api/threads", json={"workflow": "scripted", "title": PAYLOADS[1], "inputs": {"script": script()}}

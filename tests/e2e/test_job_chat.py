@@ -9,18 +9,20 @@ from playwright.async_api import Page, expect
 
 from tests.e2e.playing import answered, cell, messages, overflow, send, shots
 from tests.e2e.test_code_edits import code
-from tests.serving import Served, served
+from tests.server_process import ServerProcess, server_process
 
 
 @pytest.fixture(scope="module")
-def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """`palaver serve palaver_jobchat:app` on a machine without a key."""
     folder = tmp_path_factory.mktemp("jobchat")
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("ANTHROPIC_")]:
             patch.delenv(name)
         settings = {"jobchat_online": "0", "jobchat_cache": str(folder / "cache")}
-        with served(folder, "from palaver_jobchat import app\n", db=str(folder / "palaver.db"), **settings) as server:
+        with server_process(
+            folder, "from palaver_jobchat import app\n", db=str(folder / "palaver.db"), **settings
+        ) as server:
             yield server
 
 

@@ -13,7 +13,7 @@ from playwright.async_api import Browser, BrowserContext, Page, expect
 from tests.e2e.conftest import FLOWS, LAPTOP
 from tests.e2e.playing import answered, cell, send, shot, shots
 from tests.e2e.watching import Watch
-from tests.serving import Served, served
+from tests.server_process import ServerProcess, server_process
 
 SECRET = re.compile("^plv_")
 REFUSED = "401|HTTP Authentication failed"
@@ -29,7 +29,7 @@ def new_key(db: str, *arguments: str) -> str:
 class Keyed:
     """A server and its first key."""
 
-    def __init__(self, server: Served, db: str, key: str) -> None:
+    def __init__(self, server: ServerProcess, db: str, key: str) -> None:
         self.url, self.server, self.db, self.key = server.url, server, db, key
 
     def ask(self, path: str, key: str) -> int:
@@ -56,12 +56,12 @@ def keyed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Key
     folder = tmp_path_factory.mktemp("keyed")
     db = str(folder / "palaver.db")
     key = new_key(db, "--name", "admin", "--scope", "admin")
-    with served(folder, FLOWS.read_text("utf-8"), db=db) as server:
+    with server_process(folder, FLOWS.read_text("utf-8"), db=db) as server:
         yield Keyed(server, db, key)
 
 
 @pytest.fixture(scope="module")
-def site(keyed: Keyed) -> Served:
+def site(keyed: Keyed) -> ServerProcess:
     """The same as the page sees it."""
     return keyed.server
 
@@ -177,7 +177,7 @@ async def test_a_session_whose_key_is_revoked_ends_where_it_is(page: Page, watch
 async def test_the_first_key_of_an_open_server_does_not_lock_its_maker_out(
     built: Path, browser: Browser, tmp_path: Path
 ) -> None:
-    with served(tmp_path, FLOWS.read_text("utf-8"), db=str(tmp_path / "own.db")) as open_one:
+    with server_process(tmp_path, FLOWS.read_text("utf-8"), db=str(tmp_path / "own.db")) as open_one:
         context = await browser.new_context(base_url=open_one.url, viewport=LAPTOP)
         page = await context.new_page()
         await page.goto("/settings")

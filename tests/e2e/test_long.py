@@ -7,7 +7,7 @@ from playwright.async_api import Page, expect
 
 from tests.e2e.measuring import LONG_THREAD, scroll_up
 from tests.e2e.playing import answered, cell, figure, messages, send, settled, shot, six
-from tests.serving import Served
+from tests.server_process import ServerProcess
 
 # What the browser itself calls a long task: 50 ms in which nobody's key is heard.
 LONG_TASKS = """
@@ -24,7 +24,7 @@ async def longest(page: Page) -> list[int]:
     return sorted(found, reverse=True)
 
 
-async def test_two_thousand_messages_scroll(page: Page, site: Served) -> None:
+async def test_two_thousand_messages_scroll(page: Page, site: ServerProcess) -> None:
     async with httpx.AsyncClient(base_url=site.url, trust_env=False, timeout=60) as http:
         thread = (await http.post("/api/threads", json=LONG_THREAD)).json()["id"]
     await page.goto(f"/play/{thread}")

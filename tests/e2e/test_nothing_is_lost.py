@@ -9,7 +9,7 @@ from playwright.async_api import BrowserContext, Page, expect
 
 from tests.e2e.playing import answered, cell, messages, send, settled, shot
 from tests.e2e.watching import Watch
-from tests.serving import Served
+from tests.server_process import ServerProcess
 
 BOARD = re.compile(r"/play/brd_\w+")
 
@@ -69,19 +69,19 @@ async def test_two_tabs_show_the_same_run(page: Page, context: BrowserContext) -
 
 
 async def test_a_server_that_comes_back_has_all_that_was_said(
-    page: Page, watch: Watch, tmp_path: Path, site: Served
+    page: Page, watch: Watch, tmp_path: Path, site: ServerProcess
 ) -> None:
     from tests.e2e.conftest import FLOWS
-    from tests.serving import served
+    from tests.server_process import server_process
 
-    with served(tmp_path, FLOWS.read_text("utf-8"), db=str(tmp_path / "own.db")) as first:
+    with server_process(tmp_path, FLOWS.read_text("utf-8"), db=str(tmp_path / "own.db")) as first:
         await page.goto(f"{first.url}/play?workflow=eliza")
         await send(page, "I feel fine")
         await answered(cell(page, 1), re.compile(r"\w"))
         said = await messages(cell(page, 1)).last.inner_text()
         where = page.url.removeprefix(first.url)
         first.stop(signal.SIGKILL)
-    with served(tmp_path, FLOWS.read_text("utf-8"), db=str(tmp_path / "own.db")) as again:
+    with server_process(tmp_path, FLOWS.read_text("utf-8"), db=str(tmp_path / "own.db")) as again:
         await page.goto(f"{again.url}{where}")
         await expect(messages(cell(page, 1))).to_have_count(2)
         assert (await messages(cell(page, 1)).last.inner_text()).split("\n")[0] == said.split("\n")[0]

@@ -6,13 +6,13 @@ import pytest
 from playwright.async_api import Browser, BrowserContext, Page, expect
 
 from tests.e2e.playing import answered, cell, cells, messages, overflow, send, shot
-from tests.serving import Served
+from tests.server_process import ServerProcess
 
 LONG = "Donaudampfschifffahrtsgesellschaftskapitänsmützenabzeichenverleihung" * 3
 
 
 @pytest.fixture
-async def context(browser: Browser, site: Served) -> AsyncIterator[BrowserContext]:
+async def context(browser: Browser, site: ServerProcess) -> AsyncIterator[BrowserContext]:
     """A visitor with a phone."""
     context = await browser.new_context(
         base_url=site.url,

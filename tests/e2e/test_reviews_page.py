@@ -12,7 +12,7 @@ from playwright.async_api import Page, expect
 from tests.e2e.evaluating import countries, evaluated, set_of
 from tests.e2e.playing import shots
 from tests.e2e.watching import Watch
-from tests.serving import Served, served
+from tests.server_process import ServerProcess, server_process
 
 FLOWS = Path(__file__).parent / "flows_evaluation.py"
 GUIDE = [
@@ -23,19 +23,19 @@ GUIDE = [
 
 
 @pytest.fixture(scope="module")
-def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """`palaver serve` with workflows that were evaluated."""
     folder = tmp_path_factory.mktemp("reviews")
-    with served(folder, FLOWS.read_text("utf-8"), db=str(folder / "palaver.db")) as server:
+    with server_process(folder, FLOWS.read_text("utf-8"), db=str(folder / "palaver.db")) as server:
         yield server
 
 
-def asking(site: Served) -> httpx.AsyncClient:
+def asking(site: ServerProcess) -> httpx.AsyncClient:
     """A program that speaks with the same server."""
     return httpx.AsyncClient(base_url=site.url, trust_env=False, timeout=60)
 
 
-async def answer(site: Served, review: str, reviewer: str, *answers: dict[str, Any]) -> None:
+async def answer(site: ServerProcess, review: str, reviewer: str, *answers: dict[str, Any]) -> None:
     """Somebody else answers their next items."""
     async with asking(site) as http:
         for said in answers:
@@ -44,7 +44,7 @@ async def answer(site: Served, review: str, reviewer: str, *answers: dict[str, A
             (await http.post(f"/api/reviews/{review}/items/{item}/answers", json=body)).raise_for_status()
 
 
-async def test_who_has_none_begins_one_and_is_asked_by_name(page: Page, site: Served) -> None:
+async def test_who_has_none_begins_one_and_is_asked_by_name(page: Page, site: ServerProcess) -> None:
     rows = await set_of(site, "Towns", countries())
     both = [
         {"name": "long", "workflow": "atlas"},
@@ -113,7 +113,7 @@ async def test_who_has_none_begins_one_and_is_asked_by_name(page: Page, site: Se
 
 
 async def test_a_queue_is_worked_off_by_the_keyboard_and_people_are_compared(
-    page: Page, site: Served, watch: Watch
+    page: Page, site: ServerProcess, watch: Watch
 ) -> None:
     rows = await set_of(site, "Shop", GUIDE)
     ev = await evaluated(
@@ -174,7 +174,7 @@ async def test_a_queue_is_worked_off_by_the_keyboard_and_people_are_compared(
     await shots(page, "review-answers")
 
 
-async def test_a_rule_for_live_traffic_is_made_read_and_switched_off(page: Page, site: Served) -> None:
+async def test_a_rule_for_live_traffic_is_made_read_and_switched_off(page: Page, site: ServerProcess) -> None:
     # A trace is scored ten seconds after it ended: what comes of it is told here.
     figures = {"at": "2026-11-01T00:00:00Z", "skipped": 2, "errors": 0, "cost": None}
     stats = {

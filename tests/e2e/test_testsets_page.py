@@ -10,7 +10,7 @@ from playwright.async_api import Browser, Locator, Page, expect
 from tests.e2e.playing import answered, messages, overflow, send, shots
 from tests.e2e.playing import cell as chat_cell
 from tests.e2e.watching import Watch
-from tests.serving import Served
+from tests.server_process import ServerProcess
 
 CALL = {
     "role": "assistant",
@@ -365,7 +365,7 @@ async def test_thousands_of_rows_are_scrolled_searched_and_exported(page: Page) 
     assert [json.loads(line) for line in path.read_text("utf-8").splitlines()] == rows
 
 
-async def test_a_set_is_made_by_hand_on_a_phone_named_and_archived(browser: Browser, site: Served) -> None:
+async def test_a_set_is_made_by_hand_on_a_phone_named_and_archived(browser: Browser, site: ServerProcess) -> None:
     context = await browser.new_context(base_url=site.url, viewport={"width": 390, "height": 844}, has_touch=True)
     page = await context.new_page()
     await page.goto("/testsets")

@@ -17,7 +17,7 @@ from playwright.async_api import Browser, BrowserContext, Locator, Page, expect
 from tests.docs.pages import DOCS, blocks
 from tests.e2e.evaluating import ended
 from tests.e2e.playing import answered, cell, cells, messages, overflow, picture, send, shot, shots
-from tests.serving import Served, demonstrated
+from tests.server_process import ServerProcess, demo_process
 
 HOLIDAY = "What would it change if you had a holiday?"
 PUT_AWAY = """localStorage.setItem('palaver.tour', '{"look": "away", "done": []}')"""
@@ -25,10 +25,10 @@ PAGE = (DOCS / "tour.md").read_text("utf-8")
 
 
 @pytest.fixture(scope="module")
-def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """`palaver demo`, filled."""
     port = ("--port", "8642") if os.environ.get("PALAVER_PICTURES") else ()  # As the docs say, if nobody has it.
-    with demonstrated(tmp_path_factory.mktemp("tour"), *port) as server:
+    with demo_process(tmp_path_factory.mktemp("tour"), *port) as server:
         yield server
 
 
@@ -73,7 +73,7 @@ async def test_the_pictures_of_the_readme(page: Page, context: BrowserContext) -
     await picture(page, "worse")
 
 
-async def test_the_tour_is_walked_whole(page: Page, context: BrowserContext, site: Served) -> None:
+async def test_the_tour_is_walked_whole(page: Page, context: BrowserContext, site: ServerProcess) -> None:
     await context.grant_permissions(["clipboard-read", "clipboard-write"])
     await page.goto("/")
     await ticked(page, 0)
@@ -194,7 +194,7 @@ async def take_the_programs(page: Page) -> None:
         assert known in await page.evaluate("navigator.clipboard.readText()")
 
 
-async def run_curl(site: Served) -> str:
+async def run_curl(site: ServerProcess) -> str:
     """What the page of the docs asks with curl, asked."""
     (program,) = [block.source for block in blocks(PAGE, "sh") if "curl" in block.source]
     if shutil.which("curl") is None:
@@ -205,13 +205,13 @@ async def run_curl(site: Served) -> str:
     return await run(["sh", "-e", "-c", here(program, site)])
 
 
-async def run_openai(site: Served) -> str:
+async def run_openai(site: ServerProcess) -> str:
     """The program of the docs, run."""
     (program,) = [block.source for block in blocks(PAGE, "python")]
     return await run([sys.executable, "-c", here(program, site)])
 
 
-def here(program: str, site: Served) -> str:
+def here(program: str, site: ServerProcess) -> str:
     assert "http://localhost:8642" in program
     return program.replace("http://localhost:8642", site.url)
 
@@ -254,7 +254,7 @@ async def test_a_tour_is_ticked_by_hand_folded_put_away_and_shown_again(page: Pa
 
 
 @pytest.fixture
-async def phone(browser: Browser, site: Served) -> AsyncIterator[Page]:
+async def phone(browser: Browser, site: ServerProcess) -> AsyncIterator[Page]:
     """A visitor with a phone."""
     context = await browser.new_context(
         base_url=site.url,

@@ -15,7 +15,7 @@ from tests.e2e.telling import chat, said, span, span_id, trace_id
 from tests.e2e.test_hostile import PAYLOADS, UNFOLD
 from tests.e2e.test_long import LONG_TASKS, longest
 from tests.e2e.watching import Watch
-from tests.serving import Served
+from tests.server_process import ServerProcess
 
 
 @pytest.fixture(autouse=True)
@@ -36,12 +36,12 @@ def row(page: Page, name: str | re.Pattern[str]) -> Locator:
     return tree(page).get_by_role("treeitem").filter(has_text=name)
 
 
-async def ran(site: Served, model: str, text: str) -> str:
+async def ran(site: ServerProcess, model: str, text: str) -> str:
     """A run over Chat Completions: the id of its trace, once that is stored."""
     return await called(site, "/v1/chat/completions", {"model": model, "messages": [{"role": "user", "content": text}]})
 
 
-async def called(site: Served, path: str, body: dict[str, Any]) -> str:
+async def called(site: ServerProcess, path: str, body: dict[str, Any]) -> str:
     """The trace of whatever a request runs."""
     async with httpx.AsyncClient(base_url=site.url, trust_env=False, timeout=60) as http:
         trace = (await http.post(path, json=body)).headers["x-palaver-trace-id"]
@@ -52,7 +52,7 @@ async def called(site: Served, path: str, body: dict[str, Any]) -> str:
     raise AssertionError("the trace never came")
 
 
-async def test_a_run_that_used_tools_is_seen_as_tree_timeline_and_conversation(page: Page, site: Served) -> None:
+async def test_a_run_that_used_tools_is_seen_as_tree_timeline_and_conversation(page: Page, site: ServerProcess) -> None:
     trace = await ran(site, "calculator", "(2 + 3) * 4")
     await page.goto(f"/traces/{trace}")
 
@@ -84,7 +84,7 @@ async def test_a_run_that_used_tools_is_seen_as_tree_timeline_and_conversation(p
     await expect(page.get_by_role("article", name="Span").get_by_role("region", name="Inputs")).to_contain_text("a: 2")
 
 
-async def test_a_trace_goes_on_in_the_playground_with_its_workflow(page: Page, site: Served) -> None:
+async def test_a_trace_goes_on_in_the_playground_with_its_workflow(page: Page, site: ServerProcess) -> None:
     trace = await ran(site, "calculator", "(2 + 3) * 4")
     await page.goto(f"/traces/{trace}")
     await page.get_by_role("button", name="Open in playground").click()
@@ -106,7 +106,7 @@ async def test_a_trace_goes_on_in_the_playground_with_its_workflow(page: Page, s
     await answered(cell(page, 1), "The answer is 20.")
 
 
-async def test_a_trace_of_a_single_turn_goes_on_with_what_it_was_given(page: Page, site: Served) -> None:
+async def test_a_trace_of_a_single_turn_goes_on_with_what_it_was_given(page: Page, site: ServerProcess) -> None:
     trace = await called(site, "/services/shout", {"text": "so what"})
     await page.goto(f"/traces/{trace}")
     await expect(page.locator("main")).to_contain_text("SO WHAT")
@@ -118,7 +118,7 @@ async def test_a_trace_of_a_single_turn_goes_on_with_what_it_was_given(page: Pag
     await expect(page.get_by_role("table", name="Rows and answers")).to_contain_text("SO WHAT")
 
 
-async def test_a_trace_of_an_unknown_workflow_asks_which(page: Page, site: Served) -> None:
+async def test_a_trace_of_an_unknown_workflow_asks_which(page: Page, site: ServerProcess) -> None:
     attributes = chat([said("user", "Who are you?")], [said("assistant", "A shop.")])
     telling.send(site.url, span(1, 1, "chat gpt-4o", attributes=attributes))
     await page.goto(f"/traces/{trace_id(1)}")
@@ -134,7 +134,9 @@ async def test_a_trace_of_an_unknown_workflow_asks_which(page: Page, site: Serve
     await answered(cell(page, 1), "On maths, you said 'And now?'")
 
 
-async def test_an_agents_trace_shows_errors_orphans_and_everything_that_was_sent(page: Page, site: Served) -> None:
+async def test_an_agents_trace_shows_errors_orphans_and_everything_that_was_sent(
+    page: Page, site: ServerProcess
+) -> None:
     definitions = [{"type": "function", "name": "weather", "parameters": {"type": "object"}}]
     raised = {
         "exception.type": "TimeoutError",
@@ -197,7 +199,7 @@ async def test_an_agents_trace_shows_errors_orphans_and_everything_that_was_sent
         assert "invoke_agent guide" in (await (await saved.value).path()).read_text("utf-8")
 
 
-async def test_thirty_thousand_spans_do_not_freeze_the_page(page: Page, site: Served) -> None:
+async def test_thirty_thousand_spans_do_not_freeze_the_page(page: Page, site: ServerProcess) -> None:
     spans = [span(3, 0, "crawl", ms=30_000, attributes={"gen_ai.operation.name": "invoke_agent"})]
     for number in range(1, 30_000):
         parent = 0 if number % 100 == 1 else number - (number - 1) % 100
@@ -230,7 +232,7 @@ async def test_thirty_thousand_spans_do_not_freeze_the_page(page: Page, site: Se
     assert max(tasks, default=0) < MOST_MS
 
 
-async def test_a_message_of_four_megabytes_does_not_freeze_the_page(page: Page, site: Served) -> None:
+async def test_a_message_of_four_megabytes_does_not_freeze_the_page(page: Page, site: ServerProcess) -> None:
     parts = [f"part {number} " + "word " * 180_000 for number in range(5)]  # A single text is cut at a mebibyte.
     attributes = chat([said("user", *parts)], [said("assistant", "That is a lot, said the **last** word.")])
     telling.send(site.url, span(4, 1, "chat gpt-4o", attributes=attributes))
@@ -259,7 +261,9 @@ async def test_a_message_of_four_megabytes_does_not_freeze_the_page(page: Page, 
     assert max(tasks, default=0) < MOST_MS
 
 
-async def test_three_traces_of_a_session_are_one_thread_with_a_tab_for_a_branch(page: Page, site: Served) -> None:
+async def test_three_traces_of_a_session_are_one_thread_with_a_tab_for_a_branch(
+    page: Page, site: ServerProcess
+) -> None:
     name = "müller/42 %2F?"
     first = [said("user", "Hi"), said("assistant", "Hello, Ms Müller.")]
     second = [said("user", "My order?"), said("assistant", "It is on its way.")]
@@ -298,7 +302,7 @@ async def test_three_traces_of_a_session_are_one_thread_with_a_tab_for_a_branch(
     await expect(page.get_by_role("heading", name="chat gpt-4o").first).to_be_visible()
 
 
-async def test_many_sessions_come_as_one_scrolls(page: Page, site: Served) -> None:
+async def test_many_sessions_come_as_one_scrolls(page: Page, site: ServerProcess) -> None:
     for number in range(130):
         attributes = chat(
             [said("user", f"Question {number}")], [said("assistant", "Yes.")], session__id=f"many-{number}"
@@ -319,7 +323,7 @@ async def test_many_sessions_come_as_one_scrolls(page: Page, site: Served) -> No
     assert await rows.count() < 60  # Those that one does not see are not there.
 
 
-async def test_whatever_strangers_send_is_text(page: Page, watch: Watch, site: Served) -> None:
+async def test_whatever_strangers_send_is_text(page: Page, watch: Watch, site: ServerProcess) -> None:
     everything = "\n\n".join(PAYLOADS)
     names = ["__proto__", "constructor", "__proto__.polluted", "toString", "a..b", "\u202eevil", *PAYLOADS]
     attributes = chat(
@@ -371,7 +375,9 @@ async def test_whatever_strangers_send_is_text(page: Page, watch: Watch, site: S
     assert await overflow(page) <= 0
 
 
-async def test_a_trace_that_is_not_here_says_so_and_shows_when_it_comes(page: Page, watch: Watch, site: Served) -> None:
+async def test_a_trace_that_is_not_here_says_so_and_shows_when_it_comes(
+    page: Page, watch: Watch, site: ServerProcess
+) -> None:
     await page.goto(f"/traces/{trace_id(7)}")
     await expect(page.get_by_role("heading", name="This trace is not here")).to_be_visible()
     await shot(page, "trace-missing")

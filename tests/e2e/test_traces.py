@@ -15,21 +15,21 @@ from tests.e2e.playing import answered, cell, figure, overflow, send, shot, shot
 from tests.e2e.test_hostile import ALL, PAYLOADS
 from tests.e2e.test_long import LONG_TASKS, longest
 from tests.e2e.watching import Watch
-from tests.server import traced
-from tests.serving import Served, served
+from tests.server import traced_server
+from tests.server_process import ServerProcess, server_process
 
 
 @asynccontextmanager
-async def program(site: Served) -> AsyncIterator[httpx.AsyncClient]:
+async def program(site: ServerProcess) -> AsyncIterator[httpx.AsyncClient]:
     """Somebody's program that sends its spans."""
     async with httpx.AsyncClient(base_url=site.url, trust_env=False, timeout=120) as http:
         yield http
 
 
-async def sent(site: Served, *spans: Span) -> None:
+async def sent(site: ServerProcess, *spans: Span) -> None:
     async with program(site) as http:
         for first in range(0, len(spans), 1_000):
-            await traced.send(http, *spans[first : first + 1_000])
+            await traced_server.send(http, *spans[first : first + 1_000])
 
 
 def rows(page: Page, text: str | re.Pattern[str] = "") -> Locator:
@@ -83,9 +83,9 @@ async def test_a_chat_is_one_row_and_hovering_shows_all_of_it(page: Page) -> Non
     await expect(whole).to_contain_text("My boss hates holidays")
 
 
-async def test_what_is_asked_stays_in_the_address(page: Page, site: Served) -> None:
-    good = [traced.chat(f"fine{n}", f"apples {n}", "sweet", n, trace=f"fine{n}") for n in range(3)]
-    bad = traced.chat("failed", "apples rotten", "", 5, trace="failed", gen_ai__output__messages="")
+async def test_what_is_asked_stays_in_the_address(page: Page, site: ServerProcess) -> None:
+    good = [traced_server.chat(f"fine{n}", f"apples {n}", "sweet", n, trace=f"fine{n}") for n in range(3)]
+    bad = traced_server.chat("failed", "apples rotten", "", 5, trace="failed", gen_ai__output__messages="")
     bad.status.code, bad.status.message = 2, "The orchard is closed."  # type: ignore[assignment]
     await sent(site, *good, bad)
 
@@ -128,9 +128,9 @@ async def test_a_mistake_is_told_in_one_line(page: Page, watch: Watch) -> None:
     watch.forgive("422|400")
 
 
-async def test_spans_are_rows_as_well_and_lead_into_their_trace(page: Page, site: Served) -> None:
-    whole = traced.span("tree", 1, trace="tree", gen_ai__workflow__name="gardener")
-    await sent(site, whole, traced.chat("leaf", "is it green?", "yes", 2, trace="tree", parent="tree"))
+async def test_spans_are_rows_as_well_and_lead_into_their_trace(page: Page, site: ServerProcess) -> None:
+    whole = traced_server.span("tree", 1, trace="tree", gen_ai__workflow__name="gardener")
+    await sent(site, whole, traced_server.chat("leaf", "is it green?", "yes", 2, trace="tree", parent="tree"))
     await page.goto("/traces?f=name~in~tree,leaf")
     await expect(rows(page)).to_have_count(1)
     await expect(rows(page)).to_contain_text("gardener")
@@ -141,14 +141,16 @@ async def test_spans_are_rows_as_well_and_lead_into_their_trace(page: Page, site
     await page.keyboard.press("ArrowDown")
     await page.keyboard.press("ArrowUp")
     await page.keyboard.press("Enter")
-    await expect(page).to_have_url(f"{site.url}/traces/{traced.trace_id('tree')}?span={traced.span_id('leaf')}")
+    await expect(page).to_have_url(
+        f"{site.url}/traces/{traced_server.trace_id('tree')}?span={traced_server.span_id('leaf')}"
+    )
     await page.go_back()
     await rows(page).nth(1).get_by_text("gardener").click()
-    await expect(page).to_have_url(re.compile(traced.span_id("tree")))
+    await expect(page).to_have_url(re.compile(traced_server.span_id("tree")))
 
 
-async def test_a_view_is_saved_chosen_changed_and_let_go_of(page: Page, site: Served) -> None:
-    await sent(site, traced.chat("v", "views", "yes", trace="views"))
+async def test_a_view_is_saved_chosen_changed_and_let_go_of(page: Page, site: ServerProcess) -> None:
+    await sent(site, traced_server.chat("v", "views", "yes", trace="views"))
     await page.goto("/traces?q=views&range=24h&f=kind~eq~llm")
     await page.get_by_role("button", name="Views", exact=True).click()
     await page.get_by_role("menuitem", name="Save as a new view").click()
@@ -179,21 +181,21 @@ async def test_a_view_is_saved_chosen_changed_and_let_go_of(page: Page, site: Se
     await expect(page.get_by_role("menuitem", name="Calls of a day")).to_be_visible()
 
 
-async def test_new_rows_come_by_themselves_and_nothing_moves_under_the_eyes(page: Page, site: Served) -> None:
-    old = [traced.chat(f"o{n}", f"tide {n}", "in", -n, trace=f"o{n}") for n in range(60)]
+async def test_new_rows_come_by_themselves_and_nothing_moves_under_the_eyes(page: Page, site: ServerProcess) -> None:
+    old = [traced_server.chat(f"o{n}", f"tide {n}", "in", -n, trace=f"o{n}") for n in range(60)]
     await sent(site, *old)
     await page.goto("/traces?q=tide")
     await expect(rows(page).first).to_contain_text("tide 0")
     await page.get_by_role("button", name="Live", exact=True).click()
 
-    await sent(site, traced.chat("n1", "tide turns", "out", 10, trace="n1"))
+    await sent(site, traced_server.chat("n1", "tide turns", "out", 10, trace="n1"))
     await expect(rows(page).first).to_contain_text("tide turns")
 
     box = page.get_by_role("grid").locator("xpath=..")
     await box.evaluate("(box) => box.scrollTo(0, 1200)")
     watched = rows(page, "tide 20")
     before = await watched.bounding_box()
-    await sent(site, *(traced.chat(f"m{n}", f"tide more {n}", "out", 20 + n, trace=f"m{n}") for n in range(12)))
+    await sent(site, *(traced_server.chat(f"m{n}", f"tide more {n}", "out", 20 + n, trace=f"m{n}") for n in range(12)))
     pill = page.get_by_role("button", name="12 new")
     await expect(pill).to_be_visible()
     assert await watched.bounding_box() == before
@@ -203,15 +205,15 @@ async def test_new_rows_come_by_themselves_and_nothing_moves_under_the_eyes(page
     await expect(pill).to_have_count(0)
 
 
-async def test_who_comes_back_from_a_trace_goes_on_where_they_were(page: Page, site: Served) -> None:
-    await sent(site, *(traced.chat(f"r{n}", f"road {n}", "on", -n, trace=f"r{n}") for n in range(120)))
+async def test_who_comes_back_from_a_trace_goes_on_where_they_were(page: Page, site: ServerProcess) -> None:
+    await sent(site, *(traced_server.chat(f"r{n}", f"road {n}", "on", -n, trace=f"r{n}") for n in range(120)))
     await page.goto("/traces?q=road")
     box = page.get_by_role("grid").locator("xpath=..")
     await expect(rows(page).first).to_be_visible()
     await box.evaluate("(box) => box.scrollTo(0, 2400)")
     await rows(page, "road 45").click()
-    await expect(page).to_have_url(f"{site.url}/traces/{traced.trace_id('r45')}")
-    await sent(site, traced.chat("r-new", "road ahead", "on", 1, trace="r-new"))
+    await expect(page).to_have_url(f"{site.url}/traces/{traced_server.trace_id('r45')}")
+    await sent(site, traced_server.chat("r-new", "road ahead", "on", 1, trace="r-new"))
 
     await page.go_back()
     await expect(rows(page, "road 45")).to_be_in_viewport()
@@ -219,18 +221,18 @@ async def test_who_comes_back_from_a_trace_goes_on_where_they_were(page: Page, s
     await expect(rows(page).first).to_contain_text("road ahead")
 
 
-async def test_without_a_socket_new_rows_come_as_well(page: Page, watch: Watch, site: Served) -> None:
+async def test_without_a_socket_new_rows_come_as_well(page: Page, watch: Watch, site: ServerProcess) -> None:
     await page.route_web_socket(re.compile("/api/socket"), lambda socket: socket.close())
-    await sent(site, traced.chat("q1", "quiet one", "yes", trace="q1"))
+    await sent(site, traced_server.chat("q1", "quiet one", "yes", trace="q1"))
     await page.goto("/traces?q=quiet")
     await page.get_by_role("button", name="Live", exact=True).click()
-    await sent(site, traced.chat("q2", "quiet two", "yes", 1, trace="q2"))
+    await sent(site, traced_server.chat("q2", "quiet two", "yes", 1, trace="q2"))
     await expect(rows(page)).to_have_count(2)
     watch.faults.clear()  # The browser's own lines about the socket.
 
 
-async def test_a_bar_that_is_clicked_narrows_the_time(page: Page, site: Served) -> None:
-    await sent(site, *(traced.chat(f"b{n}", f"bars {n}", "yes", n, trace=f"b{n}") for n in range(5)))
+async def test_a_bar_that_is_clicked_narrows_the_time(page: Page, site: ServerProcess) -> None:
+    await sent(site, *(traced_server.chat(f"b{n}", f"bars {n}", "yes", n, trace=f"b{n}") for n in range(5)))
     await page.goto("/traces?q=bars")
     plot = page.get_by_role("slider", name="Traces over time")
     await expect(plot).to_have_attribute("aria-valuetext", "5")
@@ -243,15 +245,15 @@ async def test_a_bar_that_is_clicked_narrows_the_time(page: Page, site: Served) 
     await expect(plot).to_have_count(0)
 
 
-async def test_names_that_want_to_be_more_than_names_are_text(page: Page, watch: Watch, site: Served) -> None:
+async def test_names_that_want_to_be_more_than_names_are_text(page: Page, watch: Watch, site: ServerProcess) -> None:
     spans = [
         Span(
-            trace_id=bytes.fromhex(traced.trace_id(f"x{n}")),
-            span_id=bytes.fromhex(traced.span_id(f"x{n}")),
+            trace_id=bytes.fromhex(traced_server.trace_id(f"x{n}")),
+            span_id=bytes.fromhex(traced_server.span_id(f"x{n}")),
             name=payload,
-            start_time_unix_nano=traced.NOW + n,
-            end_time_unix_nano=traced.NOW + n + 1,
-            attributes=traced.pairs(
+            start_time_unix_nano=traced_server.NOW + n,
+            end_time_unix_nano=traced_server.NOW + n + 1,
+            attributes=traced_server.pairs(
                 {
                     "gen_ai.workflow.name": payload,
                     "gen_ai.request.model": payload,
@@ -289,8 +291,8 @@ async def test_names_that_want_to_be_more_than_names_are_text(page: Page, watch:
     assert set(links) <= {"http:"}
 
 
-async def test_twenty_thousand_spans_scroll(page: Page, site: Served) -> None:
-    many = [traced.chat(f"{n:05}", f"flood {n}", "and so on", -n / 100, trace=f"z{n:05}") for n in range(20_000)]
+async def test_twenty_thousand_spans_scroll(page: Page, site: ServerProcess) -> None:
+    many = [traced_server.chat(f"{n:05}", f"flood {n}", "and so on", -n / 100, trace=f"z{n:05}") for n in range(20_000)]
     await sent(site, *many)
     await page.goto("/traces?rows=spans&range=24h&f=name~starts_with~0&f=name~starts_with~1&any=1")
     await expect(rows(page).first).to_contain_text("flood 0")
@@ -307,9 +309,9 @@ async def test_twenty_thousand_spans_scroll(page: Page, site: Served) -> None:
     assert len(places) < 100
 
 
-async def test_every_screen_has_room_for_it(page: Page, site: Served) -> None:
+async def test_every_screen_has_room_for_it(page: Page, site: ServerProcess) -> None:
     long = "w" * 300
-    wide = traced.chat("wide", long, long, 30, trace="wide", session__id=long, gen_ai__workflow__name=long)
+    wide = traced_server.chat("wide", long, long, 30, trace="wide", session__id=long, gen_ai__workflow__name=long)
     wide.name = long
     await sent(site, wide)
     await page.goto(f"/traces?f=name~eq~{long}")
@@ -318,19 +320,19 @@ async def test_every_screen_has_room_for_it(page: Page, site: Served) -> None:
     await shots(page, "traces")
     await page.set_viewport_size({"width": 390, "height": 844})
     await rows(page).first.click()
-    await expect(page).to_have_url(re.compile(traced.trace_id("wide")))
+    await expect(page).to_have_url(re.compile(traced_server.trace_id("wide")))
     await expect(page.get_by_role("main")).to_contain_text(long[:200])
     assert await overflow(page) <= 0
 
 
 async def test_who_has_no_traces_yet_is_told_how_to_get_some(browser: Browser, built: Path, tmp_path: Path) -> None:
-    with served(tmp_path, db=str(tmp_path / "palaver.db")) as server:
+    with server_process(tmp_path, db=str(tmp_path / "palaver.db")) as server:
         context = await browser.new_context(base_url=server.url, reduced_motion="reduce", locale="en-GB")
         page = await context.new_page()
         await page.goto("/traces")
         await expect(page.get_by_role("heading", name="No traces yet")).to_be_visible()
         await expect(page.locator("pre")).to_contain_text(f"OTEL_EXPORTER_OTLP_ENDPOINT={server.url}")
         await shot(page, "traces-none")
-        await sent(server, traced.chat("first", "hello", "hello", trace="first"))  # And it is there at once.
+        await sent(server, traced_server.chat("first", "hello", "hello", trace="first"))  # And it is there at once.
         await expect(rows(page)).to_have_count(1)
         await context.close()

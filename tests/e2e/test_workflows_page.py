@@ -10,7 +10,7 @@ from playwright.async_api import BrowserContext, Locator, Page, expect
 from tests.e2e.conftest import FLOWS
 from tests.e2e.playing import answered, cell, send, shot, shots
 from tests.e2e.watching import Watch
-from tests.serving import Served, served
+from tests.server_process import ServerProcess, server_process
 
 ELSEWHERE = '''
 from collections.abc import AsyncIterator
@@ -24,10 +24,12 @@ async def oracle(messages: list[Message]) -> AsyncIterator[str]:
 
 
 @pytest.fixture(scope="module")
-def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def site(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """One that may reach services on this machine."""
     folder = tmp_path_factory.mktemp("site")
-    with served(folder, FLOWS.read_text("utf-8"), "--allow-private-urls", db=str(folder / "palaver.db")) as server:
+    with server_process(
+        folder, FLOWS.read_text("utf-8"), "--allow-private-urls", db=str(folder / "palaver.db")
+    ) as server:
         yield server
 
 
@@ -75,7 +77,7 @@ async def test_one_is_shown_with_its_evidence_schemas_and_flags(page: Page) -> N
 
 
 async def test_programs_for_five_clients_name_this_server_and_are_copied(
-    page: Page, context: BrowserContext, site: Served
+    page: Page, context: BrowserContext, site: ServerProcess
 ) -> None:
     await context.grant_permissions(["clipboard-read", "clipboard-write"], origin=site.url)
     told = await (await page.request.get("/api/workflows/tutor")).json()
@@ -111,7 +113,7 @@ async def test_a_button_leads_to_a_first_answer(page: Page) -> None:
 
 
 async def test_a_service_is_tested_connected_talked_to_and_let_go(page: Page, watch: Watch, tmp_path: Path) -> None:
-    with served(tmp_path, ELSEWHERE) as other:
+    with server_process(tmp_path, ELSEWHERE) as other:
         await page.goto("/workflows")
         await page.get_by_role("button", name="Connect a service").click()
         dialog = page.get_by_role("dialog", name="Connect a service")
@@ -141,7 +143,7 @@ async def test_a_service_is_tested_connected_talked_to_and_let_go(page: Page, wa
         watch.forgive("404")  # What it takes was asked for.
 
 
-async def test_what_is_no_service_says_what_was_tried(page: Page, watch: Watch, site: Served) -> None:
+async def test_what_is_no_service_says_what_was_tried(page: Page, watch: Watch, site: ServerProcess) -> None:
     await page.goto("/workflows")
     await page.get_by_role("button", name="Connect a service").click()
     dialog = page.get_by_role("dialog", name="Connect a service")

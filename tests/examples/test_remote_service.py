@@ -7,7 +7,7 @@ import pytest
 from palaver.testing import client
 from tests.examples.calling import chatted, completed, invoked, user
 from tests.examples.conftest import EXAMPLES, Example
-from tests.serving import served
+from tests.server_process import server_process
 
 NAMES = ("far_storyteller", "model_storyteller")
 STORY = "Once there was a goose. Nobody believed in a goose, until it rained. Then everybody did."
@@ -19,7 +19,7 @@ async def test_a_service_elsewhere_answers_here_over_every_protocol(
     example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = (EXAMPLES / "streaming_generator.py").read_text("utf-8").replace("= 0.05", "= 0.0")  # No pauses here.
-    with served(tmp_path, source, db=str(tmp_path / "far.db")) as far:
+    with server_process(tmp_path, source, db=str(tmp_path / "far.db")) as far:
         monkeypatch.setenv("STORYTELLER_URL", far.url)
         connected = example("remote_service")
         async with client(*connected) as http:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tests.serving import Served
+from tests.server_process import ServerProcess
 
 _LONGEST = 1 << 20
 
@@ -141,7 +141,7 @@ def clients(asked: Sequence[str]) -> list[Client]:
 
 
 @asynccontextmanager
-async def reading(server: Served, readers: Sequence[Client]) -> AsyncGenerator[None]:
+async def reading(server: ServerProcess, readers: Sequence[Client]) -> AsyncGenerator[None]:
     """Let them all read; at the end of the block all have come to an end, whichever."""
     tasks = [asyncio.create_task(reader.read(server.port)) for reader in readers]
     try:

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from tests.faults.rounds import rounds
-from tests.serving import served
+from tests.server_process import server_process
 
 HOSTILE = """
 import os
@@ -55,7 +55,7 @@ def shouter(messages, ctx):
 def test_a_blocking_workflow_does_not_delay_another_one(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     with (
-        served(tmp_path, HOSTILE) as server,
+        server_process(tmp_path, HOSTILE) as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
         ThreadPoolExecutor(4) as pool,
     ):
@@ -71,7 +71,10 @@ def test_a_blocking_workflow_does_not_delay_another_one(tmp_path: Path) -> None:
 
 
 def test_bad_manners_end_the_run_and_nothing_else(tmp_path: Path) -> None:
-    with served(tmp_path, HOSTILE) as server, httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
+    with (
+        server_process(tmp_path, HOSTILE) as server,
+        httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
+    ):
         quit_ = http.post("/quitter/invoke", json={"inputs": {}})
         left = http.post("/leaver/invoke", json={"inputs": {}})
         with ThreadPoolExecutor(1) as pool:
@@ -88,7 +91,7 @@ def test_bad_manners_end_the_run_and_nothing_else(tmp_path: Path) -> None:
 
 def test_a_client_that_leaves_ends_a_sync_generator_and_frees_its_thread(tmp_path: Path) -> None:
     body = {"messages": [], "flags": {"stream": True}}
-    with served(tmp_path, HOSTILE, threads="2") as server:
+    with server_process(tmp_path, HOSTILE, threads="2") as server:
         with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
             for _ in range(rounds(6, 50)):
                 with http.stream("POST", "/shouter/invoke", json=body) as answer:

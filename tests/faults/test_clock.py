@@ -13,7 +13,7 @@ from palaver.engine.engine import Engine
 from palaver.engine.heartbeat import DEAD_AFTER_BEATS, HEARTBEAT_INTERVAL_S, Heartbeat
 from palaver.engine.recorder import Recorder
 from palaver.engine.run_reader import RunReader
-from palaver.server.callers import Callers
+from palaver.server.auth import Authenticator
 from palaver.server.settings import Settings
 from palaver.storage import api_keys, processes, run_log, runs
 from palaver.storage.database import Database
@@ -196,7 +196,7 @@ async def test_a_thread_in_which_a_run_answers_is_not_freed(database: Database) 
 
 async def test_a_key_that_has_expired_stays_so(database: Database) -> None:
     wall, seconds = [NOW], [0.0]
-    callers = Callers(database, Settings(), wall=lambda: wall[0], monotonic=lambda: seconds[0])
+    callers = Authenticator(database, Settings(), wall=lambda: wall[0], monotonic=lambda: seconds[0])
     made, text = api_keys.new_api_key(
         project="team", name="", scopes=frozenset({"invoke"}), now=NOW, expires_at=NOW + timedelta(minutes=1)
     )

@@ -18,7 +18,7 @@ from palaver.storage.database import open_database
 from tests.faults.rounds import FULL, rounds
 from tests.faults.streams import PROTOCOLS, Client, clients, reading, script
 from tests.postgres import Postgres
-from tests.serving import Served, served
+from tests.server_process import ServerProcess, server_process
 
 WORDS = {"short": 100, "long": 500}
 """How many words, a hundredth of a second each: some runs end while the database is away, others when it is back."""
@@ -35,7 +35,9 @@ def in_flight() -> list[Client]:
     return [*clients([*short, *long]), Client("responses", body)]
 
 
-async def gone_meanwhile(server: Served, readers: list[Client], leave: Callable[[threading.Event], None]) -> list[Any]:
+async def gone_meanwhile(
+    server: ServerProcess, readers: list[Client], leave: Callable[[threading.Event], None]
+) -> list[Any]:
     """Let the database leave while they read, see that runs are refused, and let it come back."""
     seen = threading.Event()
     async with reading(server, readers):
@@ -50,7 +52,7 @@ async def gone_meanwhile(server: Served, readers: list[Client], leave: Callable[
     return answers
 
 
-async def refused(server: Served, name: str) -> tuple[int, str | None]:
+async def refused(server: ServerProcess, name: str) -> tuple[int, str | None]:
     """How a call is refused: not the first perhaps, as nobody knows before something is written."""
     protocol = PROTOCOLS[name]
     async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as http:
@@ -102,8 +104,8 @@ def test_a_server_of_databases_that_restarts(postgres: Postgres, postgres_url: s
         postgres.start()
 
     with (
-        served(tmp_path, db=postgres_url, heartbeat_seconds="0.2", rate_per_minute="0") as server,
-        served(tmp_path / "other", db=postgres_url, heartbeat_seconds="0.2", rate_per_minute="0") as other,
+        server_process(tmp_path, db=postgres_url, heartbeat_seconds="0.2", rate_per_minute="0") as server,
+        server_process(tmp_path / "other", db=postgres_url, heartbeat_seconds="0.2", rate_per_minute="0") as other,
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
     ):
         for _ in range(rounds(1, 10)):
@@ -130,7 +132,7 @@ def test_a_file_that_somebody_else_locks(tmp_path: Path) -> None:
             file.execute("ROLLBACK")
 
     with (
-        served(tmp_path, db=str(path), rate_per_minute="0") as server,
+        server_process(tmp_path, db=str(path), rate_per_minute="0") as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
     ):
         kept = http.post("/v1/responses", json={"model": "scripted", "input": "Kept."}).json()

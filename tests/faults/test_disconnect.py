@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 
 from tests.faults.rounds import rounds
-from tests.serving import served
+from tests.server_process import server_process
 
 WATCHED = """
 import asyncio
@@ -54,7 +54,10 @@ def resources(http: httpx.Client) -> dict[str, int]:
 
 def test_random_disconnects_leave_nothing_behind(tmp_path: Path) -> None:
     chance = random.Random(7)
-    with served(tmp_path, WATCHED) as server, httpx.Client(base_url=server.url, trust_env=False, timeout=30) as http:
+    with (
+        server_process(tmp_path, WATCHED) as server,
+        httpx.Client(base_url=server.url, trust_env=False, timeout=30) as http,
+    ):
         http.post("/left_behind/invoke", json={}).raise_for_status()
         await_trace(http)  # The threads that make and keep spans are there from the first run on, and stay as they are.
         samples = [resources(http) for _ in range(4)]
@@ -67,7 +70,7 @@ def test_random_disconnects_leave_nothing_behind(tmp_path: Path) -> None:
                     with suppress(TimeoutError):
                         connection.recv(chance.choice([1, 100, 4096]))
         after = before
-        # Two tasks end later than the last run: that of all streams (server/pulse.py), which sleeps for a second
+        # Two tasks end later than the last run: that of all streams (server/streaming.py), which sleeps for a second
         # between two looks at them, and that which gathers spans (traces/writing.py) and writes them together.
         for _ in range(60):
             after = resources(http)

@@ -14,8 +14,8 @@ import pytest
 
 from tests.faults.rounds import rounds
 from tests.faults.streams import PROTOCOLS, Client, clients, reading, script
-from tests.server.traced import span
-from tests.serving import Served, served
+from tests.server.traced_server import span
+from tests.server_process import ServerProcess, server_process
 from tests.traces.otlp.sent import request
 
 MIB = 1024 * 1024
@@ -52,7 +52,7 @@ def fill(folder: Path) -> Path:
 def test_a_full_disk_stops_runs_and_nothing_else(disk: Path, tmp_path: Path) -> None:
     database, unkept = disk / "palaver.db", 0
     with (
-        served(tmp_path, db=str(database), rate_per_minute="0") as server,
+        server_process(tmp_path, db=str(database), rate_per_minute="0") as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
     ):
         for _ in range(rounds(2, 10)):
@@ -81,7 +81,7 @@ def test_a_full_disk_stops_runs_and_nothing_else(disk: Path, tmp_path: Path) -> 
     assert unkept > 0  # Else the disk was never missed.
 
 
-async def fill_meanwhile(server: Served, disk: Path, readers: list[Client]) -> Path:
+async def fill_meanwhile(server: ServerProcess, disk: Path, readers: list[Client]) -> Path:
     """Fill the disk while they read, until nothing can be written: a database has some room of its own."""
     async with reading(server, readers):
         while not all(reader.pieces for reader in readers):  # noqa: ASYNC110 - they tell nobody

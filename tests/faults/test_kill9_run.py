@@ -20,7 +20,7 @@ import pytest
 
 from tests.faults.rounds import rounds
 from tests.faults.streams import Client, clients, reading, script
-from tests.serving import Served, served
+from tests.server_process import ServerProcess, server_process
 
 SOURCE = """
 import asyncio
@@ -72,7 +72,7 @@ def test_runs_outlive_the_server(url: str, tmp_path: Path) -> None:
     before: Killed | None = None
     lost, ended, begun = [0.0], 0, 0
     for _ in range(rounds(2, 50) + 1):
-        with served(
+        with server_process(
             tmp_path, SOURCE, "--db", url, heartbeat_seconds="0.2", background_runs="4", rate_per_minute="0"
         ) as server:
             if before is not None:
@@ -89,7 +89,7 @@ def test_runs_outlive_the_server(url: str, tmp_path: Path) -> None:
     assert 0 < ended < begun  # Else the rounds would prove nothing.
 
 
-def going_on(server: Served, chance: random.Random) -> Killed:
+def going_on(server: ServerProcess, chance: random.Random) -> Killed:
     """Conversations, runs in the background, and many who will read."""
     counts = [chance.randrange(1, 40) for _ in range(STREAMS)]
     with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
@@ -98,7 +98,7 @@ def going_on(server: Served, chance: random.Random) -> Killed:
     return Killed(clients([script(count, PACE) for count in counts]), list(map(_counted, counts)), talks, waiting)
 
 
-async def kill(server: Served, going: Killed, after: float) -> None:
+async def kill(server: ServerProcess, going: Killed, after: float) -> None:
     """Let all of them read, and kill the server after so many seconds."""
     async with reading(server, [*going.readers, *(reader for _, reader in going.talks)]):
         await asyncio.sleep(after)
@@ -121,7 +121,7 @@ def _in_background(http: httpx.Client, name: str) -> str:
     return made["id"]
 
 
-def read_again(server: Served, before: Killed) -> list[float]:
+def read_again(server: ServerProcess, before: Killed) -> list[float]:
     """Read all of it from the server that came after; how old that was which is missing."""
     lost: list[float] = []
     with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.faults.rounds import rounds
 from tests.faults.streams import PROTOCOLS, Client, script
-from tests.serving import Served, served
+from tests.server_process import ServerProcess, server_process
 
 WATCHED = """
 import asyncio
@@ -46,7 +46,7 @@ def test_nothing_grows_with_the_number_of_runs(tmp_path: Path, monkeypatch: pyte
     temporary.mkdir()
     monkeypatch.setenv("TMPDIR", str(temporary))
     settings = {"rate_per_minute": "0", "db": str(tmp_path / "palaver.db")}
-    with served(tmp_path, WATCHED, **settings) as server:
+    with server_process(tmp_path, WATCHED, **settings) as server:
         seen = asyncio.run(used(server, rounds(2_000, 10_000)))
         assert server.stop() == 0
     sys.stdout.write(f"{seen}\n")
@@ -59,7 +59,7 @@ def test_nothing_grows_with_the_number_of_runs(tmp_path: Path, monkeypatch: pyte
     assert list(temporary.iterdir()) == []
 
 
-async def used(server: Served, runs: int) -> list[dict[str, int]]:
+async def used(server: ServerProcess, runs: int) -> list[dict[str, int]]:
     """What the server holds before, and after each quarter of that many runs."""
     chance = random.Random(runs)
     async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as http:
@@ -80,30 +80,30 @@ async def settled(http: httpx.AsyncClient) -> dict[str, int]:
     return (await http.post("/left_behind/invoke", json={})).json()
 
 
-async def work(server: Served, http: httpx.AsyncClient, left: Any, chance: random.Random) -> None:
+async def work(server: ServerProcess, http: httpx.AsyncClient, left: Any, chance: random.Random) -> None:
     kinds = [whole, streamed, failing, leaving, cancelled, wrong]
     for _ in left:
         await chance.choice(kinds)(server, http, chance)
 
 
-async def whole(_: Served, http: httpx.AsyncClient, __: random.Random) -> None:
+async def whole(_: ServerProcess, http: httpx.AsyncClient, __: random.Random) -> None:
     answer = await http.post("/scripted/v1/responses", json={"model": "scripted", "input": SHORT})
     assert answer.json()["status"] == "completed"
 
 
-async def streamed(server: Served, _: httpx.AsyncClient, chance: random.Random) -> None:
+async def streamed(server: ServerProcess, _: httpx.AsyncClient, chance: random.Random) -> None:
     name = chance.choice(list(PROTOCOLS))
     reader = Client(name, PROTOCOLS[name].body(SHORT))
     await reader.read(server.port)
     assert (reader.text, reader.ended) == ("0 1 2 ", True)
 
 
-async def failing(_: Served, http: httpx.AsyncClient, __: random.Random) -> None:
+async def failing(_: ServerProcess, http: httpx.AsyncClient, __: random.Random) -> None:
     body = {"messages": [{"role": "user", "content": '[{"text":"one"},{"raise":"broken"}]'}]}
     assert (await http.post("/scripted/invoke", json=body)).status_code == 500
 
 
-async def leaving(server: Served, _: httpx.AsyncClient, chance: random.Random) -> None:
+async def leaving(server: ServerProcess, _: httpx.AsyncClient, chance: random.Random) -> None:
     """A client that is gone in the middle of a stream."""
     name = chance.choice(["responses", "chat_completions", "invoke"])
     reader = Client(name, PROTOCOLS[name].body(ENDLESS))
@@ -112,14 +112,14 @@ async def leaving(server: Served, _: httpx.AsyncClient, chance: random.Random) -
             await reader.read(server.port)
 
 
-async def cancelled(_: Served, http: httpx.AsyncClient, __: random.Random) -> None:
+async def cancelled(_: ServerProcess, http: httpx.AsyncClient, __: random.Random) -> None:
     body = {"model": "scripted", "input": ENDLESS, "background": True}
     made = (await http.post("/v1/responses", json=body)).json()
     answer = await http.post(f"/v1/responses/{made['id']}/cancel")
     assert answer.json()["status"] == "cancelled"
 
 
-async def wrong(_: Served, http: httpx.AsyncClient, chance: random.Random) -> None:
+async def wrong(_: ServerProcess, http: httpx.AsyncClient, chance: random.Random) -> None:
     body = msgspec.json.encode({"model": "nobody", "input": SHORT})[: chance.randrange(5, 200)]
     answer = await http.post("/v1/responses", content=body, headers={"content-type": "application/json"})
     assert answer.status_code in (400, 404)

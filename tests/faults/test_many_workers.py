@@ -17,13 +17,13 @@ import msgspec
 from palaver.core.events import TERMINAL
 from palaver.discovery.registry import Registry
 from palaver.server.app import Server
-from palaver.server.in_process import _transport
+from palaver.server.in_process_client import _transport
 from palaver.server.settings import Settings
 from palaver.storage import runs
 from palaver.storage.database import open_database
 from palaver.testing import scripted
 from tests.faults.rounds import FULL, rounds
-from tests.serving import served
+from tests.server_process import server_process
 
 UNLIMITED = Settings(rate_per_minute=0, max_runs=0, max_streams=0)
 ENDED = ("response.completed", "response.incomplete", "response.failed")
@@ -230,8 +230,8 @@ def test_the_runs_of_a_server_that_was_killed_are_incomplete_soon_after(tmp_path
     beat = 5.0 if FULL else 0.4
     settings = {"db": postgres_url, "heartbeat_seconds": str(beat)}
     with ExitStack() as stack:
-        dying = stack.enter_context(served(tmp_path, **settings))
-        other = stack.enter_context(served(tmp_path, **settings))
+        dying = stack.enter_context(server_process(tmp_path, **settings))
+        other = stack.enter_context(server_process(tmp_path, **settings))
         http = stack.enter_context(httpx.Client(base_url=other.url, trust_env=False, timeout=60))
         begins = stack.enter_context(httpx.Client(base_url=dying.url, trust_env=False, timeout=60))
         body = {"input": playing({"text": "Hel"}, {"sleep": 600}), "stream": True, "store": True, "model": "scripted"}

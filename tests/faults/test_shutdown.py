@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from tests.faults.streams import Client, clients, reading, script
-from tests.serving import Served, served
+from tests.server_process import ServerProcess, server_process
 
 SLOW = {
     "messages": [],
@@ -25,7 +25,9 @@ SHORT = {
 }
 
 
-def stop_in_the_middle(server: Served, body: object, *signals: int) -> tuple[list[dict[str, object]], int, float]:
+def stop_in_the_middle(
+    server: ServerProcess, body: object, *signals: int
+) -> tuple[list[dict[str, object]], int, float]:
     """The records of a stream during which the server was told to stop, its exit code, and how long it took."""
     with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
         with http.stream("POST", "/scripted/invoke", json=body) as answer:
@@ -43,7 +45,7 @@ def stop_in_the_middle(server: Served, body: object, *signals: int) -> tuple[lis
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
 def test_a_run_that_is_nearly_done_may_end_by_itself(tmp_path: Path, sign: int) -> None:
-    with served(tmp_path) as server:
+    with server_process(tmp_path) as server:
         told, code, _ = stop_in_the_middle(server, SHORT, sign)
 
     assert [record["type"] for record in told][-1] == "done"
@@ -52,7 +54,7 @@ def test_a_run_that_is_nearly_done_may_end_by_itself(tmp_path: Path, sign: int) 
 
 
 def test_a_run_that_takes_too_long_is_ended_with_a_terminal_record(tmp_path: Path) -> None:
-    with served(tmp_path, shutdown_seconds="1") as server:
+    with server_process(tmp_path, shutdown_seconds="1") as server:
         told, code, took = stop_in_the_middle(server, SLOW, signal.SIGTERM)
 
     assert told[-2] == {"type": "error", "data": {"code": "shutting_down", "message": "The server is shutting down."}}
@@ -61,14 +63,14 @@ def test_a_run_that_takes_too_long_is_ended_with_a_terminal_record(tmp_path: Pat
 
 
 def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
-    with served(tmp_path) as server:
+    with server_process(tmp_path) as server:
         _, code, took = stop_in_the_middle(server, SLOW, signal.SIGTERM, signal.SIGTERM)
 
     assert (code, took < 20) == (0, True)
 
 
 def test_an_idle_server_stops_at_once(tmp_path: Path) -> None:
-    with served(tmp_path) as server:
+    with server_process(tmp_path) as server:
         began = time.monotonic()
         code = server.stop()
 
@@ -81,10 +83,10 @@ def test_an_idle_server_stops_at_once(tmp_path: Path) -> None:
 def test_no_run_begins_any_more_and_those_that_end_are_kept(tmp_path: Path) -> None:
     database = str(tmp_path / "palaver.db")
     readers = clients([script(150, 0.02)] * 8)
-    with served(tmp_path, db=database) as server:
+    with server_process(tmp_path, db=database) as server:
         refused = asyncio.run(stop_while_reading(server, readers))
         assert server.process.wait(60) == 0
-    with served(tmp_path, db=database) as server, httpx.Client(base_url=server.url, trust_env=False) as http:
+    with server_process(tmp_path, db=database) as server, httpx.Client(base_url=server.url, trust_env=False) as http:
         kept = [kept_of(http, reader) for reader in readers]
 
     whole = "".join(f"{number} " for number in range(150))
@@ -97,10 +99,10 @@ def test_no_run_begins_any_more_and_those_that_end_are_kept(tmp_path: Path) -> N
 def test_a_run_that_took_too_long_is_kept_as_it_was_told(tmp_path: Path) -> None:
     database = str(tmp_path / "palaver.db")
     readers = clients([script(3000, 0.02)] * 8)
-    with served(tmp_path, db=database, shutdown_seconds="1") as server:
+    with server_process(tmp_path, db=database, shutdown_seconds="1") as server:
         asyncio.run(stop_while_reading(server, readers))
         assert server.process.wait(60) == 0
-    with served(tmp_path, db=database) as server, httpx.Client(base_url=server.url, trust_env=False) as http:
+    with server_process(tmp_path, db=database) as server, httpx.Client(base_url=server.url, trust_env=False) as http:
         kept = [kept_of(http, reader) for reader in readers]
 
     assert [reader.ended for reader in readers] == [True] * 8
@@ -113,14 +115,14 @@ def test_runs_that_a_second_signal_left_are_interrupted_at_the_next_start(
 ) -> None:
     database = str(tmp_path / "palaver.db") if where == "file" else request.getfixturevalue("postgres_url")
     readers = clients([script(3000, 0.02)] * 8)
-    with served(tmp_path, db=database, heartbeat_seconds="0.2") as server:
+    with server_process(tmp_path, db=database, heartbeat_seconds="0.2") as server:
         later = in_background(server)
         began = time.monotonic()
         asyncio.run(stop_while_reading(server, readers, again=True))
         assert server.process.wait(60) == 0
         took = time.monotonic() - began
     with (
-        served(tmp_path, db=database, heartbeat_seconds="0.2") as server,
+        server_process(tmp_path, db=database, heartbeat_seconds="0.2") as server,
         httpx.Client(base_url=server.url, trust_env=False) as http,
     ):
         while http.get("/api/runs", params={"status": "running"}).json()["data"]:
@@ -158,7 +160,7 @@ def once(messages):
 def test_runs_in_the_background_that_take_too_long_begin_anew_or_are_interrupted_as_declared(tmp_path: Path) -> None:
     database, whole = str(tmp_path / "palaver.db"), "".join(f"{number} " for number in range(30))
     with (
-        served(tmp_path, SOURCE, db=database, shutdown_seconds="0.2") as server,
+        server_process(tmp_path, SOURCE, db=database, shutdown_seconds="0.2") as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
     ):
         body = {"input": "Count.", "background": True}
@@ -169,7 +171,7 @@ def test_runs_in_the_background_that_take_too_long_begin_anew_or_are_interrupted
             time.sleep(0.05)
         assert server.stop() == 0
     with (
-        served(tmp_path, SOURCE, db=database) as server,
+        server_process(tmp_path, SOURCE, db=database) as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
     ):
         while (shown := [http.get(f"/v1/responses/{name}").json() for name in names])[0]["status"] != "completed":
@@ -191,7 +193,7 @@ def said_of(http: httpx.Client, response: str) -> str:
 
 
 async def stop_while_reading(
-    server: Served, readers: list[Client], *, again: bool = False
+    server: ServerProcess, readers: list[Client], *, again: bool = False
 ) -> list[tuple[int, str | None]]:
     """Tell the server to stop when all of them read; how it answers others from then on."""
     answers: list[tuple[int, str | None]] = []
@@ -218,7 +220,7 @@ async def stop_while_reading(
     return answers
 
 
-def in_background(server: Served) -> str:
+def in_background(server: ServerProcess) -> str:
     body = {"model": "scripted", "input": script(3000, 0.02), "background": True}
     return httpx.post(f"{server.url}/v1/responses", json=body, trust_env=False, timeout=60).json()["id"]
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from tests.faults.rounds import rounds
-from tests.serving import Served, served
+from tests.server_process import ServerProcess, server_process
 
 FLOOD = """
 import asyncio
@@ -47,12 +47,12 @@ BODY = b'{"messages":[],"flags":{"stream":true}}'
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Served]:
-    with served(tmp_path, FLOOD, stream_stall="2", db=str(tmp_path / "palaver.db")) as running:
+def server(tmp_path: Path) -> Iterator[ServerProcess]:
+    with server_process(tmp_path, FLOOD, stream_stall="2", db=str(tmp_path / "palaver.db")) as running:
         yield running
 
 
-def test_stalled_readers_are_left_and_others_do_not_notice(server: Served) -> None:
+def test_stalled_readers_are_left_and_others_do_not_notice(server: ServerProcess) -> None:
     many = rounds(40, 200)
     before = resident(server)
     with ExitStack() as stack, httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
@@ -71,7 +71,7 @@ def test_stalled_readers_are_left_and_others_do_not_notice(server: Served) -> No
     assert grown < many * 1024 + 64 * 1024
 
 
-def test_a_run_that_shall_finish_does_so_without_its_reader(server: Served) -> None:
+def test_a_run_that_shall_finish_does_so_without_its_reader(server: ServerProcess) -> None:
     with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
         with stalled(server.port, "patient"):
             pass  # Left at once.
@@ -97,7 +97,7 @@ def tally_becomes(http: httpx.Client, expected: str) -> bool:
     return False
 
 
-def resident(server: Served) -> int:
+def resident(server: ServerProcess) -> int:
     """Resident memory in KiB."""
     found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{server.process.pid}/status").read_text())
     assert found

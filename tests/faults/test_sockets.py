@@ -16,8 +16,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from tests.faults.rounds import rounds
-from tests.serving import Served, served
-from tests.socketed import tab, text_of
+from tests.server_process import ServerProcess, server_process
+from tests.tab_client import tab_client, text_of
 
 SOURCE = """
 import asyncio
@@ -52,24 +52,26 @@ ASK = {"input": "go", "stream": True}
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Served]:
-    with served(tmp_path, SOURCE, stream_stall="2", shutdown_seconds="2", db=str(tmp_path / "palaver.db")) as running:
+def server(tmp_path: Path) -> Iterator[ServerProcess]:
+    with server_process(
+        tmp_path, SOURCE, stream_stall="2", shutdown_seconds="2", db=str(tmp_path / "palaver.db")
+    ) as running:
         yield running
 
 
 @pytest.fixture
-def http(server: Served) -> Iterator[httpx.Client]:
+def http(server: ServerProcess) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as client:
         yield client
 
 
-def resident(server: Served) -> int:
+def resident(server: ServerProcess) -> int:
     """KiB."""
     text = Path(f"/proc/{server.process.pid}/status").read_text(encoding="ascii")
     return int(re.findall(r"VmRSS:\s+(\d+)", text)[0])
 
 
-def files(server: Served) -> int:
+def files(server: ServerProcess) -> int:
     return len(list(Path(f"/proc/{server.process.pid}/fd").iterdir()))
 
 
@@ -82,15 +84,15 @@ def becomes(http: httpx.Client, name: str, count: int, seconds: float) -> float:
     return time.monotonic() - since
 
 
-def test_many_idle_sockets_cost_little(server: Served, http: httpx.Client) -> None:
+def test_many_idle_sockets_cost_little(server: ServerProcess, http: httpx.Client) -> None:
     many = rounds(200, 500)
     http.get("/api/about")
-    with tab(server.url) as page:  # What the first one loads is not counted.
+    with tab_client(server.url) as page:  # What the first one loads is not counted.
         page.send(1, "/health")
         page.until(1)
     before, open_files = resident(server), files(server)
     with ExitStack() as stack:
-        tabs = [stack.enter_context(tab(server.url)) for _ in range(many)]
+        tabs = [stack.enter_context(tab_client(server.url)) for _ in range(many)]
         for number, page in enumerate(tabs):
             page.send(number, "/health")
         for number, page in enumerate(tabs):
@@ -107,10 +109,10 @@ def test_many_idle_sockets_cost_little(server: Served, http: httpx.Client) -> No
     assert files(server) <= open_files + 2
 
 
-def test_a_tab_that_reads_nothing_is_left_and_others_do_not_notice(server: Served, http: httpx.Client) -> None:
+def test_a_tab_that_reads_nothing_is_left_and_others_do_not_notice(server: ServerProcess, http: httpx.Client) -> None:
     many = rounds(10, 50)
     before = resident(server)
-    with ExitStack() as stack, tab(server.url) as page:
+    with ExitStack() as stack, tab_client(server.url) as page:
         for _ in range(many):
             stack.enter_context(stalled(server.port, 4))
         took: list[float] = []
@@ -149,8 +151,8 @@ def stalled(port: int, streams: int) -> socket.socket:
     return line
 
 
-def test_what_is_aborted_ends_soon(server: Served, http: httpx.Client) -> None:
-    with tab(server.url) as page:
+def test_what_is_aborted_ends_soon(server: ServerProcess, http: httpx.Client) -> None:
+    with tab_client(server.url) as page:
         for number in range(6):
             page.send(number, "/patient/invocations", ASK)
         for number in range(6):
@@ -162,12 +164,12 @@ def test_what_is_aborted_ends_soon(server: Served, http: httpx.Client) -> None:
     becomes(http, "patient", 6, 30)
 
 
-def test_a_page_that_dies_leaves_nothing_running(server: Served, http: httpx.Client, tmp_path: Path) -> None:
+def test_a_page_that_dies_leaves_nothing_running(server: ServerProcess, http: httpx.Client, tmp_path: Path) -> None:
     program = tmp_path / "page.py"
     program.write_text(
         "import sys, time\n"
         f"sys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"
-        "from tests.socketed import tab\n"
+        "from tests.tab_client import tab\n"
         f"with tab({server.url!r}) as page:\n"
         "    for number in range(5):\n"
         f"        page.send(number, '/patient/invocations', {ASK!r})\n"
@@ -190,9 +192,9 @@ def test_a_page_that_dies_leaves_nothing_running(server: Served, http: httpx.Cli
         page.wait(30)
 
 
-def test_a_server_that_stops_lets_answers_end(server: Served) -> None:
+def test_a_server_that_stops_lets_answers_end(server: ServerProcess) -> None:
     script = {"script": [{"text": "begin "}, {"sleep": 1}, {"text": "end"}]}
-    with tab(server.url) as page, tab(server.url) as idle:
+    with tab_client(server.url) as page, tab_client(server.url) as idle:
         page.send(1, "/scripted/invocations", ASK | {"custom_inputs": script})
         page.until(1, "begin")
         server.process.send_signal(signal.SIGTERM)
@@ -212,8 +214,8 @@ def test_a_server_that_stops_lets_answers_end(server: Served) -> None:
     assert code == 0
 
 
-def test_an_answer_that_takes_too_long_is_ended_with_its_frame(server: Served) -> None:
-    with tab(server.url) as page:
+def test_an_answer_that_takes_too_long_is_ended_with_its_frame(server: ServerProcess) -> None:
+    with tab_client(server.url) as page:
         page.send(1, "/patient/invocations", ASK)
         page.until(1, "begin")
         server.process.send_signal(signal.SIGTERM)
@@ -227,14 +229,14 @@ def test_an_answer_that_takes_too_long_is_ended_with_its_frame(server: Served) -
 
 def test_a_server_that_is_killed_is_noticed_and_its_runs_are_known_again(tmp_path: Path) -> None:
     db = str(tmp_path / "palaver.db")
-    with served(tmp_path, SOURCE, db=db) as first, tab(first.url) as page:
+    with server_process(tmp_path, SOURCE, db=db) as first, tab_client(first.url) as page:
         page.send(1, "/patient/v1/responses", ASK | {"stream": True})
         run = page.until(1, "begin")[0]["headers"]["x-palaver-run-id"]
         time.sleep(0.3)
         first.process.kill()
         with pytest.raises(ConnectionClosed):
             page.until(1)
-    with served(tmp_path, SOURCE, db=db) as second, tab(second.url) as page:
+    with server_process(tmp_path, SOURCE, db=db) as second, tab_client(second.url) as page:
         page.send(1, f"/api/runs/{run}?include=reply")
         shown = json.loads(text_of(page.until(1)))
 

@@ -12,7 +12,7 @@ import uvicorn
 
 from palaver.core.descriptions import Description
 from palaver.frameworks.remote import RemoteWorkflow, Service
-from palaver.server.mount import app
+from palaver.server.app import app
 from palaver.workflows.workflow import Workflow
 
 

@@ -13,7 +13,7 @@ from palaver.core.parts import Data, File, Reasoning, Refusal, Text, ToolCall
 from palaver.errors import FaultyCall, InvalidJson, InvalidMessages, MissingInput, PalaverError, WorkflowNotFound
 from palaver.protocols import chat_completions
 from palaver.protocols.chat_completions import Reading
-from palaver.server.status import status_of
+from palaver.server.error_responses import error_status
 from tests.protocols.wire import HISTORY, find, json, request
 
 USER = {"role": "user", "content": "Why?"}
@@ -36,7 +36,7 @@ def refused(body: Any, workflow: str | None = None) -> dict[str, Any]:
     """The error that a request is answered with, its status among the rest."""
     with pytest.raises(PalaverError) as raised:
         chat_completions.decode(request(body, workflow=workflow), find)
-    answer = chat_completions.failure(raised.value, None, status=status_of(raised.value, "b"))
+    answer = chat_completions.failure(raised.value, None, status=error_status(raised.value, "b"))
     document = json(answer)
     error = document["error"]
     assert document["detail"] == error["message"]
@@ -480,5 +480,5 @@ def _outcome(body: Any) -> object:
     try:
         call, _ = chat_completions.decode(request(body, workflow="tutor"), find)
     except PalaverError as error:
-        return status_of(error, "b")
+        return error_status(error, "b")
     return "taken" if call.messages else "empty"

@@ -11,17 +11,17 @@ import httpx
 import pytest
 
 from palaver.testing import client, echo, scripted
-from tests.serving import Served, is_let_go, raw, served, status
-from tests.socketed import opening_of
+from tests.server_process import ServerProcess, is_closed_by_server, raw, server_process, status
+from tests.tab_client import handshake_request
 
 PONG = b"\x8a\x00"
 HELLO = {"messages": [{"role": "user", "content": "Hi"}]}
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     folder = tmp_path_factory.mktemp("bodies")
-    with served(folder, header_seconds="1", body_seconds="1", max_body="100000") as running:
+    with server_process(folder, header_seconds="1", body_seconds="1", max_body="100000") as running:
         yield running
 
 
@@ -30,37 +30,37 @@ def post(port: int, head: str, body: bytes = b"") -> bytes:
     return raw(port, lines.encode() + body)
 
 
-def test_a_declared_size_over_the_limit_is_refused_before_the_body_comes(server: Served) -> None:  # S4.3
+def test_a_declared_size_over_the_limit_is_refused_before_the_body_comes(server: ServerProcess) -> None:  # S4.3
     answer = post(server.port, "Content-Length: 999999999\r\n")
 
     assert status(answer) == 413
     assert b'"type":"too_large"' in answer
 
 
-def test_a_body_that_grows_over_the_limit_is_refused_on_the_way(server: Served) -> None:  # S4.3
+def test_a_body_that_grows_over_the_limit_is_refused_on_the_way(server: ServerProcess) -> None:  # S4.3
     chunk = b"2710\r\n" + b" " * 10_000 + b"\r\n"
 
     assert status(post(server.port, "Transfer-Encoding: chunked\r\n", chunk * 11)) == 413
 
 
-def test_a_body_that_stops_coming_is_not_waited_for(server: Served) -> None:  # S4.3
+def test_a_body_that_stops_coming_is_not_waited_for(server: ServerProcess) -> None:  # S4.3
     answer = post(server.port, "Content-Length: 100\r\n", b'{"inputs"')
 
     assert status(answer) == 408
     assert b'"type":"request_timeout"' in answer
 
 
-def test_headers_that_stop_coming_are_not_waited_for(server: Served) -> None:  # S4.3
+def test_headers_that_stop_coming_are_not_waited_for(server: ServerProcess) -> None:  # S4.3
     assert status(raw(server.port, b"GET /health HTTP/1.1\r\nHost: local")) == 408
 
 
-def test_headers_without_end_are_cut_off(server: Served) -> None:  # S4.3
+def test_headers_without_end_are_cut_off(server: ServerProcess) -> None:  # S4.3
     endless = b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + b"x-a: b\r\n" * 10_000
 
     assert status(raw(server.port, endless)) == 431
 
 
-def test_who_is_refused_while_sending_can_read_why(server: Served) -> None:
+def test_who_is_refused_while_sending_can_read_why(server: ServerProcess) -> None:
     beginning = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
     closing = "Connection: close\r\nContent-Length: 5000000\r\n"
 
@@ -68,18 +68,18 @@ def test_who_is_refused_while_sending_can_read_why(server: Served) -> None:
     assert [status(raw(server.port, beginning + b"x-a: " + b"b" * 3_000_000)) for _ in range(20)] == [431] * 20
 
 
-def test_who_is_refused_and_stays_is_let_go(server: Served) -> None:
+def test_who_is_refused_and_stays_is_let_go(server: ServerProcess) -> None:
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as line:
         line.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + b"x-a: b\r\n" * 10_000)
         answer = b""
         while piece := line.recv(65536):
             answer += piece
-        assert is_let_go(line)
+        assert is_closed_by_server(line)
 
     assert answer == b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
 
-def test_the_rest_of_a_body_that_was_answered_is_not_waited_for_for_ever(server: Served) -> None:
+def test_the_rest_of_a_body_that_was_answered_is_not_waited_for_for_ever(server: ServerProcess) -> None:
     head = b"POST /echo/invoke HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     head += b"Content-Length: 200000\r\n\r\n"
     with (
@@ -90,7 +90,7 @@ def test_the_rest_of_a_body_that_was_answered_is_not_waited_for_for_ever(server:
             line.sendall(head)
             assert status(line.recv(65536)) == 413
             line.sendall(b" " * 100_000)
-        going_on.sendall(b" " * 100_000 + opening_of())
+        going_on.sendall(b" " * 100_000 + handshake_request())
         assert status(going_on.recv(65536)) == 101
         with suppress(ConnectionError):
             assert silent.recv(65536) == b""
@@ -103,7 +103,7 @@ def test_the_rest_of_a_body_that_was_answered_is_not_waited_for_for_ever(server:
             received += piece
 
 
-def test_nothing_is_said_in_the_middle_of_an_answer(server: Served) -> None:
+def test_nothing_is_said_in_the_middle_of_an_answer(server: ServerProcess) -> None:
     body = b'{"data": {"inputs": {"messages": [], "script": [{"text": "begin"}, {"sleep": 2}, {"text": "end"}]}}}'
     asked = b"POST /scripted/invoke HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n"
     asked += b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
@@ -130,7 +130,9 @@ def test_nothing_is_said_in_the_middle_of_an_answer(server: Served) -> None:
     ],
     ids=["url", "one header", "many headers"],
 )
-def test_large_urls_and_headers_are_refused(server: Served, line: str, headers: str, expected: int) -> None:  # S4.3
+def test_large_urls_and_headers_are_refused(
+    server: ServerProcess, line: str, headers: str, expected: int
+) -> None:  # S4.3
     answer = raw(server.port, f"{line} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n".encode())
 
     assert status(answer) == expected
@@ -240,7 +242,7 @@ def test_no_setting_has_a_limit_that_doctor_does_not_show(tmp_path: Path) -> Non
     assert shown == {field.name for field in msgspec.structs.fields(Settings)}
 
 
-def test_httpx_sees_a_well_formed_answer(server: Served) -> None:
+def test_httpx_sees_a_well_formed_answer(server: ServerProcess) -> None:
     answer = httpx.post(f"{server.url}/echo/invoke", json={"inputs": {"a": [1]}}, trust_env=False)
 
     assert answer.json() == {"a": [1]}

@@ -7,17 +7,23 @@ from pathlib import Path
 import httpx
 import pytest
 
-from palaver.server.routes import OF_WORKFLOWS, OWN, PAGES, TRACES
+from palaver.server.routing import OTLP_ROUTES, PAGE_SEGMENTS, SERVER_ROUTES, WORKFLOW_ROUTES
 from palaver.testing import client, echo, scripted
-from tests.serving import Served, raw, served, status
+from tests.server_process import ServerProcess, raw, server_process, status
 
-ROUTES = ["/", *(f"/{name}" for name in OWN), *(f"/echo/{name}" for name in OF_WORKFLOWS), "/api/workflows", "/nothing"]
-ROUTES += ["/assets/a.js", *(f"/{name}" for name in TRACES), *(f"/{page}" for page in sorted(PAGES))]
+ROUTES = [
+    "/",
+    *(f"/{name}" for name in SERVER_ROUTES),
+    *(f"/echo/{name}" for name in WORKFLOW_ROUTES),
+    "/api/workflows",
+    "/nothing",
+]
+ROUTES += ["/assets/a.js", *(f"/{name}" for name in OTLP_ROUTES), *(f"/{page}" for page in sorted(PAGE_SEGMENTS))]
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("reach")) as running:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with server_process(tmp_path_factory.mktemp("reach")) as running:
         yield running
 
 
@@ -29,13 +35,13 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
 
 def test_a_host_that_others_can_reach_is_refused_without_keys(tmp_path: Path) -> None:  # S1.1
     refusal = re.escape("make one with palaver key create, or bind to 127.0.0.1.")
-    with pytest.raises(AssertionError, match=refusal), served(tmp_path, host="0.0.0.0"):
+    with pytest.raises(AssertionError, match=refusal), server_process(tmp_path, host="0.0.0.0"):
         pass
 
 
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8642", "localhost.evil.example", "127.0.0.1:1"])
-def test_another_name_is_answered_with_421_on_every_route(server: Served, route: str, host: str) -> None:  # S1.2
+def test_another_name_is_answered_with_421_on_every_route(server: ServerProcess, route: str, host: str) -> None:  # S1.2
     answer = raw(server.port, f"GET {route} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
 
     assert status(answer) == 421
@@ -43,21 +49,21 @@ def test_another_name_is_answered_with_421_on_every_route(server: Served, route:
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "LOCALHOST"])
 @pytest.mark.parametrize("with_port", [True, False])
-def test_our_own_names_are_answered(server: Served, host: str, with_port: bool) -> None:  # S1.2
+def test_our_own_names_are_answered(server: ServerProcess, host: str, with_port: bool) -> None:  # S1.2
     named = f"{host}:{server.port}" if with_port else host
 
     assert status(raw(server.port, f"GET /health HTTP/1.1\r\nHost: {named}\r\n\r\n".encode())) == 200
 
 
 @pytest.mark.parametrize("hosts", [[], ["localhost", "localhost"]])
-def test_no_host_and_two_hosts_are_refused(server: Served, hosts: list[str]) -> None:  # S1.2
+def test_no_host_and_two_hosts_are_refused(server: ServerProcess, hosts: list[str]) -> None:  # S1.2
     lines = "".join(f"Host: {host}\r\n" for host in hosts)
 
     assert status(raw(server.port, f"GET /health HTTP/1.1\r\n{lines}\r\n".encode())) == 400
 
 
 def test_a_host_that_was_allowed_is_answered(tmp_path: Path) -> None:
-    with served(tmp_path, allowed_hosts="palaver.test, other.test") as running:
+    with server_process(tmp_path, allowed_hosts="palaver.test, other.test") as running:
         assert status(raw(running.port, b"GET /health HTTP/1.1\r\nHost: palaver.test\r\n\r\n")) == 200
 
 
@@ -119,7 +125,7 @@ TRICKS = [
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route not in ("/", "/nothing")])
 @pytest.mark.parametrize("trick", TRICKS)
-def test_a_path_has_one_spelling(server: Served, route: str, trick: str) -> None:  # S1.7
+def test_a_path_has_one_spelling(server: ServerProcess, route: str, trick: str) -> None:  # S1.7
     path = trick.format(route if trick.startswith("{") else route.removeprefix("/") if "/{}" in trick else route)
 
     answer = raw(server.port, f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
@@ -128,7 +134,7 @@ def test_a_path_has_one_spelling(server: Served, route: str, trick: str) -> None
 
 
 def test_a_prefix_does_not_open_another_spelling(tmp_path: Path) -> None:  # S1.7
-    with served(tmp_path, root_path="/base") as running:
+    with server_process(tmp_path, root_path="/base") as running:
         asked = {
             path: status(raw(running.port, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()))
             for path in (

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaver.errors import SettingsError
-from palaver.server.forwarded import SENT_HOST, Proxies
-from tests.server.keyed import keyed
+from palaver.server.security import ORIGINAL_HOST, TrustedProxies
+from tests.server.keyed_server import keyed_server
 
 pytestmark = pytest.mark.anyio
 TRUSTED: dict[str, Any] = {"trusted_proxies": ("10.0.0.0/8", "127.0.0.1", "::1")}
@@ -26,7 +26,7 @@ def scope(client: str | None, *headers: tuple[bytes, bytes], kind: str = "http")
 
 
 async def failed_logins(options: dict[str, Any], *addresses: str) -> list[int]:
-    async with keyed(**options) as house:
+    async with keyed_server(**options) as house:
         await house.give()
         return [
             (
@@ -55,7 +55,7 @@ async def test_whoever_is_no_proxy_cannot_name_another_address() -> None:  # S1.
 async def test_urls_and_cookies_are_those_of_the_page_that_a_trusted_proxy_serves(  # S1.6
     options: dict[str, Any], base: str, secure: bool
 ) -> None:
-    async with keyed(**options) as house:
+    async with keyed_server(**options) as house:
         _, header = await house.give()
         secret = header["authorization"].removeprefix("Bearer ")
         shown = (await house.http.get("/api/workflows/echo", headers={**header, **FORWARDED})).json()
@@ -70,7 +70,7 @@ async def test_urls_and_cookies_are_those_of_the_page_that_a_trusted_proxy_serve
 
 
 async def test_a_name_that_is_made_to_resolve_here_is_refused_whatever_it_forwards() -> None:  # S1.2, S1.6
-    async with keyed(**TRUSTED) as house:
+    async with keyed_server(**TRUSTED) as house:
         headers = {"host": "evil.example", "x-forwarded-host": "localhost"}
         answer = await house.http.get("/health", headers=headers)
 
@@ -96,7 +96,7 @@ CLIENTS: dict[str, tuple[str, str, str]] = {
 
 @pytest.mark.parametrize(("peer", "sent", "client"), CLIENTS.values(), ids=CLIENTS)
 def test_who_asks_is_the_last_that_is_no_proxy(peer: str, sent: str, client: str) -> None:  # S1.6
-    seen = Proxies(TRUSTED["trusted_proxies"]).seen(scope(peer, (b"x-forwarded-for", sent.encode())))
+    seen = TrustedProxies(TRUSTED["trusted_proxies"]).seen(scope(peer, (b"x-forwarded-for", sent.encode())))
 
     assert seen["client"][0] == client
 
@@ -104,11 +104,11 @@ def test_who_asks_is_the_last_that_is_no_proxy(peer: str, sent: str, client: str
 def test_what_a_proxy_names_twice_or_in_no_form_is_left_as_it_was() -> None:  # S1.6
     odd = ((b"x-forwarded-host", b"a/b"), (b"x-forwarded-proto", b"gopher"))
     twice = ((b"host", b"other"), (b"x-forwarded-host", b"chat.example.org"))
-    proxies = Proxies(["10.0.0.1"])
+    proxies = TrustedProxies(["10.0.0.1"])
 
     for headers in (odd, twice):
         seen = proxies.seen(scope("10.0.0.1", *headers))
-        assert (seen["scheme"], seen["headers"], SENT_HOST in seen) == (
+        assert (seen["scheme"], seen["headers"], ORIGINAL_HOST in seen) == (
             "http",
             scope("10.0.0.1", *headers)["headers"],
             False,
@@ -121,7 +121,7 @@ def test_what_a_proxy_names_twice_or_in_no_form_is_left_as_it_was() -> None:  # 
 @given(st.binary(max_size=40), st.binary(max_size=40), st.binary(max_size=40))
 def test_no_header_breaks_a_request(sent: bytes, scheme: bytes, host: bytes) -> None:  # S1.6
     headers = [(b"x-forwarded-for", sent), (b"x-forwarded-proto", scheme), (b"x-forwarded-host", host)]
-    seen = Proxies(["10.0.0.1"]).seen(scope("10.0.0.1", *headers))
+    seen = TrustedProxies(["10.0.0.1"]).seen(scope("10.0.0.1", *headers))
 
     assert seen["scheme"] in ("http", "https")
     assert len(seen["headers"]) == 4
@@ -129,4 +129,4 @@ def test_no_header_breaks_a_request(sent: bytes, scheme: bytes, host: bytes) -> 
 
 def test_a_list_that_names_no_address_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"'proxy.example' is no address and no network"):
-        Proxies(["proxy.example"])
+        TrustedProxies(["proxy.example"])

@@ -12,17 +12,17 @@ import httpx
 import pytest
 
 from palaver.core.keys import ALL, Scope, wire_id
-from palaver.server import routes, scopes
-from palaver.server.routes import OF_WORKFLOWS, OWN, SERVICES, TRACES
+from palaver.server import routing, scopes
+from palaver.server.routing import OTLP_ROUTES, SERVER_ROUTES, SERVICE_ROUTES, WORKFLOW_ROUTES
 from palaver.storage import api_keys
 from tests.cli.test_commands import palaver
-from tests.server.keyed import Keyed, keyed
-from tests.serving import served
+from tests.server.keyed_server import KeyedServer, keyed_server
+from tests.server_process import server_process
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 PUBLIC = {
     *((method, path) for method in ("GET", "HEAD") for path in ("/health", "/ready", "/livez")),
-    *(("HEAD", path) for path in ("/", *(f"/{page}" for page in routes.PAGES))),
+    *(("HEAD", path) for path in ("/", *(f"/{page}" for page in routing.PAGE_SEGMENTS))),
     ("HEAD", "/services/echo"),
     ("POST", "/api/session"),
 }
@@ -42,15 +42,15 @@ def sample(pattern: str) -> list[str]:
 
 
 def paths_of_the_router() -> Iterator[str]:
-    below = [*OF_WORKFLOWS, *(path for name, _, _ in routes._PATTERNS for path in sample(name))]
+    below = [*WORKFLOW_ROUTES, *(path for name, _, _ in routing._PATTERNS for path in sample(name))]
     for name in below:
         yield f"/{name}"
         yield f"/echo/{name}"
-    for name in SERVICES:
+    for name in SERVICE_ROUTES:
         yield f"/{name.replace('{w}', 'echo')}"
-    for name in (*OWN, *TRACES):
+    for name in (*SERVER_ROUTES, *OTLP_ROUTES):
         yield f"/{name}"
-    for name in routes.PAGES:
+    for name in routing.PAGE_SEGMENTS:
         yield f"/{name}"
     yield from ("/", "/nothing", "/echo/nothing", "/api", "/api/nothing", "/assets/nothing.js")
 
@@ -58,20 +58,20 @@ def paths_of_the_router() -> Iterator[str]:
 ROUTES = sorted(set(paths_of_the_router()))
 
 
-def paths_of_the_api(house: Keyed) -> list[str]:
+def paths_of_the_api(house: KeyedServer) -> list[str]:
     paths = {path for route in house.server._api.routes for path in sample(route.path)}
     return sorted(path for path in paths if path.startswith("/api/") and "/_" not in path)
 
 
 @pytest.fixture
-async def house() -> AsyncIterator[Keyed]:
+async def house() -> AsyncIterator[KeyedServer]:
     """A server to which one key was given."""
-    async with keyed(rate_per_minute=0) as made:
+    async with keyed_server(rate_per_minute=0) as made:
         await made.give("read")
         yield made
 
 
-async def ask(house: Keyed, method: str, path: str, header: dict[str, str] | None = None) -> httpx.Response:
+async def ask(house: KeyedServer, method: str, path: str, header: dict[str, str] | None = None) -> httpx.Response:
     body: dict[str, Any] = {"json": {}} if method in ("POST", "PUT", "PATCH") else {}
     return await house.http.request(method, path, headers=header, **body)
 
@@ -86,7 +86,7 @@ def test_a_host_that_others_can_reach_needs_a_key(tmp_path: Path) -> None:  # S1
     assert (run.returncode, run.stdout, run.stderr) == (2, "", line)
 
 
-async def test_every_route_of_the_router_needs_a_credential(house: Keyed) -> None:  # S2.1
+async def test_every_route_of_the_router_needs_a_credential(house: KeyedServer) -> None:  # S2.1
     open_: set[tuple[str, str]] = set()
     for path in [*ROUTES, *paths_of_the_api(house)]:
         for method in METHODS:
@@ -104,7 +104,7 @@ UNREAD = ["/echo/invoke", "/v1/responses", "/v1/chat/completions", "/v1/traces",
 
 
 @pytest.mark.parametrize("path", UNREAD)
-async def test_nothing_is_read_before_the_credential_was_looked_at(house: Keyed, path: str) -> None:  # S2.1
+async def test_nothing_is_read_before_the_credential_was_looked_at(house: KeyedServer, path: str) -> None:  # S2.1
     sent: list[dict[str, Any]] = []
 
     async def receive() -> Any:
@@ -128,7 +128,7 @@ async def test_nothing_is_read_before_the_credential_was_looked_at(house: Keyed,
 
 
 @pytest.mark.parametrize("name", ["key", "token", "api_key", "apikey", "access_token", "authorization", "palaver"])
-async def test_a_key_in_a_url_is_not_seen(house: Keyed, name: str) -> None:  # S2.2
+async def test_a_key_in_a_url_is_not_seen(house: KeyedServer, name: str) -> None:  # S2.2
     _, header = await house.give()
     secret = header["authorization"].removeprefix("Bearer ")
 
@@ -140,7 +140,7 @@ DIALECTS += ["/echo/responses", "/echo/v1/chat/completions", "/echo/api/chat", "
 
 
 @pytest.mark.parametrize("path", DIALECTS)
-async def test_every_form_of_a_credential_is_taken_on_every_route_alike(house: Keyed, path: str) -> None:  # S2.3
+async def test_every_form_of_a_credential_is_taken_on_every_route_alike(house: KeyedServer, path: str) -> None:  # S2.3
     _, header = await house.give()
     _, other = await house.give()
     secret, second = (one["authorization"].removeprefix("Bearer ") for one in (header, other))
@@ -184,7 +184,7 @@ async def test_every_form_of_a_credential_is_taken_on_every_route_alike(house: K
     assert (await house.http.post(path, json={}, headers=strange)).status_code == 401
 
 
-async def test_openai_shaped_routes_have_their_own_word_for_it(house: Keyed) -> None:  # S2.1
+async def test_openai_shaped_routes_have_their_own_word_for_it(house: KeyedServer) -> None:  # S2.1
     answers = {path: (await ask(house, "POST", path)).json() for path in ("/v1/responses", "/echo/invoke", "/api/keys")}
 
     line = "A valid key is needed: send authorization: Bearer plv_…."
@@ -207,7 +207,7 @@ HELD: list[frozenset[Scope]] = [
 
 
 @pytest.mark.parametrize("held", HELD, ids=lambda held: "+".join(sorted(held)))
-async def test_every_route_needs_its_scope(house: Keyed, held: frozenset[Scope]) -> None:  # S2.4
+async def test_every_route_needs_its_scope(house: KeyedServer, held: frozenset[Scope]) -> None:  # S2.4
     _, header = await house.give(*held)
     api = paths_of_the_api(house)
 
@@ -215,7 +215,7 @@ async def test_every_route_needs_its_scope(house: Keyed, held: frozenset[Scope])
         for method in METHODS:
             if (method, path) == ("DELETE", "/api/session"):
                 continue
-            need = scopes.needed(routes.match(path), method, path)
+            need = scopes.required_scope(routing.match_path(path), method, path)
             answer = await ask(house, method, path, header)
             refused = need not in ("nothing", "credential") and need not in held
             assert (answer.status_code == 403) is refused, (method, path, need, answer.status_code)
@@ -223,13 +223,13 @@ async def test_every_route_needs_its_scope(house: Keyed, held: frozenset[Scope])
                 assert f"scope {need}" in answer.text, (method, path)
 
 
-async def test_every_part_of_the_api_has_a_rule(house: Keyed) -> None:  # S2.4
+async def test_every_part_of_the_api_has_a_rule(house: KeyedServer) -> None:  # S2.4
     sections = {path.split("/")[2] for path in paths_of_the_api(house)}
 
-    assert sections <= scopes.API.keys()
+    assert sections <= scopes.API_RULES.keys()
 
 
-async def test_the_project_comes_from_the_credential_alone(house: Keyed) -> None:  # S2.5
+async def test_the_project_comes_from_the_credential_alone(house: KeyedServer) -> None:  # S2.5
     _, header = await house.give(project="team-a")
     headers = {**header, "x-palaver-project": "default", "project": "default", "openai-project": "default"}
     body = {"name": "x", "scopes": ["read"], "project": "default", "metadata": {"project": "default"}}
@@ -239,7 +239,7 @@ async def test_the_project_comes_from_the_credential_alone(house: Keyed) -> None
     assert key.project == "team-a"
 
 
-async def test_another_projects_key_is_the_same_404_as_an_unknown_one(house: Keyed) -> None:  # S2.5
+async def test_another_projects_key_is_the_same_404_as_an_unknown_one(house: KeyedServer) -> None:  # S2.5
     _, header = await house.give()
     other, _ = await house.give(project="team-a")
     told: set[tuple[int, bytes]] = set()
@@ -251,7 +251,7 @@ async def test_another_projects_key_is_the_same_404_as_an_unknown_one(house: Key
     assert told == {(404, b'{"error":{"code":"not_found","message":"There is no key \'<id>\'."}}')}
 
 
-async def test_a_revoked_key_is_refused_by_the_next_request(house: Keyed) -> None:  # S2.6
+async def test_a_revoked_key_is_refused_by_the_next_request(house: KeyedServer) -> None:  # S2.6
     _, by_admin = await house.give()
     key, header = await house.give("invoke")
     before = await ask(house, "POST", "/echo/invoke", header)
@@ -270,7 +270,7 @@ STREAMS = {
 
 
 @pytest.mark.parametrize("path", STREAMS)
-async def test_open_streams_of_a_revoked_key_end_within_five_seconds(house: Keyed, path: str) -> None:  # S2.6
+async def test_open_streams_of_a_revoked_key_end_within_five_seconds(house: KeyedServer, path: str) -> None:  # S2.6
     key, header = await house.give("invoke")
     script = '[{"text": "Hi"}, {"sleep": 60}, {"text": "there"}]'
     body = _with_text(STREAMS[path], script)
@@ -289,7 +289,9 @@ async def test_open_streams_of_a_revoked_key_end_within_five_seconds(house: Keye
 
 
 @pytest.mark.parametrize("path", ["/v1/responses/resp_{}?stream=true", "/api/runs/run_{}/events"])
-async def test_whoever_only_reads_along_is_turned_away_and_the_run_goes_on(house: Keyed, path: str) -> None:  # S2.6
+async def test_whoever_only_reads_along_is_turned_away_and_the_run_goes_on(
+    house: KeyedServer, path: str
+) -> None:  # S2.6
     _, starter = await house.give("invoke")
     reader_key, reader = await house.give("invoke", "read")
     body = {"input": '[{"text": "Hi"}, {"sleep": 60}, {"text": "there"}]', "stream": True}
@@ -325,7 +327,7 @@ def _with_text(body: Any, text: str) -> Any:
             return body
 
 
-async def test_a_page_of_another_origin_cannot_use_the_cookie(house: Keyed) -> None:  # S2.7
+async def test_a_page_of_another_origin_cannot_use_the_cookie(house: KeyedServer) -> None:  # S2.7
     _, header = await house.give()
     (
         await house.http.post("/api/session", json={"key": header["authorization"].removeprefix("Bearer ")})
@@ -342,7 +344,7 @@ async def test_a_page_of_another_origin_cannot_use_the_cookie(house: Keyed) -> N
 
 
 async def test_the_cookie_is_not_what_is_kept(tmp_path: Path) -> None:  # S2.7, S2.2
-    async with keyed(str(tmp_path / "palaver.db")) as house:
+    async with keyed_server(str(tmp_path / "palaver.db")) as house:
         _, header = await house.give()
         secret = header["authorization"].removeprefix("Bearer ")
         login = await house.http.post("/api/session", json={"key": secret})
@@ -354,7 +356,7 @@ async def test_the_cookie_is_not_what_is_kept(tmp_path: Path) -> None:  # S2.7, 
     assert secret[-40:].encode() not in written
 
 
-async def test_failed_logins_are_few_and_all_alike(house: Keyed) -> None:  # S2.8
+async def test_failed_logins_are_few_and_all_alike(house: KeyedServer) -> None:  # S2.8
     key, header = await house.give("read")
     await house.database.write(lambda db: api_keys.revoke_key(db, "default", key.id, at=key.created_at) and None)
     revoked = header["authorization"].removeprefix("Bearer ")
@@ -369,7 +371,7 @@ async def test_failed_logins_are_few_and_all_alike(house: Keyed) -> None:  # S2.
 
 
 async def test_a_key_has_so_many_requests_a_minute_and_another_has_its_own() -> None:  # S4.3
-    async with keyed(rate_per_minute=3) as house:
+    async with keyed_server(rate_per_minute=3) as house:
         _, one = await house.give("invoke")
         _, two = await house.give("invoke")
         answers = [await ask(house, "POST", "/echo/v1/responses", one) for _ in range(4)]
@@ -387,7 +389,7 @@ async def test_a_key_has_so_many_runs_and_streams_at_once(limit: str) -> None:  
     body = {"messages": [{"role": "user", "content": '[{"text": "Hi"}, {"sleep": 60}]'}], "stream": True}
     path = "/scripted/v1/chat/completions"
     limits: dict[str, Any] = {limit: 1}
-    async with keyed(**limits) as house:
+    async with keyed_server(**limits) as house:
         _, one = await house.give("invoke")
         _, two = await house.give("invoke")
         async with house.http.stream("POST", path, json=body, headers=one) as stream:
@@ -408,7 +410,7 @@ async def test_a_key_at_its_limits_leaves_another_its_pace() -> None:  # S4.4
     busy = _said('[{"repeat": {"times": 100000, "steps": [{"text": "x"}, {"sleep": 0.02}]}}]')
     short = _said('[{"repeat": {"times": 10, "steps": [{"text": "x"}]}}]')
     path = "/scripted/v1/chat/completions"
-    async with keyed(rate_per_minute=0) as house, AsyncExitStack() as open_:
+    async with keyed_server(rate_per_minute=0) as house, AsyncExitStack() as open_:
         _, one = await house.give("invoke")
         _, two = await house.give("invoke")
 
@@ -456,7 +458,7 @@ def test_keys_made_and_revoked_at_the_machine_reach_a_running_server(tmp_path: P
             time.sleep(0.1)
         return seen
 
-    with served(tmp_path, "from palaver.testing import echo\n", "--db", place) as server:
+    with server_process(tmp_path, "from palaver.testing import echo\n", "--db", place) as server:
         open_ = statuses({}, 200)
         secret = palaver("key", "create", "--db", place, cwd=tmp_path).stdout.strip()
         closed = statuses({}, 401)

@@ -11,9 +11,9 @@ import httpx
 import pytest
 
 from palaver.core.keys import wire_id
-from palaver.server import routes
-from palaver.server.routes import OF_WORKFLOWS
-from tests.server.keyed import Keyed, keyed
+from palaver.server import routing
+from palaver.server.routing import WORKFLOW_ROUTES
+from tests.server.keyed_server import KeyedServer, keyed_server
 
 CALLED = {
     "invoke": {"messages": [{"role": "user", "content": "x"}]},
@@ -77,7 +77,7 @@ class Things(NamedTuple):
     header: dict[str, str]
 
 
-async def things(house: Keyed) -> Things:
+async def things(house: KeyedServer) -> Things:
     """What the project team-a has."""
     key, header = await house.give(project="team-a")
     http, ids = house.http, {"key_id": wire_id(key.id), "number": "1"}
@@ -131,8 +131,8 @@ async def things(house: Keyed) -> Things:
 class Two(NamedTuple):
     """The house in which another project has things, and the empty one; in both asks somebody of team-b."""
 
-    full: Keyed
-    empty: Keyed
+    full: KeyedServer
+    empty: KeyedServer
     things: Things
     in_full: dict[str, str]
     in_empty: dict[str, str]
@@ -158,7 +158,7 @@ class Two(NamedTuple):
 
 @pytest.fixture(scope="module")
 async def two() -> AsyncIterator[Two]:
-    async with keyed(rate_per_minute=0) as full, keyed(rate_per_minute=0) as empty:
+    async with keyed_server(rate_per_minute=0) as full, keyed_server(rate_per_minute=0) as empty:
         _, in_full = await full.give(project="team-b")
         _, in_empty = await empty.give(project="team-b")
         made = Two(full, empty, await things(full), in_full, in_empty, [])
@@ -199,7 +199,7 @@ async def test_no_path_of_the_api_leads_to_what_another_project_has(two: Two) ->
 
 async def test_no_path_of_a_protocol_leads_to_what_another_project_has(two: Two) -> None:  # S2.5
     asked = 0
-    for name, _, endpoint in routes._PATTERNS:
+    for name, _, endpoint in routing._PATTERNS:
         if "{id}" not in name:
             continue
         kind = "thread" if "chat" in name else "conversation" if "conversations" in name else "response"
@@ -286,7 +286,7 @@ async def test_no_header_of_a_service_names_what_another_project_has(two: Two) -
 
 
 def test_every_protocol_that_can_be_called_was_asked() -> None:  # S2.5
-    assert CALLED.keys() == {name for name, endpoint in OF_WORKFLOWS.items() if endpoint.kind == "call"}
+    assert CALLED.keys() == {name for name, endpoint in WORKFLOW_ROUTES.items() if endpoint.kind == "call"}
 
 
 async def test_a_chat_of_another_projects_thread_is_not_there(two: Two) -> None:  # S2.5

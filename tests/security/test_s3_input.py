@@ -15,8 +15,8 @@ import pytest
 
 from palaver.discovery.registry import Registry
 from palaver.server.app import Server
-from palaver.server.in_process import _transport
-from palaver.server.routes import OF_WORKFLOWS
+from palaver.server.in_process_client import _transport
+from palaver.server.routing import WORKFLOW_ROUTES
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.testing import client, echo, scripted
@@ -30,7 +30,7 @@ NO_SHELL = {"system", "popen", "execv", "execve", "execvp", "spawnv", "spawnl", 
 UNSAFE = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle", "yaml", "ctypes", "code", "runpy", "xml"}
 UNSAFE |= {"csv", "jinja2", "mako", "dbos"}
 """Modules that make objects or code of bytes; and those that would bring rules of their own (S3.6): none is here."""
-STARTS_PROCESSES = {"server/reload.py", "server/workers.py", "traces/aside.py"}
+STARTS_PROCESSES = {"server/supervisor.py", "traces/aside.py"}
 """They start palaver itself again, with the arguments that the operator gave, or a module of its own."""
 IMPORTS_BY_NAME = {"__init__.py", "cli/main.py", "discovery/targets.py", "frameworks/langchain.py"}
 IMPORTS_BY_NAME |= {"frameworks/telling.py", "evaluation/evaluators/__init__.py"}
@@ -45,7 +45,7 @@ OF_FIXED_FIELDS = {
     "server/api/thread_views.py",
     "server/api/threads.py",
     "server/api/workflows.py",
-    "server/logs.py",
+    "server/logging_setup.py",
     "storage/boards.py",
     "storage/connections.py",
     "storage/files.py",
@@ -138,8 +138,8 @@ def test_formats_are_written_by_us() -> None:  # S3.1
     }
 
     assert found == {
-        ("server/home.py", "_POLICY.format"),
-        ("server/pages.py", "_POLICY.format"),
+        ("server/web.py", "_CONTENT_SECURITY_POLICY.format"),
+        ("server/web.py", "_HOME_POLICY.format"),
         ("demo/eliza.py", "replies[before % len(replies)].format"),
         ("traces/steps.py", "_TITLES[step.kind].format"),
     }
@@ -179,7 +179,7 @@ def asked_for(name: str) -> tuple[list[tuple[str, dict[str, Any]]], list[str]]:
     """Every way to name a workflow: what is posted, and what is asked."""
     messages = [{"role": "user", "content": "x"}]
     bodies: list[tuple[str, dict[str, Any]]] = [
-        (f"/{name}/{route}", {"messages": messages, "input": "x"}) for route in OF_WORKFLOWS
+        (f"/{name}/{route}", {"messages": messages, "input": "x"}) for route in WORKFLOW_ROUTES
     ]
     bodies += [("/v1/responses", {"model": name, "input": "x"}), ("/invocations", {"model": name, "input": "x"})]
     bodies += [("/v1/chat/completions", {"model": name, "messages": messages}), ("/api/threads", {"workflow": name})]

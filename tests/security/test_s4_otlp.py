@@ -11,8 +11,8 @@ import httpx
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from tests.server.traced import span, span_id, trace_id
-from tests.serving import Served, served
+from tests.server.traced_server import span, span_id, trace_id
+from tests.server_process import ServerProcess, server_process
 from tests.traces.otlp.sent import JSON, PROTOBUF, field, pairs, request
 
 MIB = 1024 * 1024
@@ -92,26 +92,26 @@ SENT: dict[str, Callable[[], Sent]] = {
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     folder: Path = tmp_path_factory.mktemp("otlp")
-    with served(folder, db=str(folder / "palaver.db"), rate_per_minute="0") as started:
+    with server_process(folder, db=str(folder / "palaver.db"), rate_per_minute="0") as started:
         yield started
 
 
-def cpu(server: Served) -> float:
+def cpu(server: ServerProcess) -> float:
     """Seconds of work that it has done: others on this machine do not count."""
     fields = Path(f"/proc/{server.process.pid}/stat").read_text("utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def peak(server: Served) -> int:
+def peak(server: ServerProcess) -> int:
     """The most memory that it ever had, in bytes."""
     lines = Path(f"/proc/{server.process.pid}/status").read_text("utf-8").splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
 
 @pytest.mark.parametrize("name", SENT)
-def test_what_means_harm_is_answered_and_costs_little(server: Served, name: str) -> None:  # S4.5
+def test_what_means_harm_is_answered_and_costs_little(server: ServerProcess, name: str) -> None:  # S4.5
     sent = SENT[name]()
     with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
         http.post("/v1/traces", content=request(span("warm")), headers={"content-type": PROTOBUF}).raise_for_status()
@@ -130,12 +130,12 @@ def test_what_means_harm_is_answered_and_costs_little(server: Served, name: str)
         assert tree.status_code == 200
 
 
-def test_memory_stays_within_bounds(server: Served) -> None:  # S4.5
+def test_memory_stays_within_bounds(server: ServerProcess) -> None:  # S4.5
     """After all of the above: bodies of 16 MiB, and what becomes of them."""
     assert peak(server) < 700 * MIB
 
 
-def test_a_tree_of_circles_lists_every_span_once(server: Served) -> None:  # S4.5
+def test_a_tree_of_circles_lists_every_span_once(server: ServerProcess) -> None:  # S4.5
     with httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http:
         http.post("/v1/traces", content=circles(), headers={"content-type": PROTOBUF}).raise_for_status()
         rows: list[str] = []

@@ -11,7 +11,7 @@ from palaver import Message, chat
 from palaver.core.parts import APPROVAL_RESPONSE, Data, File, ToolCall
 from palaver.testing import client
 from tests.security.test_histories import PROTOCOLS, call, gist, image, system, user
-from tests.server.talking import begun, branch, let_go, new_thread, over, serving
+from tests.server.thread_client import branch, new_thread, release, thread_server, wait_for_run, wait_for_start
 
 RECEIVED: list[list[Message]] = []
 
@@ -228,13 +228,13 @@ async def turns(http: httpx.AsyncClient, name: str, conversation: str, text: str
 
 @pytest.mark.parametrize("take", [responses, turns])
 async def test_a_second_turn_is_refused(take: Any) -> None:  # S5.6
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         thread = await new_thread(http, "slow")
         first = asyncio.ensure_future(take(http, "slow", thread, "a"))
-        await begun(http, thread)
+        await wait_for_start(http, thread)
 
         second = await take(http, "slow", thread, "b")
-        let_go("a")
+        release("a")
         await first
 
         assert (second.status_code, second.json()["error"]["code"]) == (409, "conversation_locked")
@@ -243,15 +243,15 @@ async def test_a_second_turn_is_refused(take: Any) -> None:  # S5.6
 
 @pytest.mark.parametrize("take", [responses, turns])
 async def test_a_second_turn_waits_where_the_author_wants_that(take: Any) -> None:  # S5.6
-    async with serving(max_queued=1) as (http, _):
+    async with thread_server(max_queued=1) as (http, _):
         thread = await new_thread(http, "queue")
         first = asyncio.ensure_future(take(http, "queue", thread, "a"))
-        await begun(http, thread)
+        await wait_for_start(http, thread)
         second, third = (asyncio.ensure_future(take(http, "queue", thread, text)) for text in ("b", "b"))
         done, waiting = await asyncio.wait([second, third], return_when="FIRST_COMPLETED")
         (too_many,) = done
         for text in ("a", "b"):
-            let_go(text)
+            release(text)
         await asyncio.gather(first, *waiting)
 
         assert too_many.result().status_code == 429
@@ -265,15 +265,15 @@ async def test_a_second_turn_waits_where_the_author_wants_that(take: Any) -> Non
 
 @pytest.mark.parametrize("take", [responses, turns])
 async def test_a_second_turn_ends_the_first_where_the_author_wants_that(take: Any) -> None:  # S5.6
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         thread = await new_thread(http, "interrupt")
         first = asyncio.ensure_future(take(http, "interrupt", thread, "a"))
-        run = await begun(http, thread)
-        let_go("b")
+        run = await wait_for_start(http, thread)
+        release("b")
         await take(http, "interrupt", thread, "b")
         await first
 
-        assert (await over(http, run))["status"] == "cancelled"
+        assert (await wait_for_run(http, run))["status"] == "cancelled"
         assert await branch(http, thread) == [
             ("user", "a"),
             ("assistant", "begin "),
@@ -283,16 +283,16 @@ async def test_a_second_turn_ends_the_first_where_the_author_wants_that(take: An
 
 
 async def test_a_chat_always_ends_the_turn_before() -> None:  # S5.6
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         thread = await new_thread(http, "slow")  # Whose author says reject.
         messages = [{"id": f"u{text}", "role": "user", "parts": [{"type": "text", "text": text}]} for text in "ab"]
         first = asyncio.ensure_future(http.post("/slow/api/chat", json={"id": thread, "messages": messages[:1]}))
-        run = await begun(http, thread)
-        let_go("b")
+        run = await wait_for_start(http, thread)
+        release("b")
         second = await http.post("/slow/api/chat", json={"id": thread, "messages": messages})
         await first
 
-        assert (second.status_code, (await over(http, run))["status"]) == (200, "cancelled")
+        assert (second.status_code, (await wait_for_run(http, run))["status"]) == (200, "cancelled")
         assert [role for role, _ in await branch(http, thread)] == ["user", "assistant", "user", "assistant"]
 
 
@@ -319,7 +319,7 @@ ONCE["/echo/v1/responses?"] = ("200", {"input": "one", "background": True}, {"in
 @pytest.mark.parametrize("route", ONCE)
 async def test_what_has_a_key_is_done_once_and_answered_alike(route: str) -> None:  # S5.6
     status, one, two = ONCE[route]
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         path = route.format(thread=await new_thread(http))
         before = len((await http.get("/api/threads")).json()["data"])
         key = {"idempotency-key": "k"}

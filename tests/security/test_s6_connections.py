@@ -13,7 +13,7 @@ from palaver.storage import connections as kept
 from tests.frameworks.strangers import head, stranger, whole
 from tests.outbound.test_guard import PUBLIC, REFUSED, Elsewhere, Watched
 from tests.security.test_s6_outbound import INNER, UNLIKE
-from tests.server.keyed import keyed
+from tests.server.keyed_server import keyed_server
 
 CHAT: dict[str, Any] = {"flags": {"is_chat": True}, "role": "assistant", "content": "Hi"}
 
@@ -49,7 +49,7 @@ async def test_a_url_that_two_readers_could_read_differently_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # S6.1
     world = World(monkeypatch, 0)
-    async with keyed() as house:
+    async with keyed_server() as house:
         for url in UNLIKE:
             assert told(await house.http.post("/api/connections", json={"url": url, "name": "far"})) == REFUSAL, url
 
@@ -61,7 +61,7 @@ async def test_a_host_within_is_refused_and_nobody_is_told_why(
     monkeypatch: pytest.MonkeyPatch, dry_run: bool
 ) -> None:  # S6.2
     world = World(monkeypatch, 0)
-    async with keyed() as house:
+    async with keyed_server() as house:
         for address in [*INNER, None]:
             world.addresses = [] if address is None else [PUBLIC, address]
             body = {"url": "http://a.example/far", "dry_run": dry_run}
@@ -78,10 +78,10 @@ async def test_a_host_within_is_refused_and_nobody_is_told_why(
 
 async def test_loopback_is_refused_for_real_unless_the_operator_allows_it() -> None:  # S6.2
     with stranger(whole(CHAT)) as far:
-        async with keyed() as house:
+        async with keyed_server() as house:
             refused = await house.http.post("/api/connections", json={"url": f"{far.url}/far"})
         asked = len(far.asked)
-        async with keyed(allow_private_urls=True) as house:
+        async with keyed_server(allow_private_urls=True) as house:
             made = await house.http.post("/api/connections", json={"url": f"{far.url}/far"})
             said = await house.http.post("/far/invoke", json={"messages": []})
 
@@ -95,7 +95,7 @@ async def test_every_call_looks_again_and_a_name_that_moved_within_is_not_follow
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     with stranger(whole(CHAT)) as far:
         world = World(monkeypatch, httpx.URL(far.url).port or 0)
-        async with keyed() as house:
+        async with keyed_server() as house:
             made = await house.http.post("/api/connections", json={"url": "http://a.example/far"})
             before = await house.http.post("/far/invoke", json={"messages": []})
             asked = len(far.asked)
@@ -118,7 +118,7 @@ async def test_every_call_looks_again_and_a_name_that_moved_within_is_not_follow
 
 async def test_a_redirect_leads_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:  # S6.4
     with stranger(whole(CHAT)) as thief, stranger(head(status="307 Moved", location=thief.url)) as far:
-        async with keyed(allow_private_urls=True) as house:
+        async with keyed_server(allow_private_urls=True) as house:
             answer = await house.http.post("/api/connections", json={"url": f"{far.url}/far"})
 
     status, error = told(answer)
@@ -128,7 +128,7 @@ async def test_a_redirect_leads_nowhere(monkeypatch: pytest.MonkeyPatch) -> None
 
 async def test_nothing_of_who_connects_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:  # S6.4
     with stranger(whole(CHAT)) as far:
-        async with keyed(allow_private_urls=True) as house:
+        async with keyed_server(allow_private_urls=True) as house:
             _, admin = await house.give()
             headers = {**admin, "cookie": "palaver=x", "baggage": "user=hunter2", "x-secret": "hunter2"}
             headers.pop("cookie")
@@ -156,7 +156,7 @@ async def test_what_a_document_says_adds_no_host_and_no_name() -> None:  # S6.5
             "servers": [{"url": thief.url}],
         }
         with stranger(whole(document)) as far:
-            async with keyed(allow_private_urls=True) as house:
+            async with keyed_server(allow_private_urls=True) as house:
                 made = (await house.http.post("/api/connections", json={"url": far.url})).json()
                 (await house.http.post(f"/{made['name']}/invoke", json={"messages": []})).raise_for_status()
 
@@ -170,7 +170,7 @@ async def test_what_a_document_says_adds_no_host_and_no_name() -> None:  # S6.5
 
 async def test_a_document_beyond_a_mebibyte_is_not_read() -> None:  # S6.5
     with stranger(whole({**CHAT, "filler": "x" * LARGEST_DOCUMENT})) as far:
-        async with keyed(allow_private_urls=True) as house:
+        async with keyed_server(allow_private_urls=True) as house:
             answer = await house.http.post("/api/connections", json={"url": f"{far.url}/far"})
 
     assert told(answer)[1]["code"] == "not_discovered"

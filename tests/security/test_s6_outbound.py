@@ -228,4 +228,4 @@ def test_every_connection_is_made_in_one_place() -> None:  # S6.3
                     pass
 
     # What attacks a server says things that no client would say: it has a wire of its own, to the URL that was named.
-    assert made == {"outbound/clients.py", "server/in_process.py", "cli/attacking/wire.py"}
+    assert made == {"outbound/clients.py", "server/in_process_client.py", "cli/attacking/wire.py"}

@@ -21,10 +21,10 @@ from palaver.cli import call as calling
 from palaver.cli.main import cli
 from palaver.core.keys import ALL
 from palaver.outbound import printable, printable_json, printable_lines
-from palaver.server import logs
+from palaver.server import logging_setup
 from palaver.storage import api_keys as kept
 from palaver.testing import client
-from tests.server.keyed import Keyed, keyed
+from tests.server.keyed_server import KeyedServer, keyed_server
 
 HOSTILE = "\x1b[31mred\x1b]0;title\x07\x9b2J\x7f\u202egnp\u2066x\u2069\u200f\u061c\u2028next\u0085end"
 STEERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -124,7 +124,7 @@ def test_json_on_a_terminal_steers_nothing_and_means_the_same(text: str) -> None
     assert msgspec.json.decode(said) == {"a": text}
 
 
-async def stored(house: Keyed) -> None:
+async def stored(house: KeyedServer) -> None:
     """Everything that a stranger can name, named so."""
     key, secret = kept.new_api_key(project="default", name=HOSTILE, scopes=ALL, now=datetime.now(UTC))
     await house.database.write(kept.insert_key, key)
@@ -151,7 +151,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = str(tmp_path_factory.mktemp("shown") / "palaver.db")
 
     async def fill() -> None:
-        async with keyed(path) as house:
+        async with keyed_server(path) as house:
             await stored(house)
 
     asyncio.run(fill())
@@ -236,7 +236,7 @@ def stream(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[bool], io.Stri
     def open_(as_json: bool) -> io.StringIO:
         monkeypatch.setattr(sys, "stderr", written)
         monkeypatch.setattr(written, "isatty", lambda: not as_json)
-        logs.set_up()
+        logging_setup.configure_logging()
         return written
 
     yield open_
@@ -254,7 +254,7 @@ async def write(text: str) -> None:
         fail(text)
     except RuntimeError:
         log.exception("It failed: %s", text)
-    logs.note_access((0.0, "req_1", "GET", f"/{text}", 404, 0.001, None))
+    logging_setup.log_access((0.0, "req_1", "GET", f"/{text}", 404, 0.001, None))
     logging.getLogger("palaver").handlers[0].flush()
 
 

@@ -22,8 +22,8 @@ from palaver.errors import SettingsError
 from palaver.server.settings import read_settings
 from palaver.testing import client, scripted
 from tests.cli.test_commands import palaver
-from tests.security.marked import ODD, PASSWORD, PROVIDER, spans_with, traces
-from tests.serving import Served, served
+from tests.security.marked_secrets import ODD, PASSWORD, PROVIDER, spans_with, traces
+from tests.server_process import ServerProcess, server_process
 
 CALLERS = "MARKED-secret-of-a-caller"
 WRONG = "plv_00000000_MARKED" + "0" * 34
@@ -79,7 +79,7 @@ CALLS: dict[str, dict[str, Any]] = {
 class House(NamedTuple):
     """A real server with keys, all that it said, and what must be nowhere."""
 
-    server: Served
+    server: ServerProcess
     folder: Path
     said: list[str]
     key: str
@@ -97,7 +97,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ACME_API_KEY", PROVIDER)
         patch.setenv("ACME_TOKEN", ODD)
-        with served(folder, APP, db=str(folder / "palaver.db"), rate_per_minute="0") as server:
+        with server_process(folder, APP, db=str(folder / "palaver.db"), rate_per_minute="0") as server:
             said: list[str] = []
             cookie = every_way_in(server.url, key, said)
             yield House(server, folder, said, key, cookie)
@@ -298,13 +298,13 @@ async def test_an_exception_of_a_workflow_is_told_without_its_words(name: str) -
 async def test_what_breaks_in_the_server_itself_is_told_by_a_number_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # S8.2
-    from palaver.server import own, questions
+    from palaver.server import endpoints
 
     def broken(*_: Any) -> Any:
         raise RuntimeError("/srv/app/db.py: SELECT * FROM patients; password=hunter2")
 
-    monkeypatch.setattr(own, "answer", broken)
-    monkeypatch.setattr(questions, "inspect", broken)
+    monkeypatch.setattr(endpoints, "answer_server_route", broken)
+    monkeypatch.setattr(endpoints, "inspect_workflow", broken)
     async with client(early) as http:
         answer = await http.get("/version")
 

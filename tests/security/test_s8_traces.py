@@ -13,13 +13,13 @@ from palaver.core.parts import ToolResult
 from palaver.core.usage import Usage
 from palaver.discovery.registry import Registry
 from palaver.server.app import Server
-from palaver.server.in_process import _transport
+from palaver.server.in_process_client import _transport
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.storage.spans.tables import span_bodies, spans
 from palaver.storage.spans.writes import decompress_body
-from tests.security.marked import PASSWORD, PROVIDER
-from tests.server.test_redacting_runs import everything
+from tests.security.marked_secrets import PASSWORD, PROVIDER
+from tests.server.test_run_redaction import everything
 
 TOLD = f"my key is {PROVIDER} and I log in at https://ann:{PASSWORD}@example.org with Bearer MARKEDbearer0123456789"
 

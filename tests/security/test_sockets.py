@@ -12,26 +12,26 @@ import httpx
 import pytest
 from websockets.exceptions import ConnectionClosedError, InvalidStatus
 
-from tests.serving import Served, is_let_go, raw, served, status
-from tests.socketed import opening_of, tab, text_of
+from tests.server_process import ServerProcess, is_closed_by_server, raw, server_process, status
+from tests.tab_client import handshake_request, tab_client, text_of
 
 TEBIBYTE = b"\x81\xff" + (1 << 40).to_bytes(8, "big") + bytes(4)
 """How a text of that size begins."""
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("sockets"), ws_ping="1") as running:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with server_process(tmp_path_factory.mktemp("sockets"), ws_ping="1") as running:
         yield running
 
 
-def opening(server: Served, path: str = "/api/socket", host: str = "localhost", more: str = "") -> int:
-    return status(raw(server.port, opening_of(path, host, more), seconds=5))
+def opening(server: ServerProcess, path: str = "/api/socket", host: str = "localhost", more: str = "") -> int:
+    return status(raw(server.port, handshake_request(path, host, more), seconds=5))
 
 
-def closed_by(server: Served, message: str | bytes | list[str]) -> int | None:
+def closed_by(server: ServerProcess, message: str | bytes | list[str]) -> int | None:
     """The code with which the server closes a socket on which that is sent."""
-    with tab(server.url) as page:
+    with tab_client(server.url) as page:
         with suppress(ConnectionClosedError):
             page.line.send(message, text=True)
         with pytest.raises(ConnectionClosedError) as closed:
@@ -39,7 +39,7 @@ def closed_by(server: Served, message: str | bytes | list[str]) -> int | None:
     return closed.value.rcvd.code if closed.value.rcvd else None
 
 
-def test_a_socket_is_opened_by_us_alone(server: Served) -> None:  # S1.2, S1.3
+def test_a_socket_is_opened_by_us_alone(server: ServerProcess) -> None:  # S1.2, S1.3
     assert opening(server, more=f"Origin: http://localhost:{server.port}\r\n", host=f"localhost:{server.port}") == 101
     assert opening(server, host="evil.example") == 421
     assert opening(server, more="Origin: https://evil.example\r\n") == 403
@@ -48,7 +48,7 @@ def test_a_socket_is_opened_by_us_alone(server: Served) -> None:  # S1.2, S1.3
     assert opening(server, more="Sec-Fetch-Site: cross-site\r\n") == 403
 
 
-def test_every_other_path_has_none(server: Served) -> None:  # S1.7
+def test_every_other_path_has_none(server: ServerProcess) -> None:  # S1.7
     paths = (
         "/",
         "/echo/invoke",
@@ -67,12 +67,12 @@ def test_every_other_path_has_none(server: Served) -> None:  # S1.7
     [
         b"GET /api/socket HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
         b"POST /api/socket HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
-        opening_of(more="X: " + "y" * 9000 + "\r\n"),
-        opening_of(more="Host: localhost\r\n"),
-        opening_of().replace(b"13", b"12"),
+        handshake_request(more="X: " + "y" * 9000 + "\r\n"),
+        handshake_request(more="Host: localhost\r\n"),
+        handshake_request().replace(b"13", b"12"),
     ],
 )
-def test_an_opening_that_is_none_is_answered_and_ends(server: Served, request_: bytes) -> None:  # S1.2, S4.3
+def test_an_opening_that_is_none_is_answered_and_ends(server: ServerProcess, request_: bytes) -> None:  # S1.2, S4.3
     since = time.monotonic()
     answer = raw(server.port, request_, seconds=60)
 
@@ -80,38 +80,38 @@ def test_an_opening_that_is_none_is_answered_and_ends(server: Served, request_: 
     assert time.monotonic() - since < 30
 
 
-def test_a_message_that_is_too_large_closes_it(server: Served) -> None:  # S4.3
+def test_a_message_that_is_too_large_closes_it(server: ServerProcess) -> None:  # S4.3
     whole = '{"id": 1, "path": "/health", "body": "' + "x" * (1024 * 1024) + '"}'
 
     assert closed_by(server, whole) == 1009
     assert closed_by(server, [whole[:300_000]] * 5) == 1009
 
 
-def test_who_is_still_sending_is_told_why(server: Served) -> None:  # S4.3
+def test_who_is_still_sending_is_told_why(server: ServerProcess) -> None:  # S4.3
     too_large = "x" * 1_100_000
 
     assert [closed_by(server, [too_large] * 5) for _ in range(10)] == [1009] * 10
 
 
-def test_who_was_told_and_stays_is_let_go(server: Served) -> None:  # S4.3
+def test_who_was_told_and_stays_is_let_go(server: ServerProcess) -> None:  # S4.3
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as line:
-        line.sendall(opening_of())
+        line.sendall(handshake_request())
         received = line.recv(4096)
         line.sendall(TEBIBYTE)
         while piece := line.recv(4096):
             received += piece
-        assert is_let_go(line)
+        assert is_closed_by_server(line)
 
     assert (1009).to_bytes(2, "big") in received.partition(b"\r\n\r\n")[2]
 
 
-def test_text_that_is_none_closes_it(server: Served) -> None:  # S4.1
+def test_text_that_is_none_closes_it(server: ServerProcess) -> None:  # S4.1
     assert closed_by(server, b"\xff\xfe") == 1007
 
 
-def test_one_that_does_not_answer_is_closed(server: Served) -> None:  # S4.3
+def test_one_that_does_not_answer_is_closed(server: ServerProcess) -> None:  # S4.3
     with socket.create_connection(("127.0.0.1", server.port), timeout=20) as line:
-        line.sendall(opening_of())
+        line.sendall(handshake_request())
         received = b""
         while piece := line.recv(4096):  # It takes everything, and never says a word.
             received += piece
@@ -122,8 +122,8 @@ def test_one_that_does_not_answer_is_closed(server: Served) -> None:  # S4.3
     assert (1011).to_bytes(2, "big") in frames
 
 
-def test_one_that_answers_stays(server: Served) -> None:
-    with tab(server.url) as page:
+def test_one_that_answers_stays(server: ServerProcess) -> None:
+    with tab_client(server.url) as page:
         with pytest.raises(TimeoutError):
             page.next(4)
         page.send(1, "/health")
@@ -138,15 +138,15 @@ def test_keys_open_sockets_and_close_them(tmp_path: Path) -> None:  # S2.1, S2.4
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
     admin, invokes = palaver("create", "--scope", "admin"), palaver("create", "--scope", "invoke")
-    with served(tmp_path, db=db) as running:
+    with server_process(tmp_path, db=db) as running:
         refusals: list[int] = []
         for headers in ({}, {"authorization": "Bearer plv_x"}, {"authorization": f"Bearer {invokes}"}):
-            with pytest.raises(InvalidStatus) as refused, tab(running.url, headers):
+            with pytest.raises(InvalidStatus) as refused, tab_client(running.url, headers):
                 pass
             refusals.append(refused.value.response.status_code)
-        with pytest.raises(InvalidStatus), tab(running.url + f"/api/socket?key={admin}&x="):  # S2.2
+        with pytest.raises(InvalidStatus), tab_client(running.url + f"/api/socket?key={admin}&x="):  # S2.2
             pass
-        with tab(running.url, {"x-api-key": admin}) as page:
+        with tab_client(running.url, {"x-api-key": admin}) as page:
             page.send(1, "/scripted/invocations", _forever())
             page.until(1, "begin")
             shown = {"authorization": f"Bearer {admin}"}

@@ -18,11 +18,11 @@ from palaver.core.events import RunStarted
 from palaver.demo import calculator, eliza, headline
 from palaver.errors import SettingsError, WorkflowNotFound
 from palaver.protocols import agenta, invoke
-from palaver.server.exchange import Exchange
-from palaver.server.logs import JsonLines, Plain
+from palaver.server.logging_setup import JsonFormatter, TextFormatter
+from palaver.server.request import Exchange
 from palaver.server.settings import Settings, read_settings
-from palaver.server.snippets import curl
-from palaver.server.stream import Stream
+from palaver.server.snippets import curl_command
+from palaver.server.streaming import RunStream
 from palaver.testing import client, echo, scripted
 
 HELLO = {"messages": [{"role": "user", "content": "Hi"}]}
@@ -69,7 +69,7 @@ async def test_a_request_is_one_line_in_the_log(caplog: pytest.LogCaptureFixture
                 await asyncio.sleep(0.01)
 
     (record,) = [record for record in caplog.records if record.name == "palaver.access"]
-    line = msgspec.json.decode(JsonLines().format(record))
+    line = msgspec.json.decode(JsonFormatter().format(record))
     assert {key: line[key] for key in ("level", "method", "path", "status", "run_id", "request_id")} == {
         "level": "info",
         "method": "POST",
@@ -78,16 +78,16 @@ async def test_a_request_is_one_line_in_the_log(caplog: pytest.LogCaptureFixture
         "run_id": answer.headers["x-palaver-run-id"],
         "request_id": answer.headers["x-request-id"],
     }
-    assert "secret" not in JsonLines().format(record)
-    assert "swordfish" not in Plain().format(record)
+    assert "secret" not in JsonFormatter().format(record)
+    assert "swordfish" not in TextFormatter().format(record)
 
 
 def test_a_log_line_cannot_be_forged() -> None:
     record = logging.LogRecord("palaver", logging.INFO, "f", 1, 'GET /a\n{"level": "x"}\x1b[2J', None, None)
 
-    assert "\n" not in JsonLines().format(record)
-    assert "\n" not in Plain().format(record)
-    assert "\x1b" not in Plain().format(record)
+    assert "\n" not in JsonFormatter().format(record)
+    assert "\n" not in TextFormatter().format(record)
+    assert "\x1b" not in TextFormatter().format(record)
 
 
 async def test_the_page_lists_the_workflows_with_lines_to_try() -> None:
@@ -105,7 +105,7 @@ async def test_the_page_lists_the_workflows_with_lines_to_try() -> None:
 
 
 def test_a_curl_line_quotes_for_the_shell() -> None:
-    line = curl(headline.description, "http://localhost:8642")
+    line = curl_command(headline.description, "http://localhost:8642")
 
     assert line.startswith("curl http://localhost:8642/headline/invoke \\\n")
     assert line.endswith("""-d '{"inputs":{"text":"Some text."}}'""")
@@ -217,12 +217,12 @@ async def test_a_client_that_leaves_cancels_the_run_unless_it_shall_finish() -> 
 
 
 async def test_a_silent_stream_is_opened_and_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    from palaver.server import pulse, stream
+    from palaver.server import streaming
 
-    monkeypatch.setattr(stream, "PATIENCE", 2)
-    monkeypatch.setattr(stream, "QUIET", 3)
-    init = pulse.Pulse.__init__
-    monkeypatch.setattr(pulse.Pulse, "__init__", lambda self, **given: init(self, **given, interval=0.02))
+    monkeypatch.setattr(streaming, "FIRST_FRAME_TIMEOUT_S", 2)
+    monkeypatch.setattr(streaming, "KEEP_ALIVE_INTERVAL_S", 3)
+    init = streaming.StreamMonitor.__init__
+    monkeypatch.setattr(streaming.StreamMonitor, "__init__", lambda self, **given: init(self, **given, interval=0.02))
     body = {**HELLO, "inputs": {"script": [{"sleep": 0.4}, {"text": "at last"}]}}
     async with client(scripted) as http:
         answer = await http.post("/scripted/invoke", json=body, headers={"accept": "text/event-stream"})
@@ -248,7 +248,7 @@ async def test_the_pulse_never_speaks_after_the_end_nor_opens_twice(finished: bo
     scope = {"type": "http", "method": "POST", "path": "/", "headers": [], "query_string": b""}
     reading = agenta.Reading(form=invoke.SSE)
     exchange = Exchange(scope, asyncio.Event().wait, send)  # type: ignore[arg-type]
-    stream = Stream(exchange, cast("Any", invoke), reading, column="a", cancels=True, leave=lambda _: None)
+    stream = RunStream(exchange, cast("Any", invoke), reading, column="a", cancels=True, leave=lambda _: None)
     stream.run = cast("Any", SimpleNamespace(finished=finished, log=[]))
     stream._head = invoke.head(RunStarted(run_id="run_1", session="s"), reading)
 
@@ -313,12 +313,12 @@ async def test_debug_tells_what_went_wrong_inside() -> None:
 async def test_a_fault_of_our_own_is_a_500_with_an_id_and_a_log_line(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from palaver.server import routes
+    from palaver.server import routing
 
     def broken(*asked: object) -> None:
         raise ZeroDivisionError(asked)
 
-    monkeypatch.setattr(routes, "check_method", broken)
+    monkeypatch.setattr(routing, "require_method", broken)
     async with client(echo) as http:
         answer = await http.get("/health")
 

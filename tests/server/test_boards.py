@@ -12,7 +12,7 @@ from palaver.server.api import boards
 from palaver.server.settings import Settings
 from palaver.storage import boards as kept
 from palaver.storage.database import MEMORY_URL, Database, open_database
-from tests.server.rest import Somebody, application, asking
+from tests.server.rest_client import FakeCaller, application, rest_client
 
 BOARD: dict[str, Any] = {
     "name": "prompt v3",
@@ -44,7 +44,7 @@ def app(database: Database) -> Litestar:
 
 @pytest.fixture
 async def http(app: Litestar) -> AsyncIterator[httpx.AsyncClient]:
-    async with asking(app) as client:
+    async with rest_client(app) as client:
         yield client
 
 
@@ -245,7 +245,7 @@ async def test_as_many_cells_as_a_board_can_have(http: httpx.AsyncClient, databa
 async def test_another_project_s_board_is_as_unknown_as_any(app: Litestar, http: httpx.AsyncClient) -> None:  # S2.5
     place, _ = await saved(http)
     unknown = "/api/boards/brd_00000000000000000000000000"
-    async with asking(app, Somebody("other")) as stranger:
+    async with rest_client(app, FakeCaller("other")) as stranger:
         for method, tail, body in [
             ("GET", "", {}),
             ("PUT", "", {"json": BOARD}),

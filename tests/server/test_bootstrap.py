@@ -16,13 +16,13 @@ from palaver.storage.threads import repository as threads
 from palaver.storage.threads.repository import NewThread
 from palaver.workflows.declare import workflow
 from palaver.workflows.workflow import Workflow
-from tests.server.keyed import Keyed, keyed
+from tests.server.keyed_server import KeyedServer, keyed_server
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 LONG = "Nobody knows how long this is. " * 40
 
 
-async def shown(house: Keyed, header: dict[str, str] | None = None) -> dict[str, Any]:
+async def shown(house: KeyedServer, header: dict[str, str] | None = None) -> dict[str, Any]:
     answer = await house.http.get("/api/bootstrap", headers=header)
     assert answer.status_code == 200, answer.text
     assert len(answer.content) <= 64 * 1024
@@ -30,7 +30,7 @@ async def shown(house: Keyed, header: dict[str, str] | None = None) -> dict[str,
 
 
 async def test_an_empty_house() -> None:
-    async with keyed() as house:
+    async with keyed_server() as house:
         first = await shown(house)
         listed = (await house.http.get("/api/workflows")).json()
 
@@ -53,7 +53,7 @@ async def test_an_empty_house() -> None:
 
 
 async def test_what_somebody_has_in_their_project() -> None:
-    async with keyed() as house:
+    async with keyed_server() as house:
         key, mine = await house.give("read", "invoke")
         _, theirs = await house.give("read", "invoke", project="other")
         thread = (await house.http.post("/api/threads", json={"workflow": "echo", "title": "T"}, headers=mine)).json()
@@ -71,7 +71,7 @@ async def test_what_somebody_has_in_their_project() -> None:
 
 
 async def test_runs_that_go_on_are_named() -> None:
-    async with keyed() as house:
+    async with keyed_server() as house:
         body = {"input": [{"role": "user", "content": "Hi"}], "background": True}
         body["custom_inputs"] = {"script": [{"sleep": 60}]}
         began = (await house.http.post("/scripted/v1/responses", json=body)).json()
@@ -84,7 +84,7 @@ async def test_runs_that_go_on_are_named() -> None:
 
 
 async def test_who_has_it_already_is_told_so() -> None:
-    async with keyed() as house:
+    async with keyed_server() as house:
         first = await house.http.get("/api/bootstrap")
         same = await house.http.get("/api/bootstrap", headers={"if-none-match": first.headers["etag"]})
         (await house.http.post("/api/threads", json={"workflow": "echo"})).raise_for_status()
@@ -97,7 +97,7 @@ async def test_who_has_it_already_is_told_so() -> None:
 
 
 async def test_it_needs_a_credential_that_may_read() -> None:
-    async with keyed() as house:
+    async with keyed_server() as house:
         _, header = await house.give("invoke")
         refused = [(await house.http.get("/api/bootstrap", headers=h)).status_code for h in ({}, header)]
 
@@ -117,7 +117,7 @@ def wide(number: int) -> Workflow:
 
 
 async def test_of_many_workflows_so_many_are_shown_as_there_is_room_for() -> None:
-    async with keyed() as house:
+    async with keyed_server() as house:
         house.server.registry._workflows.clear()
         for number in range(60):
             house.server.registry.add(wide(number))
@@ -142,7 +142,7 @@ async def make_threads(database: Database, count: int, **more: Any) -> None:
 
 
 async def test_of_long_threads_the_later_show_less() -> None:
-    async with keyed() as house:
+    async with keyed_server() as house:
         await make_threads(house.database, 30, pinned=True)
         first = await shown(house)
         rest = (await house.http.get("/api/threads", params={"after": first["threads"]["next"]})).json()
@@ -156,7 +156,7 @@ async def test_of_long_threads_the_later_show_less() -> None:
 
 
 async def test_of_threads_with_the_longest_names_there_are_fewer() -> None:
-    async with keyed() as house:
+    async with keyed_server() as house:
         await make_threads(house.database, 30, title="\u0001" * 200, pinned=True)
         first = await shown(house)
         rest = (await house.http.get("/api/threads", params={"after": first["threads"]["next"]})).json()
@@ -172,7 +172,7 @@ async def test_a_large_board_is_named_only(what: str) -> None:
     rows = tuple(BoardRow(id=f"r{number}", inputs=inputs) for number in range(600 if what == "cells" else 20))
     grid = Grid(mode="single", rows=rows, columns=(BoardColumn(id="c", workflow="echo"),))
     made = Board(id="brd_1", grid=grid, created_at=NEW_YEAR, updated_at=NEW_YEAR)
-    async with keyed() as house:
+    async with keyed_server() as house:
         await house.database.write(boards.create_board, "default", made)
         if what == "cells":
             cells = [Cell(row=row.id, column="c", run="run_1") for row in grid.rows]
@@ -186,13 +186,13 @@ async def test_it_waits_for_no_remote(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError
 
-    async with keyed() as house:
+    async with keyed_server() as house:
         monkeypatch.setattr(httpx.AsyncHTTPTransport, "handle_async_request", refuse)
         assert (await shown(house))["project"] == "default"
 
 
 async def test_the_document_describes_it() -> None:
-    async with keyed() as house:
+    async with keyed_server() as house:
         document = (await house.http.get("/openapi.json")).json()
         first = await shown(house)
 

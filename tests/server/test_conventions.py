@@ -31,11 +31,11 @@ from palaver.server.api.conventions import (
     told_time,
 )
 from palaver.server.api.idempotency import once
-from palaver.server.exchange import Gone
+from palaver.server.request import ClientDisconnected
 from palaver.server.settings import Settings
 from palaver.storage.database import MEMORY_URL, Database, open_database
 from palaver.storage.tables import projects
-from tests.server.rest import Somebody, application, asking
+from tests.server.rest_client import FakeCaller, application, rest_client
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
@@ -51,7 +51,7 @@ class Inside(msgspec.Struct):
 
 def raising() -> list[Exception]:
     several = [InvalidParameter("One.", pointer="/parameters/a"), UnknownParameter("Two.", pointer="/parameters/b")]
-    return [Overloaded("Full."), RateLimited("Slow down.", retry_after=7), FaultyCall(several), Gone()]
+    return [Overloaded("Full."), RateLimited("Slow down.", retry_after=7), FaultyCall(several), ClientDisconnected()]
 
 
 def things(database: Database, day: list[datetime], settings: Settings) -> list[Any]:
@@ -102,7 +102,7 @@ def app(database: Database, day: list[datetime]) -> Litestar:
 
 @pytest.fixture
 async def http(app: Litestar) -> AsyncIterator[httpx.AsyncClient]:
-    async with asking(app) as client:
+    async with rest_client(app) as client:
         yield client
 
 
@@ -286,7 +286,7 @@ async def test_a_key_counts_for_a_day_a_project_and_a_credential(
 ) -> None:
     key = {"idempotency-key": "k1"}
     (await http.post("/api/things", json=body("a"), headers=key)).raise_for_status()
-    async with asking(app, Somebody("other")) as other, asking(app, Somebody(key="ab12cd34")) as mine:
+    async with rest_client(app, FakeCaller("other")) as other, rest_client(app, FakeCaller(key="ab12cd34")) as mine:
         (await other.post("/api/things", json=body("b"), headers=key)).raise_for_status()
         (await mine.post("/api/things", json=body("c"), headers=key)).raise_for_status()
     day[0] += timedelta(days=1)

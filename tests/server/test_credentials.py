@@ -3,8 +3,8 @@
 import pytest
 
 from palaver.errors import ConflictingFields
-from palaver.server.credentials import Presented, cookie_name, presented, set_cookie
-from palaver.server.heads import Head
+from palaver.server.auth import Credential, cookie_name, read_credential, session_cookie
+from palaver.server.request import RequestHeaders
 from palaver.server.settings import Settings
 
 KEY = "plv_abcd1234_" + "0123456789" * 4
@@ -12,8 +12,10 @@ OTHER = "plv_abcd1234_" + "9876543210" * 4
 LOOPBACK, PUBLIC = Settings(), Settings(host="0.0.0.0")
 
 
-def shown(*headers: tuple[str, str], cookie: str = "palaver") -> Presented | None:
-    return presented(Head([(name.encode(), value.encode("latin-1")) for name, value in headers]), cookie)
+def shown(*headers: tuple[str, str], cookie: str = "palaver") -> Credential | None:
+    return read_credential(
+        RequestHeaders([(name.encode(), value.encode("latin-1")) for name, value in headers]), cookie
+    )
 
 
 @pytest.mark.parametrize(
@@ -31,7 +33,7 @@ def shown(*headers: tuple[str, str], cookie: str = "palaver") -> Presented | Non
     ],
 )
 def test_a_key_may_stand_in_any_of_these_headers(headers: list[tuple[str, str]]) -> None:  # S2.3
-    assert shown(*headers) == Presented("key", KEY)
+    assert shown(*headers) == Credential("key", KEY)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +66,7 @@ def test_other_headers_show_nothing(headers: list[tuple[str, str]]) -> None:
 def test_an_empty_or_doubled_one_is_shown_as_it_is_and_opens_nothing(
     headers: list[tuple[str, str]], text: str
 ) -> None:  # S2.3
-    assert shown(*headers) == Presented("key", text)
+    assert shown(*headers) == Credential("key", text)
 
 
 @pytest.mark.parametrize(
@@ -95,13 +97,13 @@ def test_two_different_credentials_are_refused(headers: list[tuple[str, str]]) -
     ],
 )
 def test_a_session_stands_in_its_cookie_once(cookies: list[str], value: str) -> None:  # S2.7
-    assert shown(*(("cookie", text) for text in cookies)) == Presented("session", value)
+    assert shown(*(("cookie", text) for text in cookies)) == Credential("session", value)
 
 
 def test_the_cookie_of_a_public_server_cannot_be_set_by_another_host() -> None:  # S2.7
     assert (cookie_name(LOOPBACK), cookie_name(PUBLIC)) == ("palaver", "__Host-palaver")
     assert shown(("cookie", "palaver=abc"), cookie="__Host-palaver") is None
-    assert set_cookie(PUBLIC, "abc", seconds=43200) == (
+    assert session_cookie(PUBLIC, "abc", seconds=43200) == (
         "__Host-palaver=abc; Path=/; Max-Age=43200; HttpOnly; SameSite=Strict; Secure"
     )
-    assert set_cookie(LOOPBACK, "", seconds=0) == "palaver=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"
+    assert session_cookie(LOOPBACK, "", seconds=0) == "palaver=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict"

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaver.errors import InvalidValue, MisplacedField
-from palaver.server import envelopes
-from palaver.server.envelopes import Asked, Unreadable, read, scope_of
+from palaver.server.tab_socket import envelopes
+from palaver.server.tab_socket.envelopes import MalformedRequest, SocketRequest, decode_request, http_scope
 from palaver.storage.notifications import Change
 
 OUTER: dict[str, Any] = {
@@ -30,12 +30,12 @@ OUTER: dict[str, Any] = {
 
 
 def test_a_request_becomes_one_that_could_have_come_by_itself() -> None:
-    asked = read(
+    asked = decode_request(
         '{"id": 7, "method": "POST", "path": "/a%C3%A4?b=c", "headers": {"X-One": " 1 "}, "body": "{}", "new": [1]}'
     )
 
-    assert asked == Asked(7, "POST", "/a%C3%A4?b=c", {"X-One": " 1 "}, "{}")
-    assert scope_of(asked, b"{}", OUTER) == {
+    assert asked == SocketRequest(7, "POST", "/a%C3%A4?b=c", {"X-One": " 1 "}, "{}")
+    assert http_scope(asked, b"{}", OUTER) == {
         "type": "http",
         "asgi": {"version": "3.0"},
         "http_version": "1.1",
@@ -65,33 +65,33 @@ def test_a_request_becomes_one_that_could_have_come_by_itself() -> None:
     " te user-agent".split(),
 )
 def test_who_asks_is_not_for_the_request_to_say(name: str) -> None:  # S2.3, S1.6
-    plain = scope_of(Asked(1, path="/x"), None, OUTER)
+    plain = http_scope(SocketRequest(1, path="/x"), None, OUTER)
 
-    assert scope_of(Asked(1, path="/x", headers={name: "evil"}), None, OUTER) == plain
+    assert http_scope(SocketRequest(1, path="/x", headers={name: "evil"}), None, OUTER) == plain
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a:b", "ä", "a\n", "x" * 257])
 def test_a_header_has_a_name_that_http_can_carry(name: str) -> None:
     with pytest.raises(InvalidValue):
-        scope_of(Asked(1, path="/x", headers={name: "1"}), None, OUTER)
+        http_scope(SocketRequest(1, path="/x", headers={name: "1"}), None, OUTER)
 
 
 @pytest.mark.parametrize("value", ["a\r\nb: c", "a\nb", "\x00", "\x7f", "€"])
 def test_a_header_has_a_value_that_http_can_carry(value: str) -> None:
     with pytest.raises(InvalidValue):
-        scope_of(Asked(1, path="/x", headers={"x-one": value}), None, OUTER)
+        http_scope(SocketRequest(1, path="/x", headers={"x-one": value}), None, OUTER)
 
 
 @pytest.mark.parametrize("path", ["", "x", "http://elsewhere/", "/a b", "/ä", "/a#b", "/a\n", "/\x00", "*"])
 def test_a_path_is_one_of_this_server(path: str) -> None:
     with pytest.raises(InvalidValue):
-        scope_of(Asked(1, path=path), None, OUTER)
+        http_scope(SocketRequest(1, path=path), None, OUTER)
 
 
 @pytest.mark.parametrize("method", ["", "get", "GET ", "GET\r\n", "G" * 17, "GÊT"])
 def test_a_method_is_a_word(method: str) -> None:
     with pytest.raises(InvalidValue):
-        scope_of(Asked(1, method=method, path="/"), None, OUTER)
+        http_scope(SocketRequest(1, method=method, path="/"), None, OUTER)
 
 
 @pytest.mark.parametrize("prefix", ["", "/base"])
@@ -100,11 +100,11 @@ def test_a_method_is_a_word(method: str) -> None:
 )
 def test_cookies_and_bytes_go_by_themselves(prefix: str, path: str) -> None:
     with pytest.raises(MisplacedField):
-        scope_of(Asked(1, path=prefix + path), None, OUTER, root_path=prefix)
+        http_scope(SocketRequest(1, path=prefix + path), None, OUTER, root_path=prefix)
 
 
 def test_what_only_begins_alike_goes_on_the_socket() -> None:
-    assert scope_of(Asked(1, path="/api/sessions/x"), None, OUTER)["path"] == "/api/sessions/x"
+    assert http_scope(SocketRequest(1, path="/api/sessions/x"), None, OUTER)["path"] == "/api/sessions/x"
 
 
 @pytest.mark.parametrize(
@@ -129,8 +129,8 @@ def test_what_only_begins_alike_goes_on_the_socket() -> None:
     ],
 )
 def test_what_is_no_request(text: str, number: int | None, code: str) -> None:
-    with pytest.raises(Unreadable) as problem:
-        read(text)
+    with pytest.raises(MalformedRequest) as problem:
+        decode_request(text)
 
     assert (problem.value.id, problem.value.error.code) == (number, code)
 
@@ -138,22 +138,22 @@ def test_what_is_no_request(text: str, number: int | None, code: str) -> None:
 @given(st.text())
 def test_no_text_is_too_much_for_it(text: str) -> None:
     try:
-        asked = read(text)
-    except Unreadable:
+        asked = decode_request(text)
+    except MalformedRequest:
         return
-    assert isinstance(asked, Asked)
+    assert isinstance(asked, SocketRequest)
 
 
 def test_what_is_sent() -> None:
     headers = [(b"Content-Type", b"text/plain"), (b"set-cookie", b"a=b"), (b"link", b"</a>"), (b"link", b"</b>")]
 
     sent = [
-        envelopes.opened(7, 200, headers),
-        envelopes.data(7, 'Grüße "x"\n'),
-        envelopes.ended(7),
-        envelopes.refused(None, "invalid_json", "No."),
-        envelopes.changed(Change("default", "thread", "conv_1", "run_1")),
-        envelopes.changed(Change("default", "workflow", "tutor")),
+        envelopes.encode_start(7, 200, headers),
+        envelopes.encode_data(7, 'Grüße "x"\n'),
+        envelopes.encode_end(7),
+        envelopes.encode_error(None, "invalid_json", "No."),
+        envelopes.encode_change(Change("default", "thread", "conv_1", "run_1")),
+        envelopes.encode_change(Change("default", "workflow", "tutor")),
     ]
 
     assert [msgspec.json.decode(one) for one in sent] == [

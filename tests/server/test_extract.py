@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from palaver.server.exchange import Exchange, Gone
+from palaver.server.request import ClientDisconnected, Exchange
 from palaver.testing import client, echo
 
 JSON = {"content-type": "application/json"}
@@ -165,7 +165,7 @@ async def test_a_client_that_leaves_is_nobody_s_fault(
 ) -> None:
     async def left(*_: object) -> bytes:
         await asyncio.sleep(0)
-        raise Gone
+        raise ClientDisconnected
 
     monkeypatch.setattr(Exchange, "body", left)
     async with client(echo) as http:

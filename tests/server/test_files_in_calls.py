@@ -13,9 +13,9 @@ from palaver import Context, File, Message, chat
 from palaver.core.parts import Text
 from palaver.errors import PalaverError
 from palaver.server.app import Server
-from tests.server import talking
-from tests.server.keyed import Keyed, keyed
-from tests.server.talking import over
+from tests.server import thread_client
+from tests.server.keyed_server import KeyedServer, keyed_server
+from tests.server.thread_client import wait_for_run
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"sky" * 20
 DATA = b64encode(PNG).decode()
@@ -70,7 +70,7 @@ def files(messages: list[Message]) -> list[File]:
 @asynccontextmanager
 async def serving(**settings: Any) -> AsyncIterator[tuple[httpx.AsyncClient, Server]]:
     received.clear()
-    async with talking.serving(*EVERY, **settings) as both:
+    async with thread_client.thread_server(*EVERY, **settings) as both:
         yield both
 
 
@@ -201,7 +201,7 @@ async def test_a_file_that_is_not_there_is_404_with_its_place(route: str, body: 
 
 @every_way
 async def test_another_projects_file_is_as_unknown_as_none(route: str, body: Body, path: str | None) -> None:
-    async with keyed(root_path="/under") as house:
+    async with keyed_server(root_path="/under") as house:
         _, mine = await house.give()
         _, other = await house.give(project="team-b")
         file = await uploaded(house.http, PNG, **mine)
@@ -249,7 +249,7 @@ async def thread_with(http: httpx.AsyncClient, file: str, name: str = "ours") ->
 async def turn(http: httpx.AsyncClient, thread: str, **body: Any) -> dict[str, Any]:
     answer = await http.post(f"/api/threads/{thread}/turns", json=body)
     assert answer.status_code == 202, answer.text
-    return await over(http, answer.json()["run"]["id"])
+    return await wait_for_run(http, answer.json()["run"]["id"])
 
 
 async def test_files_of_a_thread_go_to_every_turn_and_with_the_thread() -> None:
@@ -392,7 +392,7 @@ async def test_a_board_gives_files_to_its_cells() -> None:
         }
         place = (await http.post("/api/boards", json=board)).headers["location"]
         begun = await http.post(f"{place}/run", json={})
-        ended = await over(http, begun.json()["runs"][0]["run"])
+        ended = await wait_for_run(http, begun.json()["runs"][0]["run"])
 
         assert ended["status"] == "finished"
         assert DATA in str(received[-1])
@@ -427,7 +427,7 @@ async def test_too_much_at_once_ends_the_run(monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_a_file_is_not_fetched_by_somebody_elses_run() -> None:
-    async with keyed() as house:
+    async with keyed_server() as house:
         _, mine = await house.give()
         file = await uploaded(house.http, PNG, **mine)
 
@@ -436,5 +436,5 @@ async def test_a_file_is_not_fetched_by_somebody_elses_run() -> None:
             await fetched(house, "team-b", file)
 
 
-async def fetched(house: Keyed, project: str, file: str) -> bytes:
+async def fetched(house: KeyedServer, project: str, file: str) -> bytes:
     return await house.server.engine._house.fetch(project, File("image/png", file_id=file))

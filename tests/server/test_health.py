@@ -11,11 +11,11 @@ import pytest
 
 from palaver import Message, chat
 from palaver.errors import Overloaded
-from palaver.server import health
-from palaver.server.in_process import _transport
-from palaver.server.mount import app
-from palaver.server.own import VERSION
-from tests.server.keyed import keyed
+from palaver.server import endpoints
+from palaver.server.app import app
+from palaver.server.endpoints import VERSION
+from palaver.server.in_process_client import _transport
+from tests.server.keyed_server import keyed_server
 
 
 async def talk(messages: list[Message]) -> str:
@@ -85,7 +85,7 @@ async def test_async_functions_and_several_things_are_told(caplog: pytest.LogCap
 
 
 async def test_one_that_hangs_is_not_waited_for_nor_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "SECONDS", 0.1)
+    monkeypatch.setattr(endpoints, "CHECK_TIMEOUT_S", 0.1)
     let_go, times = threading.Event(), []
 
     def hangs() -> bool:
@@ -110,7 +110,7 @@ async def test_one_that_hangs_is_not_waited_for_nor_asked_twice(monkeypatch: pyt
 
 
 async def test_it_is_asked_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(endpoints, "STATUS_CACHE_S", 0.0)
     states = iter([True, False])
     server = app(named("tutor", lambda: next(states)))
     async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
@@ -137,7 +137,7 @@ async def test_a_database_that_is_gone_is_told(monkeypatch: pytest.MonkeyPatch) 
 
 
 async def test_it_needs_a_credential_where_there_are_keys() -> None:
-    async with keyed() as house:
+    async with keyed_server() as house:
         _, mine = await house.give("invoke")
 
         assert (await house.http.get("/status")).status_code == 401

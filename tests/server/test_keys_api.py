@@ -11,17 +11,17 @@ import pytest
 
 from palaver.core import keys as core_keys
 from palaver.errors import Overloaded
-from palaver.server import recent
+from palaver.server import auth
 from palaver.storage import api_keys as kept
 from palaver.storage import projects
-from tests.server.keyed import Keyed, keyed
+from tests.server.keyed_server import KeyedServer, keyed_server
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 
 
 @pytest.fixture
-async def house() -> AsyncIterator[Keyed]:
-    async with keyed() as made:
+async def house() -> AsyncIterator[KeyedServer]:
+    async with keyed_server() as made:
         yield made
 
 
@@ -32,7 +32,7 @@ def without_times(row: dict[str, Any]) -> dict[str, Any]:
 # Keys
 
 
-async def test_a_key_is_made_shown_once_and_listed_without_its_secret(house: Keyed) -> None:  # S2.2
+async def test_a_key_is_made_shown_once_and_listed_without_its_secret(house: KeyedServer) -> None:  # S2.2
     admin, by_admin = await house.give()
     body = {"name": "laptop", "scopes": ["read", "invoke"], "expires_at": "2099-01-01T00:00:00Z"}
     made = await house.http.post("/api/keys", json=body, headers=by_admin)
@@ -98,21 +98,21 @@ async def test_a_key_is_made_shown_once_and_listed_without_its_secret(house: Key
         ),
     ],
 )
-async def test_what_cannot_be_a_key_is_refused(house: Keyed, body: Any, status: int, error: Any) -> None:
+async def test_what_cannot_be_a_key_is_refused(house: KeyedServer, body: Any, status: int, error: Any) -> None:
     answer = await house.http.post("/api/keys", json=body)
 
     assert (answer.status_code, answer.json()) == (status, {"error": error})
 
 
 @pytest.mark.parametrize("expires", ["tomorrow", "2099-01-01T00:00:00", "90d", 5])
-async def test_the_end_of_a_key_is_a_time_with_its_zone(house: Keyed, expires: Any) -> None:
+async def test_the_end_of_a_key_is_a_time_with_its_zone(house: KeyedServer, expires: Any) -> None:
     answer = await house.http.post("/api/keys", json={"name": "x", "scopes": ["read"], "expires_at": expires})
 
     assert answer.status_code in (400, 422)
     assert answer.json()["error"]["path"] == "/expires_at"
 
 
-async def test_a_key_is_renamed_and_its_end_moved_but_it_may_never_do_more(house: Keyed) -> None:
+async def test_a_key_is_renamed_and_its_end_moved_but_it_may_never_do_more(house: KeyedServer) -> None:
     _, by_admin = await house.give()
     key, by_key = await house.give("read")
     place = f"/api/keys/{core_keys.wire_id(key.id)}"
@@ -134,7 +134,7 @@ async def test_a_key_is_renamed_and_its_end_moved_but_it_may_never_do_more(house
     assert (await house.http.get("/metrics", headers=by_key)).status_code == 200
 
 
-async def test_a_change_of_what_has_changed_meanwhile_is_refused(house: Keyed) -> None:
+async def test_a_change_of_what_has_changed_meanwhile_is_refused(house: KeyedServer) -> None:
     _, by_admin = await house.give()
     key, _ = await house.give("read")
     place = f"/api/keys/{core_keys.wire_id(key.id)}"
@@ -147,7 +147,7 @@ async def test_a_change_of_what_has_changed_meanwhile_is_refused(house: Keyed) -
     assert [(answer.status_code, answer.json()["error"]["code"]) for answer in refused] == [(412, "stale_base")] * 2
 
 
-async def test_a_revoked_key_is_refused_by_the_next_request_and_its_row_stays(house: Keyed) -> None:  # S2.6
+async def test_a_revoked_key_is_refused_by_the_next_request_and_its_row_stays(house: KeyedServer) -> None:  # S2.6
     _, by_admin = await house.give()
     key, by_key = await house.give("read")
     place = f"/api/keys/{core_keys.wire_id(key.id)}"
@@ -161,7 +161,7 @@ async def test_a_revoked_key_is_refused_by_the_next_request_and_its_row_stays(ho
     assert [row["revoked_at"] is not None for row in rows if row["id"] == core_keys.wire_id(key.id)] == [True]
 
 
-async def test_another_projects_key_is_the_same_404_as_an_unknown_one(house: Keyed) -> None:  # S2.5
+async def test_another_projects_key_is_the_same_404_as_an_unknown_one(house: KeyedServer) -> None:  # S2.5
     _, by_admin = await house.give()
     other, by_other = await house.give(project="team-a")
     names = {"other": core_keys.wire_id(other.id), "unknown": "key_00000000", "odd": "no key"}
@@ -186,7 +186,7 @@ async def test_another_projects_key_is_the_same_404_as_an_unknown_one(house: Key
     ]
 
 
-async def test_keys_are_listed_a_page_at_a_time(house: Keyed) -> None:
+async def test_keys_are_listed_a_page_at_a_time(house: KeyedServer) -> None:
     _, by_admin = await house.give()
     for _ in range(4):
         await house.give("read")
@@ -203,7 +203,7 @@ async def test_keys_are_listed_a_page_at_a_time(house: Keyed) -> None:
 # Sessions
 
 
-async def log_in(house: Keyed, secret: str) -> Any:
+async def log_in(house: KeyedServer, secret: str) -> Any:
     return await house.http.post("/api/session", json={"key": secret})
 
 
@@ -211,7 +211,7 @@ def secret_of(header: dict[str, str]) -> str:
     return header["authorization"].removeprefix("Bearer ")
 
 
-async def test_the_web_trades_a_key_for_a_cookie_and_gives_it_back(house: Keyed) -> None:  # S2.7
+async def test_the_web_trades_a_key_for_a_cookie_and_gives_it_back(house: KeyedServer) -> None:  # S2.7
     key, header = await house.give("read", "invoke", project="team-a")
     answer = await log_in(house, secret_of(header))
     set_cookie = answer.headers["set-cookie"]
@@ -240,7 +240,7 @@ async def test_the_web_trades_a_key_for_a_cookie_and_gives_it_back(house: Keyed)
 
 
 async def test_off_loopback_the_cookie_travels_encrypted_only() -> None:  # S2.7
-    async with keyed(host="0.0.0.0") as house:
+    async with keyed_server(host="0.0.0.0") as house:
         _, header = await house.give("read")
         answer = await log_in(house, secret_of(header))
 
@@ -254,7 +254,7 @@ async def test_off_loopback_the_cookie_travels_encrypted_only() -> None:  # S2.7
         assert (await house.http.get("/metrics", headers={"cookie": plain})).status_code == 401
 
 
-async def test_who_is_asking_is_told_to_every_kind_of_caller(house: Keyed) -> None:
+async def test_who_is_asking_is_told_to_every_kind_of_caller(house: KeyedServer) -> None:
     nobody = (await house.http.get("/api/session")).json()
     end = datetime.now(UTC) + timedelta(hours=1)
     key, header = await house.give(expires_at=end)
@@ -269,7 +269,7 @@ async def test_who_is_asking_is_told_to_every_kind_of_caller(house: Keyed) -> No
     }
 
 
-async def test_a_login_that_fails_does_not_tell_why(house: Keyed) -> None:  # S2.8
+async def test_a_login_that_fails_does_not_tell_why(house: KeyedServer) -> None:  # S2.8
     _, header = await house.give("read")
     revoked, of_revoked = await house.give("read")
     await house.database.write(kept.revoke_key, "default", revoked.id, at=datetime.now(UTC))
@@ -288,7 +288,7 @@ async def test_a_login_that_fails_does_not_tell_why(house: Keyed) -> None:  # S2
     assert not any("set-cookie" in answer.headers for answer in answers)
 
 
-async def test_an_address_may_fail_ten_times_a_minute(house: Keyed) -> None:  # S2.8
+async def test_an_address_may_fail_ten_times_a_minute(house: KeyedServer) -> None:  # S2.8
     _, header = await house.give("read")
     for _ in range(15):
         assert (await log_in(house, secret_of(header))).status_code == 204
@@ -301,7 +301,7 @@ async def test_an_address_may_fail_ten_times_a_minute(house: Keyed) -> None:  # 
     assert 1 <= int(refused.headers["retry-after"]) <= 60
 
 
-async def test_a_login_is_a_small_body(house: Keyed) -> None:
+async def test_a_login_is_a_small_body(house: KeyedServer) -> None:
     answer = await log_in(house, "x" * 5000)
 
     assert answer.status_code == 413
@@ -310,7 +310,7 @@ async def test_a_login_is_a_small_body(house: Keyed) -> None:
 # Projects
 
 
-async def test_a_project_is_made_with_its_first_key(house: Keyed) -> None:
+async def test_a_project_is_made_with_its_first_key(house: KeyedServer) -> None:
     _, by_admin = await house.give()
     made = await house.http.post("/api/projects", json={"name": "team-a"}, headers=by_admin)
     shown = made.json()
@@ -335,7 +335,7 @@ async def test_a_project_is_made_with_its_first_key(house: Keyed) -> None:
     ("name", "status", "code"),
     [("team-a", 409, "name_taken"), ("default", 409, "name_taken"), ("Team A", 422, "invalid_value")],
 )
-async def test_a_name_that_is_taken_or_odd_is_refused(house: Keyed, name: str, status: int, code: str) -> None:
+async def test_a_name_that_is_taken_or_odd_is_refused(house: KeyedServer, name: str, status: int, code: str) -> None:
     (await house.http.post("/api/projects", json={"name": "team-a"})).raise_for_status()
     answer = await house.http.post("/api/projects", json={"name": name}, headers=(await house.give())[1])
 
@@ -346,7 +346,7 @@ async def test_a_name_that_is_taken_or_odd_is_refused(house: Keyed, name: str, s
     )
 
 
-async def test_only_admins_of_the_first_project_learn_of_others(house: Keyed) -> None:  # S2.5
+async def test_only_admins_of_the_first_project_learn_of_others(house: KeyedServer) -> None:  # S2.5
     _, by_other = await house.give(project="team-a")
 
     answers = [
@@ -361,8 +361,8 @@ async def test_only_admins_of_the_first_project_learn_of_others(house: Keyed) ->
     }
 
 
-async def test_a_project_is_erased_after_it_was_said_twice(house: Keyed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent, "SECONDS", -1)  # Nobody else is there to wait for.
+async def test_a_project_is_erased_after_it_was_said_twice(house: KeyedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auth, "CACHE_TTL_S", -1)  # Nobody else is there to wait for.
     _, by_admin = await house.give()
     made = (await house.http.post("/api/projects", json={"name": "team-a"}, headers=by_admin)).json()
     by_team = {"api-key": made["key"]["secret"]}
@@ -383,9 +383,9 @@ async def test_a_project_is_erased_after_it_was_said_twice(house: Keyed, monkeyp
 
 
 async def test_an_erasing_that_breaks_off_says_so_and_can_be_asked_for_again(
-    house: Keyed, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    house: KeyedServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(recent, "SECONDS", -1)
+    monkeypatch.setattr(auth, "CACHE_TTL_S", -1)
     (await house.http.post("/api/projects", json={"name": "team-a"})).raise_for_status()
     _, by_admin = await house.give()
     away = Overloaded("The database cannot be reached.")
@@ -406,7 +406,7 @@ async def test_an_erasing_that_breaks_off_says_so_and_can_be_asked_for_again(
     ]
 
 
-async def test_the_first_project_is_listed_once(house: Keyed) -> None:
+async def test_the_first_project_is_listed_once(house: KeyedServer) -> None:
     made = datetime(2026, 11, 15, tzinfo=UTC)
     await house.database.write(projects.insert_project, projects.Project(name="default", created_at=made))
 
@@ -416,7 +416,7 @@ async def test_the_first_project_is_listed_once(house: Keyed) -> None:
     }
 
 
-async def test_a_project_that_is_running_is_not_erased(house: Keyed, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_project_that_is_running_is_not_erased(house: KeyedServer, monkeypatch: pytest.MonkeyPatch) -> None:
     await house.database.write(projects.insert_project, projects.Project(name="team-a", created_at=datetime.now(UTC)))
     monkeypatch.setattr(projects, "has_active_runs", lambda *_: True)
 

@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.server.outbox import ROOM, Line, Outbox
+from palaver.server.tab_socket.outbox import MAX_PENDING_BYTES, Outbox, ResponseQueue
 from palaver.storage.notifications import Change
 
 
@@ -23,8 +23,8 @@ class Reader:
     def _wake(self) -> None:
         self.woken += 1
 
-    def line(self, number: int) -> Line:
-        return Line(number, self.outbox, lambda: self.over.append(number))
+    def line(self, number: int) -> ResponseQueue:
+        return ResponseQueue(number, self.outbox, lambda: self.over.append(number))
 
     def take(self) -> Any:
         message = self.outbox.take()
@@ -83,7 +83,7 @@ async def test_answers_take_turns() -> None:
 async def test_one_that_says_much_waits_for_the_reader_and_the_others_do_not() -> None:
     reader = Reader()
     loud, quiet = reader.line(1), reader.line(2)
-    speaking = asyncio.create_task(loud.put(b"x" * (10 * ROOM)))
+    speaking = asyncio.create_task(loud.put(b"x" * (10 * MAX_PENDING_BYTES)))
     await asyncio.sleep(0)
     await quiet.put(b"y")
 
@@ -96,21 +96,21 @@ async def test_one_that_says_much_waits_for_the_reader_and_the_others_do_not() -
         rest += len(message["data"]) if message is not None else 0
 
     assert (first["id"], second) == (1, {"id": 2, "data": "y"})
-    assert len(first["data"]) == ROOM
-    assert len(first["data"]) + rest <= 10 * ROOM
+    assert len(first["data"]) == MAX_PENDING_BYTES
+    assert len(first["data"]) + rest <= 10 * MAX_PENDING_BYTES
 
 
 async def test_no_more_than_a_little_of_each_waits() -> None:
     reader = Reader()
     lines = [reader.line(number) for number in range(64)]
-    speaking = [asyncio.create_task(line.put(b"x" * (20 * ROOM))) for line in lines]
+    speaking = [asyncio.create_task(line.put(b"x" * (20 * MAX_PENDING_BYTES))) for line in lines]
     await asyncio.sleep(0)
 
     waiting = [reader.take() for _ in lines]
     for task in speaking:
         task.cancel()
 
-    assert {len(message["data"]) for message in waiting} == {ROOM}
+    assert {len(message["data"]) for message in waiting} == {MAX_PENDING_BYTES}
     assert reader.take() is None
 
 
@@ -118,7 +118,7 @@ async def test_what_nobody_wants_is_forgotten_and_its_maker_goes_on() -> None:
     reader = Reader()
     line = reader.line(1)
     line.open(200, [])
-    speaking = asyncio.create_task(line.put(b"x" * (10 * ROOM)))
+    speaking = asyncio.create_task(line.put(b"x" * (10 * MAX_PENDING_BYTES)))
     await asyncio.sleep(0)
 
     line.drop()

@@ -11,7 +11,7 @@ import pytest
 from palaver.core.brokenoff import Unended, turned_away
 from palaver.core.events import RunFailed, TextDelta, TextEnded, TextStarted, ToolDelta, ToolEnded, ToolStarted
 from palaver.storage import api_keys as kept
-from tests.server.keyed import Keyed, keyed
+from tests.server.keyed_server import KeyedServer, keyed_server
 
 pytestmark = pytest.mark.anyio
 SCRIPT = msgspec.json.encode([{"text": "Hel"}, {"sleep": 60}]).decode()
@@ -19,16 +19,16 @@ SCRIPT = msgspec.json.encode([{"text": "Hel"}, {"sleep": 60}]).decode()
 
 @pytest.fixture(autouse=True)
 def _look_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("palaver.server.callers._WATCHED_EVERY", 0.02)
+    monkeypatch.setattr("palaver.server.auth._WATCH_INTERVAL_S", 0.02)
 
 
 @pytest.fixture
-async def house() -> AsyncIterator[Keyed]:
-    async with keyed(record="full") as house:
+async def house() -> AsyncIterator[KeyedServer]:
+    async with keyed_server(record="full") as house:
         yield house
 
 
-async def going_on(house: Keyed, header: dict[str, str]) -> str:
+async def going_on(house: KeyedServer, header: dict[str, str]) -> str:
     """A run that said something and goes on."""
     body = {"model": "scripted", "input": SCRIPT, "background": True}
     made = (await house.http.post("/v1/responses", json=body, headers=header)).json()
@@ -39,7 +39,7 @@ async def going_on(house: Keyed, header: dict[str, str]) -> str:
     return run
 
 
-async def turned_away_from(house: Keyed, path: str, header: dict[str, str], key: str, said: str) -> list[Any]:
+async def turned_away_from(house: KeyedServer, path: str, header: dict[str, str], key: str, said: str) -> list[Any]:
     """What a reader is told whose key ends when it has heard that."""
     heard = ""
     async with asyncio.timeout(20), house.http.stream("GET", path, headers=header) as answer:
@@ -52,7 +52,7 @@ async def turned_away_from(house: Keyed, path: str, header: dict[str, str], key:
     return [msgspec.json.decode(line) for line in re.findall(r"^data: (\{.*\})$", heard, re.MULTILINE)]
 
 
-async def test_a_reader_of_events_is_told_that_its_key_is_gone_and_the_run_goes_on(house: Keyed) -> None:  # S2.6
+async def test_a_reader_of_events_is_told_that_its_key_is_gone_and_the_run_goes_on(house: KeyedServer) -> None:  # S2.6
     _, theirs = await house.give()
     key, mine = await house.give()
     run = await going_on(house, theirs)
@@ -70,7 +70,7 @@ async def test_a_reader_of_events_is_told_that_its_key_is_gone_and_the_run_goes_
     assert (row["status"], row["readers"]) == ("running", 0)
 
 
-async def test_a_reader_of_a_response_is_told_that_its_key_is_gone(house: Keyed) -> None:  # S2.6
+async def test_a_reader_of_a_response_is_told_that_its_key_is_gone(house: KeyedServer) -> None:  # S2.6
     _, theirs = await house.give()
     key, mine = await house.give()
     run = await going_on(house, theirs)
@@ -84,7 +84,7 @@ async def test_a_reader_of_a_response_is_told_that_its_key_is_gone(house: Keyed)
     assert "response.output_text.done" in [frame["type"] for frame in told]
 
 
-async def test_a_reader_of_a_chat_is_told_that_its_key_is_gone(house: Keyed) -> None:  # S2.6
+async def test_a_reader_of_a_chat_is_told_that_its_key_is_gone(house: KeyedServer) -> None:  # S2.6
     _, theirs = await house.give()
     key, mine = await house.give()
     body = {"id": "chat-1", "messages": [{"id": "m1", "role": "user", "parts": [{"type": "text", "text": SCRIPT}]}]}

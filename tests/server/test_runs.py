@@ -7,8 +7,17 @@ import httpx
 import pytest
 
 from palaver.server.app import Server
-from tests.server.keyed import keyed
-from tests.server.talking import begun, events, let_go, new_thread, over, problem, serving, turn
+from tests.server.keyed_server import keyed_server
+from tests.server.thread_client import (
+    events,
+    new_thread,
+    problem,
+    release,
+    take_turn,
+    thread_server,
+    wait_for_run,
+    wait_for_start,
+)
 
 
 async def asked(http: httpx.AsyncClient, text: str, name: str = "echo", **more: Any) -> str:
@@ -25,7 +34,7 @@ async def found(http: httpx.AsyncClient, **query: Any) -> list[str]:
 
 
 async def test_a_run_is_shown_without_what_it_was_asked_and_said_unless_that_is_wanted() -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         run = await asked(http, "hi", instructions="Be short.", parameters={"style": "loud"})
 
         plain = (await http.get(f"/api/runs/{run}")).json()
@@ -65,7 +74,7 @@ async def test_a_run_is_shown_without_what_it_was_asked_and_said_unless_that_is_
 
 
 async def test_the_value_of_a_workflow_that_is_no_chat_is_its_reply() -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         answer = await http.post("/shout/invoke", json={"data": {"inputs": {"text": "hi"}}})
         run = answer.json()["meta"]["run_id"]
 
@@ -76,7 +85,7 @@ async def test_the_value_of_a_workflow_that_is_no_chat_is_its_reply() -> None:
 
 
 async def test_a_run_that_is_known_is_not_sent_again() -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         run = await asked(http, "hi")
         first = await http.get(f"/api/runs/{run}")
 
@@ -86,7 +95,7 @@ async def test_a_run_that_is_known_is_not_sent_again() -> None:
 
 
 async def test_what_is_wrong_with_a_question_about_a_run() -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         run = await asked(http, "hi")
 
         assert problem(await http.get("/api/runs/run_none")) == (404, "run_not_found", None)
@@ -105,7 +114,7 @@ async def test_what_is_wrong_with_a_question_about_a_run() -> None:
 
 
 async def test_runs_are_listed_newest_first_in_pages() -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         made = sorted([await asked(http, text) for text in ("a", "b", "c")])  # In one millisecond they have no order.
 
         first = (await http.get("/api/runs", params={"limit": 2})).json()
@@ -120,10 +129,10 @@ async def test_runs_are_listed_newest_first_in_pages() -> None:
 
 
 async def test_runs_are_found_by_what_they_are() -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         plain = await asked(http, "Find ME 100%", safety_identifier="ann")
         thread = await new_thread(http, "broken")
-        failed = (await over(http, (await turn(http, thread, "b"))["run"]["id"]))["id"]
+        failed = (await wait_for_run(http, (await take_turn(http, thread, "b"))["run"]["id"]))["id"]
         made_at = (await http.get(f"/api/runs/{failed}")).json()["created_at"]
 
         assert await found(http) == [failed, plain]
@@ -146,20 +155,20 @@ async def test_runs_are_found_by_what_they_are() -> None:
 
 
 async def test_a_run_that_goes_on_is_listed_as_far_as_it_has_come() -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         thread = await new_thread(http, "slow")
-        run = (await turn(http, thread, "a"))["run"]["id"]
-        await begun(http, thread)
+        run = (await take_turn(http, thread, "a"))["run"]["id"]
+        await wait_for_start(http, thread)
 
         (row,) = (await http.get("/api/runs", params={"status": "running"})).json()["data"]
 
         assert (row["id"], row["seq"], row["ended_at"], row["readers"]) == (run, 2, None, 0)
-        let_go("a")
-        await over(http, run)
+        release("a")
+        await wait_for_run(http, run)
 
 
 async def test_the_runs_of_a_project_are_its_own() -> None:
-    async with keyed() as house:
+    async with keyed_server() as house:
         key, mine = await house.give()
         _, theirs = await house.give(project="team-a")
         answer = await house.http.post("/echo/v1/responses", json={"input": "hi"}, headers=mine)
@@ -178,7 +187,7 @@ async def test_the_runs_of_a_project_are_its_own() -> None:
 
 
 async def test_the_events_of_a_run_come_under_their_numbers_from_any_place() -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         run = await asked(http, "hi")
 
         whole = await http.get(f"/api/runs/{run}/events")
@@ -196,15 +205,15 @@ async def test_the_events_of_a_run_come_under_their_numbers_from_any_place() -> 
 
 
 async def test_the_events_of_a_run_come_as_they_happen() -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         thread = await new_thread(http, "slow")
-        run = (await turn(http, thread, "a"))["run"]["id"]
-        await begun(http, thread)
+        run = (await take_turn(http, thread, "a"))["run"]["id"]
+        await wait_for_start(http, thread)
 
         async with http.stream("GET", f"/api/runs/{run}/events") as reading:
             pieces = reading.aiter_text()
             before = [await anext(pieces)]
-            let_go("a")
+            release("a")
             rest = [piece async for piece in pieces]
 
         assert [event["type"] for _, event in events("".join(before))] == ["run-started", "text-started", "text-delta"]
@@ -216,7 +225,7 @@ async def test_the_events_of_a_run_come_as_they_happen() -> None:
 
 @pytest.mark.parametrize("route", ["turns", "v1/responses", "api/chat"])
 async def test_a_run_is_cancelled_whatever_began_it(route: str) -> None:
-    async with serving() as (http, server):
+    async with thread_server() as (http, server):
         reading = await begin(http, server, route)
         (run,) = await going(http)
 
@@ -243,7 +252,7 @@ async def begin(http: httpx.AsyncClient, server: Server, route: str) -> "asyncio
     match route:
         case "turns":
             thread = await new_thread(http, "slow")
-            reading = asyncio.ensure_future(turn(http, thread, "a"))
+            reading = asyncio.ensure_future(take_turn(http, thread, "a"))
         case "api/chat":
             body = {"id": "c", "messages": [{"id": "u1", "role": "user", "parts": parts}]}
             reading = asyncio.ensure_future(http.post("/slow/api/chat", json=body))
@@ -256,7 +265,7 @@ async def begin(http: httpx.AsyncClient, server: Server, route: str) -> "asyncio
 
 
 async def test_a_run_that_has_ended_stays_as_it_is() -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         run = await asked(http, "hi")
 
         cancelled = await http.post(f"/api/runs/{run}/cancel")
@@ -267,7 +276,7 @@ async def test_a_run_that_has_ended_stays_as_it_is() -> None:
 
 
 async def test_nothing_is_shown_of_a_run_that_was_not_to_be_recorded() -> None:
-    async with serving(record="metadata") as (http, _):
+    async with thread_server(record="metadata") as (http, _):
         answer = await http.post("/echo/v1/chat/completions", json={"messages": [{"role": "user", "content": "hi"}]})
         run = answer.headers["x-palaver-run-id"]
 

@@ -11,16 +11,16 @@ from palaver import Failure, Message, chat, workflow
 from palaver.core.parts import Data
 from palaver.discovery.registry import Registry
 from palaver.protocols.services import VERSION
-from palaver.server import routes, service_socket
+from palaver.server import routing, services
 from palaver.server.app import Server
-from palaver.server.in_process import _transport
+from palaver.server.in_process_client import _transport
 from palaver.server.settings import Settings
 from palaver.testing import client, scripted
 from palaver.testing import echo as own_echo
 from palaver.workflows.context import Context
 from tests.protocols.test_services import read
-from tests.server.keyed import Keyed, keyed
-from tests.server.tabs import Connection, Tab, opened, until
+from tests.server.fake_tab import FakeConnection, FakeTab, open_tab, until
+from tests.server.keyed_server import KeyedServer, keyed_server
 
 ended: list[str] = []
 
@@ -310,7 +310,7 @@ async def test_what_breaks_in_the_server_is_told_as_services_tell_it(
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(routes, "check_method", broken)
+    monkeypatch.setattr(routing, "require_method", broken)
     answer = await http.post("/services/tutor", json={"content": "x"})
 
     message = f"Something broke ({answer.headers['x-request-id']})."
@@ -397,14 +397,14 @@ async def test_a_workflow_that_is_called_echo_is_the_users() -> None:
 
 
 @pytest.fixture
-async def house() -> AsyncIterator[Keyed]:
+async def house() -> AsyncIterator[KeyedServer]:
     """A server to which keys were given: `echo` and `scripted`."""
-    async with keyed(rate_per_minute=0) as made:
+    async with keyed_server(rate_per_minute=0) as made:
         await made.give("read")
         yield made
 
 
-async def test_a_key_of_ours_may_stand_in_the_payload(house: Keyed) -> None:  # S2.3
+async def test_a_key_of_ours_may_stand_in_the_payload(house: KeyedServer) -> None:  # S2.3
     key, header = await house.give("invoke")
     secret = header["authorization"].removeprefix("Bearer ")
     answer = await house.http.post("/services/echo", json={"a": 1, "api_key": secret})
@@ -416,7 +416,7 @@ async def test_a_key_of_ours_may_stand_in_the_payload(house: Keyed) -> None:  # 
     assert key.id not in answer.text
 
 
-async def test_no_other_key_in_a_payload_opens_anything(house: Keyed) -> None:  # S2.1, S2.3
+async def test_no_other_key_in_a_payload_opens_anything(house: KeyedServer) -> None:  # S2.1, S2.3
     _, header = await house.give("invoke")
     _, other = await house.give("invoke")
     _, reads = await house.give("read")
@@ -468,16 +468,16 @@ async def test_a_providers_key_is_the_workflows_and_nobody_elses(
 # WebSocket
 
 
-def start(tab: Tab, **payload: Any) -> None:
+def start(tab: FakeTab, **payload: Any) -> None:
     tab.say({"event": "start", "data": payload})
 
 
-def completed(tab: Tab) -> list[Any]:
+def completed(tab: FakeTab) -> list[Any]:
     return [message["data"] for message in tab.said if message["event"] == "complete"]
 
 
 async def test_a_socket_tells_what_a_stream_tells(server: Server) -> None:
-    async with opened(server, path="/services/tutor") as tab:
+    async with open_tab(server, path="/services/tutor") as tab:
         start(tab, content="Why?")
         await until(lambda: completed(tab))
         start(tab, content="And then?")
@@ -499,7 +499,7 @@ async def test_a_socket_tells_what_a_stream_tells(server: Server) -> None:
     ],
 )
 async def test_every_error_arrives_as_complete(server: Server, path: str, payload: Any, code: int, word: str) -> None:
-    async with opened(server, path=path) as tab:
+    async with open_tab(server, path=path) as tab:
         start(tab, **payload)
         await until(lambda: completed(tab))
 
@@ -507,7 +507,7 @@ async def test_every_error_arrives_as_complete(server: Server, path: str, payloa
 
 
 async def test_a_start_without_a_payload_is_complete_at_once(server: Server) -> None:
-    async with opened(server, path="/services/tutor/") as tab:
+    async with open_tab(server, path="/services/tutor/") as tab:
         tab.say({"event": "start"})
         await until(lambda: completed(tab))
 
@@ -515,7 +515,7 @@ async def test_a_start_without_a_payload_is_complete_at_once(server: Server) -> 
 
 
 async def test_what_is_no_message_is_told_and_the_call_goes_on(server: Server) -> None:
-    async with opened(server, path="/services/tutor") as tab:
+    async with open_tab(server, path="/services/tutor") as tab:
         tab.say("{")
         tab.say({"event": "stop"})
         tab.say({"event": "cancel"})  # There is nothing to cancel.
@@ -536,7 +536,7 @@ async def test_what_is_no_message_is_told_and_the_call_goes_on(server: Server) -
 
 
 async def test_a_call_that_has_said_nothing_can_be_cancelled(server: Server) -> None:
-    async with opened(server, path="/services/slow") as tab:
+    async with open_tab(server, path="/services/slow") as tab:
         start(tab)
         await until(lambda: server.engine.alive)
         tab.say({"event": "cancel"})
@@ -547,7 +547,7 @@ async def test_a_call_that_has_said_nothing_can_be_cancelled(server: Server) -> 
 
 
 async def test_a_socket_that_is_closed_ends_its_call(server: Server) -> None:
-    async with opened(server, path="/services/tutor") as tab:
+    async with open_tab(server, path="/services/tutor") as tab:
         start(tab, content="x", wait=True)
         await until(lambda: any(message.get("type") == "content_block_delta" for message in tab.said))
         (run,) = server.engine._alive
@@ -558,18 +558,18 @@ async def test_a_socket_that_is_closed_ends_its_call(server: Server) -> None:
 async def test_nobody_waits_for_a_socket_on_which_nothing_starts(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service_socket, "_FIRST", 0.05)
-    async with opened(server, path="/services/tutor") as tab:
+    monkeypatch.setattr(services, "_FIRST_CALL_TIMEOUT_S", 0.05)
+    async with open_tab(server, path="/services/tutor") as tab:
         await until(lambda: tab.closed)
 
     assert tab.closed == (1008, "nothing was started")
 
 
 async def test_nobody_waits_for_a_socket_on_which_nothing_was_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service_socket, "_FIRST", 0.05)
-    async with keyed(rate_per_minute=0) as house:
+    monkeypatch.setattr(services, "_FIRST_CALL_TIMEOUT_S", 0.05)
+    async with keyed_server(rate_per_minute=0) as house:
         await house.give("invoke")
-        async with opened(house.server, path="/services/echo") as tab:
+        async with open_tab(house.server, path="/services/echo") as tab:
             start(tab, a=1)
             await until(lambda: tab.closed)
 
@@ -580,8 +580,8 @@ async def test_nobody_waits_for_a_socket_on_which_nothing_was_let_in(monkeypatch
 async def test_a_call_that_takes_longer_than_that_is_waited_for(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service_socket, "_FIRST", 0.05)
-    async with opened(server, path="/services/scripted") as tab:
+    monkeypatch.setattr(services, "_FIRST_CALL_TIMEOUT_S", 0.05)
+    async with open_tab(server, path="/services/scripted") as tab:
         start(tab, content="x", script=[{"sleep": 0.3}, {"text": "Late."}])
         await until(lambda: completed(tab))
         start(tab, content="Again")
@@ -591,7 +591,7 @@ async def test_a_call_that_takes_longer_than_that_is_waited_for(
 
 
 async def test_a_foreign_page_opens_none(server: Server) -> None:  # S1.2, S1.3
-    async with opened(server, {"origin": "https://evil.example"}, path="/services/tutor") as tab:
+    async with open_tab(server, {"origin": "https://evil.example"}, path="/services/tutor") as tab:
         await until(lambda: tab.refused)
 
     assert tab.refused is not None
@@ -600,8 +600,8 @@ async def test_a_foreign_page_opens_none(server: Server) -> None:  # S1.2, S1.3
 
 
 async def test_a_server_that_stops_lets_a_call_end_and_closes(server: Server) -> None:
-    connection = Connection()
-    async with opened(server, path="/services/tutor", connection=connection) as tab:
+    connection = FakeConnection()
+    async with open_tab(server, path="/services/tutor", connection=connection) as tab:
         start(tab, content="x", wait=True)
         await until(lambda: any(message.get("type") == "content_block_delta" for message in tab.said))
         assert connection.leaving is not None
@@ -614,8 +614,8 @@ async def test_a_server_that_stops_lets_a_call_end_and_closes(server: Server) ->
 
 
 async def test_an_idle_socket_is_closed_when_the_server_stops(server: Server) -> None:
-    connection = Connection()
-    async with opened(server, path="/services/tutor", connection=connection) as tab:
+    connection = FakeConnection()
+    async with open_tab(server, path="/services/tutor", connection=connection) as tab:
         await until(lambda: connection.leaving)
         assert connection.leaving is not None
         connection.leaving()
@@ -625,8 +625,8 @@ async def test_an_idle_socket_is_closed_when_the_server_stops(server: Server) ->
 
 
 async def test_one_that_takes_nothing_is_left() -> None:
-    server, connection = Server(Registry([tutor]), Settings(stream_stall=0.2)), Connection()
-    async with opened(server, path="/services/tutor", connection=connection) as tab:
+    server, connection = Server(Registry([tutor]), Settings(stream_stall=0.2)), FakeConnection()
+    async with open_tab(server, path="/services/tutor", connection=connection) as tab:
         tab.reads.clear()
         start(tab, content="x")
         await until(lambda: connection.aborted)
@@ -634,12 +634,12 @@ async def test_one_that_takes_nothing_is_left() -> None:
 
 
 async def test_a_key_of_the_socket_counts_for_its_calls() -> None:  # S2.3
-    async with keyed(rate_per_minute=0) as house:
+    async with keyed_server(rate_per_minute=0) as house:
         _, header = await house.give("invoke")
-        async with opened(house.server, header, path="/services/echo") as tab:
+        async with open_tab(house.server, header, path="/services/echo") as tab:
             start(tab, a=1)
             await until(lambda: completed(tab))
-        async with opened(house.server, path="/services/echo") as stranger:
+        async with open_tab(house.server, path="/services/echo") as stranger:
             start(stranger, a=1)
             await until(lambda: completed(stranger))
 

@@ -20,7 +20,7 @@ from pydantic_ai.models.function import DeltaToolCall, FunctionModel
 from palaver import Message, chat
 from palaver.server.app import Server
 from tests.frameworks.langchain_models import Scripted, asking, call, words
-from tests.server.talking import serving
+from tests.server.thread_client import thread_server
 
 HELLO = {"messages": [{"role": "user", "content": "Well?"}]}
 SECRET = "sk-proj-" + "a1B2" * 8
@@ -96,7 +96,7 @@ def pydantic_agent() -> Any:
 
 @pytest.mark.parametrize("made", [langchain_agent, openai_agent, pydantic_agent])
 async def test_an_agent_of_any_framework_is_a_tree_in_the_store(made: Any) -> None:
-    async with serving(made()) as (http, server):
+    async with thread_server(made()) as (http, server):
         answer = await http.post("/maths/invoke", json=HELLO)
         row = await only(http, server)
         shown = await tree(http, row["trace_id"])
@@ -113,12 +113,12 @@ async def test_an_agent_of_any_framework_is_a_tree_in_the_store(made: Any) -> No
 
 
 async def test_steps_that_are_exported_come_back_as_equal_records() -> None:
-    async with serving(langchain_agent()) as (http, server):
+    async with thread_server(langchain_agent()) as (http, server):
         (await http.post("/maths/invoke", json=HELLO)).raise_for_status()
         await only(http, server)
         lines = (await http.get("/api/traces/export", params={"format": "otlp"})).text.splitlines()
         before = await exported(http)
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         for line in lines:
             answer = await http.post("/v1/traces", content=line, headers={"content-type": "application/json"})
             assert (answer.status_code, answer.json()) == (200, {})
@@ -138,7 +138,7 @@ async def exported(http: httpx.AsyncClient) -> list[dict[str, Any]]:
 async def test_redaction_and_settings_hold_for_steps_too(content: Any) -> None:
     turns = [asking(call("double", "c1", x=2)), words(f"The key is {SECRET}.")]
     agent = chat(create_agent(Scripted(turns=turns), [double], name="maths", system_prompt=f"Never say {SECRET}."))
-    async with serving(agent, trace_content=content) as (http, server):
+    async with thread_server(agent, trace_content=content) as (http, server):
         (await http.post("/maths/invoke", json=HELLO)).raise_for_status()
         row = await only(http, server)
         bones = (await http.get(f"/api/traces/{row['trace_id']}/skeleton")).json()["data"]
@@ -150,7 +150,7 @@ async def test_redaction_and_settings_hold_for_steps_too(content: Any) -> None:
 
 
 async def test_a_run_that_fails_keeps_what_was_said_and_says_so() -> None:
-    async with serving() as (http, server):
+    async with thread_server() as (http, server):
         answer = await http.post("/broken/invoke", json=HELLO)
         row = await only(http, server)
         kept = await record(http, row)
@@ -179,7 +179,7 @@ async def ended(server: Server) -> None:
 
 
 async def test_a_run_that_somebody_cancels_keeps_what_was_said() -> None:
-    async with serving() as (http, server):
+    async with thread_server() as (http, server):
         answer, lines = await begun(http, "slow")
         (await http.post(f"/api/runs/{answer.headers['x-palaver-run-id']}/cancel")).raise_for_status()
         assert [line async for line in lines]
@@ -192,7 +192,7 @@ async def test_a_run_that_somebody_cancels_keeps_what_was_said() -> None:
 
 
 async def test_a_caller_that_goes_away_is_recorded_as_that() -> None:
-    async with serving() as (http, server):
+    async with thread_server() as (http, server):
         answer, _ = await begun(http, "cancel")
         await answer.aclose()
         await ended(server)
@@ -205,13 +205,13 @@ async def test_a_caller_that_goes_away_is_recorded_as_that() -> None:
 
 
 async def test_a_run_that_goes_on_without_its_caller_is_whole_and_says_that_nobody_waited() -> None:
-    from tests.server.talking import let_go
+    from tests.server.thread_client import release
 
-    async with serving() as (http, server):
+    async with thread_server() as (http, server):
         answer, _ = await begun(http, "finish")
         await answer.aclose()
         await asyncio.sleep(0.05)
-        let_go("Well?")
+        release("Well?")
         await ended(server)
         kept = await record(http, await only(http, server))
 
@@ -237,7 +237,7 @@ async def test_a_caller_that_goes_away_ends_the_steps_of_a_framework() -> None:
         graph = create_agent(Scripted(turns=[asking(call("wait", "c1"))]), [wait], name="waiter")
         await graph.ainvoke({"messages": [HumanMessage("Hi")]})
 
-    async with serving(slow) as (http, server):
+    async with thread_server(slow) as (http, server):
         answer, _ = await begun(http, "slow")
         async with asyncio.timeout(10):
             await speaking.wait()

@@ -10,9 +10,9 @@ import pytest
 from palaver import Message, chat
 from palaver.core.descriptions import Description
 from palaver.frameworks.remote import RemoteWorkflow, Service
-from palaver.server.in_process import _transport
-from tests.server.tabs import Tab, opened, until
-from tests.server.talking import new_thread, serving
+from palaver.server.in_process_client import _transport
+from tests.server.fake_tab import FakeTab, open_tab, until
+from tests.server.thread_client import new_thread, thread_server
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 PARENT = {"traceparent": f"00-{TRACE}-{SPAN}-01"}
@@ -47,7 +47,7 @@ async def traced(http: httpx.AsyncClient, server: Any, trace: str = TRACE) -> li
 @pytest.mark.parametrize("name", CALLS)
 async def test_a_run_stands_in_its_callers_trace_and_says_where(name: str) -> None:
     path, body, headers = CALLS[name]
-    async with serving() as (http, server):
+    async with thread_server() as (http, server):
         answer = await http.post(path, json=body, headers={**headers, **PARENT})
         spans = await traced(http, server)
 
@@ -61,7 +61,7 @@ async def test_a_run_stands_in_its_callers_trace_and_says_where(name: str) -> No
 @pytest.mark.parametrize("name", CALLS)
 async def test_a_call_that_names_no_trace_begins_one(name: str) -> None:
     path, body, headers = CALLS[name]
-    async with serving() as (http, server):
+    async with thread_server() as (http, server):
         answer = await http.post(path, json=body, headers=headers)
         spans = await traced(http, server, answer.headers["x-palaver-trace-id"])
 
@@ -74,7 +74,7 @@ async def test_a_call_that_names_no_trace_begins_one(name: str) -> None:
 
 @pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
 async def test_a_turn_in_a_thread_does_too(accept: str) -> None:
-    async with serving() as (http, server):
+    async with thread_server() as (http, server):
         thread = await new_thread(http)
         answer = await http.post(
             f"/api/threads/{thread}/turns", json={"messages": HELLO}, headers={"accept": accept, **PARENT}
@@ -89,12 +89,12 @@ async def test_a_turn_in_a_thread_does_too(accept: str) -> None:
 
 
 async def test_the_calls_of_a_socket_stand_in_the_trace_that_it_was_opened_in() -> None:
-    async with serving() as (http, server):
-        async with opened(server, PARENT, path="/services/echo") as service:
+    async with thread_server() as (http, server):
+        async with open_tab(server, PARENT, path="/services/echo") as service:
             for number in (1, 2):
                 service.say({"event": "start", "data": {"content": "Hi"}})
                 await until(partial(_has_completed, service, number))
-        async with opened(server) as page:
+        async with open_tab(server) as page:
             page.send(1, "/echo/invoke", {"messages": HELLO}, **PARENT)
             told = (await page.over(1))[0]["headers"]
         spans = await traced(http, server)
@@ -104,7 +104,7 @@ async def test_the_calls_of_a_socket_stand_in_the_trace_that_it_was_opened_in() 
     assert told["traceparent"].split("-")[2] in [span["span_id"] for span in spans]
 
 
-def _has_completed(tab: Tab, times: int) -> bool:
+def _has_completed(tab: FakeTab, times: int) -> bool:
     return [message["event"] for message in tab.said].count("complete") == times
 
 
@@ -113,7 +113,7 @@ async def test_a_palaver_that_calls_a_palaver_is_one_trace() -> None:
     async def behind(messages: list[Message]) -> str:
         return f"You said {messages[-1].text}."
 
-    async with serving(behind) as (there, other):
+    async with thread_server(behind) as (there, other):
         described = Description(name="front", flags={"is_chat": True, "can_stream": True})
         service = Service(url="http://localhost/behind/invoke", dialect="invoke", description=described)
 
@@ -129,7 +129,7 @@ async def test_a_palaver_that_calls_a_palaver_is_one_trace() -> None:
             timeout=10,
             transport=lambda: _transport(other),
         )
-        async with serving(remote) as (http, server):
+        async with thread_server(remote) as (http, server):
             answer = await http.post("/front/invoke", json={"messages": HELLO}, headers=PARENT)
             front = await traced(http, server)
             back = await traced(there, other)

@@ -9,13 +9,24 @@ import pytest
 
 from palaver.engine.ids import new_run_id
 from palaver.storage.threads import repository as threads
-from tests.server.talking import begun, branch, events, let_go, new_thread, nodes, over, problem, serving, turn
+from tests.server.thread_client import (
+    branch,
+    events,
+    new_thread,
+    nodes,
+    problem,
+    release,
+    take_turn,
+    thread_server,
+    wait_for_run,
+    wait_for_start,
+)
 
 STREAM = {"accept": "text/event-stream"}
 
 
 async def test_a_turn_says_something_and_begins_the_run_that_answers() -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         thread = await new_thread(http, "echo", "one", "two")
 
         taken = await http.post(
@@ -23,7 +34,7 @@ async def test_a_turn_says_something_and_begins_the_run_that_answers() -> None:
         )
 
         run, (said,) = taken.json()["run"], taken.json()["messages"]
-        ended = await over(http, run["id"])
+        ended = await wait_for_run(http, run["id"])
         assert (taken.status_code, taken.headers["location"]) == (202, f"/api/runs/{run['id']}")
         assert (said["role"], said["parts"], said["siblings"]) == (
             "user",
@@ -53,7 +64,7 @@ async def test_a_turn_says_something_and_begins_the_run_that_answers() -> None:
 
 
 async def test_a_turn_can_be_read_as_it_happens() -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         thread = await new_thread(http)
 
         answer = await http.post(
@@ -76,16 +87,16 @@ async def test_a_turn_can_be_read_as_it_happens() -> None:
 
 
 async def test_a_turn_may_answer_what_is_there_or_go_on_elsewhere() -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         thread = await new_thread(http, "echo", "one", "two", "three")
         first = (await nodes(http, thread))[0]["id"]
 
-        as_it_stands = await turn(http, thread)
-        await over(http, as_it_stands["run"]["id"])
-        beside = await turn(http, thread, "other", parent=first)
-        await over(http, beside["run"]["id"])
-        at_root = await turn(http, thread, "anew", parent=None)
-        await over(http, at_root["run"]["id"])
+        as_it_stands = await take_turn(http, thread)
+        await wait_for_run(http, as_it_stands["run"]["id"])
+        beside = await take_turn(http, thread, "other", parent=first)
+        await wait_for_run(http, beside["run"]["id"])
+        at_root = await take_turn(http, thread, "anew", parent=None)
+        await wait_for_run(http, at_root["run"]["id"])
 
         assert as_it_stands["messages"] == []
         assert await branch(http, thread, at=beside["messages"][0]["id"]) == [("user", "one"), ("user", "other")]
@@ -93,13 +104,13 @@ async def test_a_turn_may_answer_what_is_there_or_go_on_elsewhere() -> None:
 
 
 async def test_an_answer_is_given_again_beside_the_first() -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         thread = await new_thread(http)
-        first = await over(http, (await turn(http, thread, "hi"))["run"]["id"])
+        first = await wait_for_run(http, (await take_turn(http, thread, "hi"))["run"]["id"])
         asked, answered = await nodes(http, thread)
 
-        second = await turn(http, thread, again=answered["id"])
-        await over(http, second["run"]["id"])
+        second = await take_turn(http, thread, again=answered["id"])
+        await wait_for_run(http, second["run"]["id"])
 
         last = (await nodes(http, thread))[-1]
         assert (second["messages"], second["run"]["answers"]) == ([], asked["id"])
@@ -109,14 +120,14 @@ async def test_an_answer_is_given_again_beside_the_first() -> None:
 
 
 async def test_what_was_imported_is_answered_again_too() -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         thread = await new_thread(http, "echo", "one", "two")
         one, two = await nodes(http, thread)
 
-        taken = await turn(http, thread, again=two["id"])
+        taken = await take_turn(http, thread, again=two["id"])
 
         assert taken["run"]["answers"] == one["id"]
-        await over(http, taken["run"]["id"])
+        await wait_for_run(http, taken["run"]["id"])
 
 
 @pytest.mark.parametrize(
@@ -137,7 +148,7 @@ async def test_what_was_imported_is_answered_again_too() -> None:
     ],
 )
 async def test_a_turn_that_cannot_be_taken_leaves_nothing(body: dict[str, Any], expected: tuple[Any, ...]) -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         thread = await new_thread(http, "echo", "one", "two")
         one, two = [node["id"] for node in await nodes(http, thread)]
         body = {k: v.format(one=one, two=two) if isinstance(v, str) else v for k, v in body.items()}
@@ -150,21 +161,23 @@ async def test_a_turn_that_cannot_be_taken_leaves_nothing(body: dict[str, Any], 
 
 
 async def test_a_turn_in_a_thread_that_is_not_there() -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         assert problem(await http.post("/api/threads/conv_none/turns", json={})) == (404, "thread_not_found", None)
 
 
 async def test_what_the_thread_has_is_given_to_its_runs() -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         loud = {"name": "loud", "parameters": {"style": "LOUD"}}
         assert (await http.post("/api/workflows/echo/variants", json=loud)).status_code == 201
         thread = await new_thread(http, variant="loud")
 
-        by_thread = await over(http, (await turn(http, thread, "hi"))["run"]["id"])
-        by_turn = await over(http, (await turn(http, thread, parent=None, parameters={"style": "own"}))["run"]["id"])
+        by_thread = await wait_for_run(http, (await take_turn(http, thread, "hi"))["run"]["id"])
+        by_turn = await wait_for_run(
+            http, (await take_turn(http, thread, parent=None, parameters={"style": "own"}))["run"]["id"]
+        )
         (await http.patch(f"/api/threads/{thread}", json={"parameters": {"style": "edited"}})).raise_for_status()
-        edited = await over(http, (await turn(http, thread, parent=None))["run"]["id"])
-        other = await over(http, (await turn(http, thread, parent=None, variant="default"))["run"]["id"])
+        edited = await wait_for_run(http, (await take_turn(http, thread, parent=None))["run"]["id"])
+        other = await wait_for_run(http, (await take_turn(http, thread, parent=None, variant="default"))["run"]["id"])
 
         assert (by_thread["variant"], by_thread["out"]["text"]) == ("loud:1", "LOUD(user: hi)")
         assert (by_turn["variant"], by_turn["out"]["text"]) == ("loud:1", "own()")
@@ -175,33 +188,33 @@ async def test_what_the_thread_has_is_given_to_its_runs() -> None:
 
 
 async def test_one_turn_at_a_time_is_taken() -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         thread = await new_thread(http, "slow")
-        first = await turn(http, thread, "a")
+        first = await take_turn(http, thread, "a")
 
         refused = await http.post(f"/api/threads/{thread}/turns", json={"messages": [{"role": "user", "content": "b"}]})
 
         assert problem(refused) == (409, "conversation_locked", None)
         assert refused.headers["retry-after"] == "1"
         assert (await http.get(f"/api/threads/{thread}")).json()["run"] == first["run"]["id"]
-        let_go("a")
-        await over(http, first["run"]["id"])
+        release("a")
+        await wait_for_run(http, first["run"]["id"])
         assert await branch(http, thread) == [("user", "a"), ("assistant", "begin end of a")]
 
 
 async def test_a_turn_waits_where_the_author_wants_that() -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         thread = await new_thread(http, "queue")
-        first = await turn(http, thread, "a")
-        second = asyncio.ensure_future(turn(http, thread, "b"))
-        let_go("b")
+        first = await take_turn(http, thread, "a")
+        second = asyncio.ensure_future(take_turn(http, thread, "b"))
+        release("b")
         for _ in range(20):
             await asyncio.sleep(0.01)
         assert not second.done()
 
-        let_go("a")
-        await over(http, first["run"]["id"])
-        await over(http, (await second)["run"]["id"])
+        release("a")
+        await wait_for_run(http, first["run"]["id"])
+        await wait_for_run(http, (await second)["run"]["id"])
 
         assert await branch(http, thread) == [
             ("user", "a"),
@@ -212,33 +225,33 @@ async def test_a_turn_waits_where_the_author_wants_that() -> None:
 
 
 async def test_only_so_many_turns_wait() -> None:
-    async with serving(max_queued=1) as (http, _):
+    async with thread_server(max_queued=1) as (http, _):
         thread = await new_thread(http, "queue")
-        first = await turn(http, thread, "a")
-        second = asyncio.ensure_future(turn(http, thread, "b"))
+        first = await take_turn(http, thread, "a")
+        second = asyncio.ensure_future(take_turn(http, thread, "b"))
         for _ in range(20):
             await asyncio.sleep(0.01)
 
         refused = await http.post(f"/api/threads/{thread}/turns", json={"messages": [{"role": "user", "content": "c"}]})
 
         assert problem(refused) == (429, "rate_limited", None)
-        let_go("a")
-        let_go("b")
-        await over(http, first["run"]["id"])
-        await over(http, (await second)["run"]["id"])
+        release("a")
+        release("b")
+        await wait_for_run(http, first["run"]["id"])
+        await wait_for_run(http, (await second)["run"]["id"])
 
 
 async def test_a_turn_ends_the_one_before_where_the_author_wants_that() -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         thread = await new_thread(http, "interrupt")
-        first = await turn(http, thread, "a")
-        await begun(http, thread)
+        first = await take_turn(http, thread, "a")
+        await wait_for_start(http, thread)
 
-        second = await turn(http, thread, "b")
-        let_go("b")
-        await over(http, second["run"]["id"])
+        second = await take_turn(http, thread, "b")
+        release("b")
+        await wait_for_run(http, second["run"]["id"])
 
-        assert (await over(http, first["run"]["id"]))["status"] == "cancelled"
+        assert (await wait_for_run(http, first["run"]["id"]))["status"] == "cancelled"
         assert await branch(http, thread) == [
             ("user", "a"),
             ("assistant", "begin "),
@@ -248,10 +261,10 @@ async def test_a_turn_ends_the_one_before_where_the_author_wants_that() -> None:
 
 
 async def test_a_thread_shows_what_is_being_said() -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         thread = await new_thread(http, "slow")
-        await turn(http, thread, "a")
-        run = await begun(http, thread)
+        await take_turn(http, thread, "a")
+        run = await wait_for_start(http, thread)
 
         shown = await nodes(http, thread)
         half = (await http.get(f"/api/runs/{run}", params={"include": "reply,input"})).json()
@@ -260,17 +273,17 @@ async def test_a_thread_shows_what_is_being_said() -> None:
         assert shown[-1]["parts"] == [{"type": "text", "text": "begin "}]
         assert [message["parts"] for message in half["reply"]["messages"]] == [[{"type": "text", "text": "begin "}]]
         assert [message["parts"] for message in half["input"]["messages"]] == [[{"type": "text", "text": "a"}]]
-        let_go("a")
-        await over(http, run)
+        release("a")
+        await wait_for_run(http, run)
         assert (await nodes(http, thread))[-1]["id"] == shown[-1]["id"]
 
 
 async def test_a_failed_turn_is_no_part_of_the_branch_and_can_be_taken_again() -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         thread = await new_thread(http, "broken")
-        taken = await turn(http, thread, "a")
+        taken = await take_turn(http, thread, "a")
 
-        ended = await over(http, taken["run"]["id"])
+        ended = await wait_for_run(http, taken["run"]["id"])
 
         tree = (await http.get(f"/api/threads/{thread}/tree")).json()["data"]
         failed = tree[-1]["id"]
@@ -279,20 +292,20 @@ async def test_a_failed_turn_is_no_part_of_the_branch_and_can_be_taken_again() -
         assert await branch(http, thread) == [("user", "a")]
         on = await http.post(f"/api/threads/{thread}/turns", json={"parent": failed})
         assert problem(on) == (422, "invalid_value", "/parent")
-        again = await turn(http, thread, again=failed)
+        again = await take_turn(http, thread, again=failed)
         assert again["run"]["answers"] == taken["messages"][0]["id"]
-        await over(http, again["run"]["id"])
+        await wait_for_run(http, again["run"]["id"])
 
 
 async def test_a_turn_may_be_left_to_the_background() -> None:
-    async with serving(orphan_seconds=0.05) as (http, _):
+    async with thread_server(orphan_seconds=0.05) as (http, _):
         thread = await new_thread(http, "slow")
 
-        taken = await turn(http, thread, "a", background=True)
-        run = await begun(http, thread)
+        taken = await take_turn(http, thread, "a", background=True)
+        run = await wait_for_start(http, thread)
         await asyncio.sleep(0.3)
-        let_go("a")
-        ended = await over(http, run)
+        release("a")
+        ended = await wait_for_run(http, run)
 
         assert taken["run"]["id"] == run
         assert (ended["background"], ended["status"]) == (True, "finished")
@@ -300,45 +313,45 @@ async def test_a_turn_may_be_left_to_the_background() -> None:
 
 
 async def test_a_turn_that_ends_the_one_before_waits_until_that_has_begun() -> None:
-    async with serving() as (http, server):
+    async with thread_server() as (http, server):
         thread, other = await new_thread(http, "interrupt"), new_run_id()
         await server.database.write(threads.claim_thread, "default", thread, other)
-        let_go("b")
+        release("b")
 
-        second = asyncio.ensure_future(turn(http, thread, "b"))
+        second = asyncio.ensure_future(take_turn(http, thread, "b"))
         for _ in range(20):
             await asyncio.sleep(0.01)
         waits = not second.done()
         await server.database.write(threads.release_thread, "default", thread, other)
 
         assert waits
-        assert (await over(http, (await second)["run"]["id"]))["status"] == "finished"
+        assert (await wait_for_run(http, (await second)["run"]["id"]))["status"] == "finished"
 
 
 # Nobody reads
 
 
 async def test_a_run_that_nobody_reads_is_ended_and_what_it_said_is_kept() -> None:
-    async with serving(orphan_seconds=0.2) as (http, _):
+    async with thread_server(orphan_seconds=0.2) as (http, _):
         thread = await new_thread(http, "slow")
 
-        taken = await turn(http, thread, "a")
-        ended = await over(http, taken["run"]["id"])
+        taken = await take_turn(http, thread, "a")
+        ended = await wait_for_run(http, taken["run"]["id"])
 
         assert (ended["status"], ended["finish"]) == ("cancelled", "cancelled")
         assert await branch(http, thread) == [("user", "a"), ("assistant", "begin ")]
 
 
 async def test_somebody_who_reads_keeps_it_going_and_leaving_it_does_not() -> None:
-    async with serving(orphan_seconds=0.2) as (http, _):
+    async with thread_server(orphan_seconds=0.2) as (http, _):
         thread = await new_thread(http, "slow")
-        run = (await turn(http, thread, "a"))["run"]["id"]
+        run = (await take_turn(http, thread, "a"))["run"]["id"]
 
         async with http.stream("GET", f"/api/runs/{run}/events") as reading:
             assert reading.status_code == 200
             await asyncio.sleep(0.6)
             while_read = (await http.get(f"/api/runs/{run}")).json()
-        ended = await over(http, run)
+        ended = await wait_for_run(http, run)
 
         assert (while_read["status"], while_read["readers"]) == ("running", 1)
         assert (ended["status"], ended["readers"]) == ("cancelled", 0)
@@ -346,22 +359,22 @@ async def test_somebody_who_reads_keeps_it_going_and_leaving_it_does_not() -> No
 
 @pytest.mark.parametrize(("name", "status"), [("finish", "finished"), ("cancel", "cancelled")])
 async def test_the_author_may_say_what_becomes_of_a_run_that_nobody_reads(name: str, status: str) -> None:
-    async with serving(orphan_seconds=0.1 if name == "finish" else 300) as (http, _):
+    async with thread_server(orphan_seconds=0.1 if name == "finish" else 300) as (http, _):
         thread = await new_thread(http, name)
 
-        run = (await turn(http, thread, "a"))["run"]["id"]
+        run = (await take_turn(http, thread, "a"))["run"]["id"]
         if name == "finish":
             await asyncio.sleep(0.5)
-            let_go("a")
+            release("a")
 
-        assert (await over(http, run))["status"] == status
+        assert (await wait_for_run(http, run))["status"] == status
 
 
 # Once
 
 
 async def test_a_turn_with_a_key_is_taken_once() -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         thread = await new_thread(http)
         body = {"messages": [{"role": "user", "content": "hi"}]}
         key = {"idempotency-key": "k1"}
@@ -386,17 +399,17 @@ async def test_a_turn_with_a_key_is_taken_once() -> None:
 
 
 async def test_a_turn_that_was_refused_may_be_taken_under_its_key() -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         thread = await new_thread(http, "slow")
-        first = await turn(http, thread, "a")
+        first = await take_turn(http, thread, "a")
         body, key = {"messages": [{"role": "user", "content": "b"}]}, {"idempotency-key": "k1"}
-        let_go("b")
+        release("b")
 
         refused = await http.post(f"/api/threads/{thread}/turns", json=body, headers=key)
-        let_go("a")
-        await over(http, first["run"]["id"])
+        release("a")
+        await wait_for_run(http, first["run"]["id"])
         taken = await http.post(f"/api/threads/{thread}/turns", json=body, headers=key)
 
         assert (refused.status_code, taken.status_code) == (409, 202)
         assert "idempotency-replayed" not in taken.headers
-        await over(http, taken.json()["run"]["id"])
+        await wait_for_run(http, taken.json()["run"]["id"])

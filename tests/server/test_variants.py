@@ -12,7 +12,7 @@ from palaver.discovery.registry import Registry
 from palaver.server.api import variant_files, variants
 from palaver.server.settings import Settings
 from palaver.storage.database import MEMORY_URL, Database, open_database
-from tests.server.rest import Somebody, application, asking
+from tests.server.rest_client import FakeCaller, application, rest_client
 
 
 @workflow
@@ -40,7 +40,7 @@ def app(database: Database) -> Litestar:
 
 @pytest.fixture
 async def http(app: Litestar) -> AsyncIterator[httpx.AsyncClient]:
-    async with asking(app, Somebody(key="ab12cd34")) as client:
+    async with rest_client(app, FakeCaller(key="ab12cd34")) as client:
         yield client
 
 
@@ -318,7 +318,7 @@ async def test_what_has_changed_since_it_was_read_is_not_changed_again(http: htt
 async def test_another_project_s_variant_is_as_unknown_as_any(app: Litestar, http: httpx.AsyncClient) -> None:  # S2.5
     place = f"/api/variants/{(await made(http))['id']}"
     unknown = "/api/variants/var_00000000000000000000000000"
-    async with asking(app, Somebody("other")) as stranger:
+    async with rest_client(app, FakeCaller("other")) as stranger:
         for method, tail, body in [
             ("GET", "", None),
             ("PATCH", "", {"name": "mine"}),
@@ -362,7 +362,7 @@ async def test_a_variant_says_when_the_code_has_moved_on(database: Database, htt
     settings = Settings()
     moved = application(variants.routes(database, Registry([changed]), settings))
     gone = application(variants.routes(database, Registry(), settings))
-    async with asking(moved) as later, asking(gone) as latest:
+    async with rest_client(moved) as later, rest_client(gone) as latest:
         now = (await later.get(f"/api/variants/{variant['id']}")).json()
         listed = (await later.get("/api/workflows/tutor/variants")).json()
         nothing = (await latest.get(f"/api/variants/{variant['id']}")).json()
@@ -395,7 +395,7 @@ async def test_variants_go_out_and_come_back_as_lines(app: Litestar, http: httpx
     (await http.delete(f"/api/variants/{gone['id']}")).raise_for_status()
     out = await http.get("/api/variants/export?workflow=tutor")
     none = await http.get("/api/variants/export?workflow=other")
-    async with asking(app, Somebody("other")) as other:
+    async with rest_client(app, FakeCaller("other")) as other:
         looked = await other.post("/api/variants/import?dry_run=true", content=out.content, headers=NDJSON)
         taken = await other.post("/api/variants/import", content=out.content, headers=NDJSON)
         again = await other.post("/api/variants/import", content=out.content, headers=NDJSON)

@@ -127,7 +127,7 @@ def _client(
         return outbound(timeout=_SECONDS), call_service.place(base) if service else at
     if not is_target(name) and (url is not None or listens(LOCAL)):
         return outbound(timeout=_SECONDS), (url or LOCAL).rstrip("/") + _path(name, service=service)
-    from palaver.server.in_process import client
+    from palaver.server.in_process_client import client
 
     workflow = find(name)
     return client(workflow), _path(workflow.description.name, service=service)

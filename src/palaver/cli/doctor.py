@@ -16,7 +16,7 @@ from palaver.discovery.declared import masked
 from palaver.discovery.targets import installed, load, load_installed
 from palaver.errors import PalaverError
 from palaver.outbound import printable, printable_json
-from palaver.server.otlp_endpoint import hidden
+from palaver.server.otlp_exporter import mask_headers
 from palaver.server.settings import Settings, Source, read_settings
 from palaver.workflows.workflow import FunctionWorkflow, Workflow
 
@@ -119,7 +119,7 @@ def _value(settings: Settings, name: str) -> Any:
     if name == "redact":
         return len(settings.redact)  # How many rules.
     if name == "otlp_headers":
-        return hidden(settings.otlp_headers)
+        return mask_headers(settings.otlp_headers)
     if name != "db":
         return getattr(settings, name)
     from palaver.storage.paths import redact_url

@@ -14,14 +14,14 @@ from palaver.discovery.declared import declared
 from palaver.discovery.registry import Registry
 from palaver.discovery.targets import DeclaredEvaluator, load, load_evaluators
 from palaver.outbound import printable
-from palaver.server import logs
-from palaver.server.settings import Settings, Source, read_settings, unread
+from palaver.server import logging_setup
+from palaver.server.settings import Settings, Source, read_settings, unknown_names
 from palaver.storage.paths import default_path
 from palaver.workflows.declare import TakesMessages
 from palaver.workflows.workflow import Workflow
 
 if TYPE_CHECKING:
-    from palaver.server.workers import Inherited
+    from palaver.server.supervisor import InheritedSockets
 
 
 private_option = click.option(
@@ -56,10 +56,10 @@ def command(targets: tuple[str, ...], reload: bool, inherit: str | None, **flags
     """
     settings, sources = read_settings(flags=flags, env=os.environ, folder=Path.cwd())
     if reload:
-        from palaver.server.reload import watch
+        from palaver.server.supervisor import run_with_reload
 
         again = [argument for argument in sys.argv[1:] if argument != "--reload"]
-        return watch([sys.executable, "-m", "palaver.cli", *again], _folders(targets))
+        return run_with_reload([sys.executable, "-m", "palaver.cli", *again], _folders(targets))
     if inherit is None:
         hint_at_unread(Path.cwd())
     if settings.workers > 1 and inherit is None:
@@ -73,28 +73,28 @@ def command(targets: tuple[str, ...], reload: bool, inherit: str | None, **flags
 
 def hint_at_unread(folder: Path) -> None:
     """Say what stands in palaver.toml and is no setting: nobody would notice that it is not read."""
-    for name, do in unread(folder).items():
+    for name, do in unknown_names(folder).items():
         click.echo(f"hint: palaver.toml sets {printable(name, 60)}, which is no setting. {do}", err=True)
 
 
 def _share(settings: Settings) -> int:
     """Start processes like this one, on one socket, and look after them."""
-    from palaver.server import workers
+    from palaver.server import supervisor
     from palaver.server.serve import open_socket
 
-    workers.check(settings, settings.db)
-    logs.set_up(verbose=settings.debug)
+    supervisor.check_worker_count(settings, settings.db)
+    logging_setup.configure_logging(verbose=settings.debug)
     command = [sys.executable, "-m", "palaver.cli", *sys.argv[1:]]
     with open_socket(settings) as listening:
         seconds = settings.shutdown_seconds + 30
-        return workers.Workers(command, listening, settings.workers, seconds=seconds).run()
+        return supervisor.WorkerSupervisor(command, listening, settings.workers, seconds=seconds).run()
 
 
 def _take_part(targets: tuple[str, ...], settings: Settings, sources: Mapping[str, Source], inherit: str) -> None:
     """Be one of those processes."""
-    from palaver.server.workers import Inherited
+    from palaver.server.supervisor import InheritedSockets
 
-    inherited = Inherited.read(inherit)
+    inherited = InheritedSockets.read(inherit)
     workflows = _load(targets) if inherited.speaks else _load_silently(targets)
     serve(workflows, settings, sources=sources, inherited=inherited, evaluators=load_evaluators(targets))
 
@@ -106,27 +106,32 @@ def serve(
     sources: Mapping[str, Source],
     or_next: bool = False,
     started: Any = None,
-    inherited: "Inherited | None" = None,
+    inherited: "InheritedSockets | None" = None,
     evaluators: Sequence[DeclaredEvaluator] = (),
 ) -> None:
     """Serve these until told to stop; prints a line each and the address."""
     from palaver.server.app import Server
-    from palaver.server.serve import check_reach, keeping, open_socket, run  # Late: --help must not wait for uvicorn.
+    from palaver.server.serve import (  # Late: --help must not wait for uvicorn.
+        check_exposure,
+        open_locked_database,
+        open_socket,
+        run_server,
+    )
 
-    logs.set_up(verbose=settings.debug, worker=inherited.number if inherited else None)
-    with keeping(settings.db or str(default_path())) as database:
-        check_reach(settings, database)
+    logging_setup.configure_logging(verbose=settings.debug, worker=inherited.number if inherited else None)
+    with open_locked_database(settings.db or str(default_path())) as database:
+        check_exposure(settings, database)
         connections, alone = declared(settings.connections, os.environ), database.kind == "sqlite"
         registry = Registry(workflows, connections=connections, default=settings.default, evaluators=evaluators)
         server = Server(registry, settings, database=database, only_server=alone, sources=sources)
         if inherited is not None:
             if inherited.speaks:
                 _announced(registry, settings, inherited.listening.getsockname()[1])
-            run(server, inherited.listening, started=inherited.ready, parent=inherited.line)
+            run_server(server, inherited.listening, started=inherited.ready, parent=inherited.line)
             return
         listening = open_socket(settings, or_next=or_next)
         url = _announced(registry, settings, listening.getsockname()[1])
-        run(server, listening, started=(lambda: started(url)) if started else lambda: None)
+        run_server(server, listening, started=(lambda: started(url)) if started else lambda: None)
 
 
 def _announced(workflows: Iterable[Workflow], settings: Settings, port: int) -> str:

@@ -13,7 +13,7 @@ from palaver.cli.serve import hint_at_unread, private_option
 from palaver.discovery.declared import declared
 from palaver.discovery.registry import Registry
 from palaver.discovery.targets import DeclaredEvaluator, load, load_evaluators
-from palaver.server import logs
+from palaver.server import logging_setup
 from palaver.server.settings import Settings, read_settings
 from palaver.storage.file_lock import FileLock
 from palaver.storage.paths import MEMORY_URL, default_path, workers_lock_path
@@ -40,7 +40,7 @@ def command(targets: tuple[str, ...], db: str | None, runs: int | None, allow_pr
     flags = {"db": db, "background_runs": runs, "allow_private_urls": allow_private_urls}
     settings, _ = read_settings(flags=flags, env=os.environ, folder=Path.cwd())
     hint_at_unread(Path.cwd())
-    logs.set_up(verbose=settings.debug)
+    logging_setup.configure_logging(verbose=settings.debug)
     workflows, url = load(targets), settings.db or str(default_path())
     with at_work(url):
         asyncio.run(_work(workflows, load_evaluators(targets), settings, url))
@@ -60,7 +60,7 @@ def at_work(url: str) -> Generator[None]:
 
 async def _work(workflows: list[Workflow], evaluators: list[DeclaredEvaluator], settings: Settings, url: str) -> None:
     from palaver.server.app import Server  # Late: --help must not wait for SQLAlchemy.
-    from palaver.server.working import work
+    from palaver.server.worker import run_worker
     from palaver.storage.database import open_database
     from palaver.storage.paths import redact_url
 
@@ -70,4 +70,4 @@ async def _work(workflows: list[Workflow], evaluators: list[DeclaredEvaluator], 
     worker = Server(registry, settings, database=database, kind="worker")
     names = ", ".join(registry.names())
     told = f"Working on background runs of {names}: {settings.background_runs} at once, from {redact_url(url)}"
-    await work(worker, started=lambda: click.echo(f"{told}  (Ctrl+C stops)", err=True))
+    await run_worker(worker, started=lambda: click.echo(f"{told}  (Ctrl+C stops)", err=True))

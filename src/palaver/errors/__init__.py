@@ -1,7 +1,7 @@
 """Every error that Palaver raises on purpose.
 
 Each class has a stable `code` for programs and a one-line message for people: what happened, to what, and what to do.
-Which HTTP status a code means is decided in one place, server/status.py; nothing here knows about HTTP.
+Which HTTP status a code means is decided in one place, server/error_responses.py; nothing here knows about HTTP.
 
     PalaverError
     ├── Failure                     an author ends a run on purpose; the code is the author's own

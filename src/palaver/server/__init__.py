@@ -1,13 +1,42 @@
-"""The ASGI application: every protocol, our own REST API, and the page.
+"""The ASGI application: every protocol, the REST API and the web page; and the processes that serve it.
 
-app         one request: find the route, guard, answer; the outermost function
-routes      which path means what
-guards      who may ask: Host, Origin, media type, sizes
-exchange    one request and its answer: reading the body, sending, what the log will say
-stream      a run answered to whoever started it; pulse looks after all streams once a second
-status      the one table from error codes to HTTP statuses
-settings    everything that can be set, and where each value came from
-serve       the process: socket, uvicorn, signals; http, its connections
-api/        REST under /api, by Litestar; openapi joins its document with the protocols'
-home        the plain page at /; metrics; mount makes an application to put elsewhere
+Modules:
+
+    app                   the ASGI application: routes, guards and answers a request
+    runtime               engine, recorder, telemetry: what runs workflows in a process
+    routing               the table of paths
+    security              checks before routing: Host, Origin, sizes, media type, trusted proxies
+    auth                  credentials, sessions and callers
+    scopes                the scope that each route needs
+    rate_limit            requests per minute, runs and streams at once, failed logins
+    request               one HTTP request and its response
+    error_responses       the table from error codes to HTTP statuses
+    calls                 a call of a workflow, from its body to the end of its answer
+    conversations         what a call continues, and the lock on its conversation
+    file_references       stored files that a call refers to
+    variants              the variant that a call runs with
+    streaming             a run, streamed to the client that started it
+    replay                a run, streamed to any other reader
+    stored_responses      stored responses and conversations (OpenAI)
+    endpoints             health, readiness, version, status, metrics, models, inspect
+    services              /services and its WebSocket (job chat)
+    tab_socket            one WebSocket for all requests of a browser tab
+    api                   the REST API under /api
+    openapi               /openapi.json
+    snippets              example programs that call a workflow
+    web                   the built web page and its assets
+    otlp_receiver         POST /v1/traces
+    otlp_exporter         export of our own spans
+    redaction             what is removed before anything is stored
+    notifications         notices between processes and to open pages
+    connection_sync       connected services, in step with the database
+    evaluation            runner, live scorer, planner and evaluator context
+    metrics               Prometheus metrics
+    logging_setup         log handlers and the access log
+    settings              every setting, and where its value came from
+    serve                 the process: listening socket, uvicorn, signals
+    uvicorn_protocols     HTTP and WebSocket connections
+    supervisor            several worker processes on one socket, and --reload
+    worker                a process that only takes background work
+    in_process_client     an HTTP client of the application, without a socket
 """

@@ -2,12 +2,15 @@
 
 import asyncio
 import logging
+import os
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from palaver.discovery.declared import declared
 from palaver.discovery.registry import Registry
+from palaver.discovery.targets import DeclaredEvaluator
 from palaver.engine.abandoned_runs import AbandonedRuns
 from palaver.engine.engine import Engine, utc_now
 from palaver.engine.files import FileFetcher
@@ -19,38 +22,34 @@ from palaver.engine.run_reader import RunReader, started_event
 from palaver.errors import MethodNotAllowed, PalaverError
 from palaver.protocols import ui_client, ui_stream
 from palaver.protocols.base import Answer
-from palaver.server import guards, logs, own, pages, routes, scopes, service_socket, socket
-from palaver.server.callers import NOBODY, Caller, Callers
-from palaver.server.calling import Calling
-from palaver.server.changes import Changes
-from palaver.server.connected import Connected
-from palaver.server.evaluating import runner_of
-from palaver.server.exchange import Exchange, Gone, Receive, Scope, Send
-from palaver.server.forwarded import Proxies
-from palaver.server.health import Health
-from palaver.server.hearing import Hearing
-from palaver.server.joining import Joining, in_thread
+from palaver.server import logging_setup, routing, scopes, security, services
+from palaver.server.auth import ANONYMOUS, Authenticator, Caller
+from palaver.server.calls import CallHandler, ThreadRunner
+from palaver.server.connection_sync import ConnectionSync
+from palaver.server.conversations import ConversationResolver, TurnLock, with_message_id
+from palaver.server.endpoints import VERSION, HealthChecks, ServedWorkflows, answer_server_route
+from palaver.server.error_responses import add_headers, error_status, json_answer, with_error_headers
+from palaver.server.evaluation import create_live_scorer, create_runner
 from palaver.server.metrics import Metrics
-from palaver.server.online import scorer_of
-from palaver.server.own import VERSION
-from palaver.server.pages import Pages
-from palaver.server.questions import Served
-from palaver.server.rates import Rates
-from palaver.server.redacting import Redacting
-from palaver.server.replay import replay
-from palaver.server.routes import Match
-from palaver.server.services import Services
+from palaver.server.notifications import ChangeFeed, NotificationRouter
+from palaver.server.otlp_receiver import otlp_error as not_taken
+from palaver.server.otlp_receiver import preload_decoder
+from palaver.server.rate_limit import RateLimits
+from palaver.server.redaction import RedactionPolicy
+from palaver.server.replay import replay_events
+from palaver.server.request import ClientDisconnected, Exchange, Receive, Scope, Send
+from palaver.server.routing import RouteMatch
+from palaver.server.runtime import Telemetry
+from palaver.server.security import TrustedProxies
+from palaver.server.services import ServiceEndpoints
 from palaver.server.settings import Settings, Source
-from palaver.server.status import and_headers, status_of, with_retry
-from palaver.server.stored import Stored
-from palaver.server.telemetry import Telemetry
-from palaver.server.traces import failure as not_taken
-from palaver.server.traces import warm
-from palaver.server.turning import Turning
-from palaver.server.turns import Turns
+from palaver.server.stored_responses import StoredResponses
+from palaver.server.tab_socket import socket
+from palaver.server.web import BUILT_WEB, WebPages
 from palaver.storage.database import MEMORY_URL, Database, LazyDatabase
 from palaver.storage.processes import ProcessKind
 from palaver.workflows.threads import Threads
+from palaver.workflows.workflow import Workflow
 
 log = logging.getLogger("palaver.server")
 
@@ -73,12 +72,12 @@ class Server:
         self.registry = registry
         self.settings = settings or Settings()
         self.database = database or LazyDatabase(self.settings.db or MEMORY_URL)
-        self.pages = Pages(web or pages.BUILT, registry, root_path=self.settings.root_path)
-        self.rates = Rates(self.settings)
-        self._proxies = Proxies(self.settings.trusted_proxies)
+        self.pages = WebPages(web or BUILT_WEB, registry, root_path=self.settings.root_path)
+        self.rates = RateLimits(self.settings)
+        self._proxies = TrustedProxies(self.settings.trusted_proxies)
         self._only_server = only_server  # Of its database: then the runs of all others have died.
         process = new_process_id()
-        self.redacting = Redacting(self.settings, registry)
+        self.redacting = RedactionPolicy(self.settings, registry)
         redact = self.redacting.run if self.redacting.cleans else None
         if redact is not None:
             self.database.clean_with(self.redacting)
@@ -95,8 +94,8 @@ class Server:
             record=self.settings.record,
             debug=self.settings.debug,
         )
-        self.runner = runner_of(self.engine, self.database, registry, self.settings, self.redacting, process)
-        self.online = scorer_of(self.engine, self.database, registry, self.settings, process)
+        self.runner = create_runner(self.engine, self.database, registry, self.settings, self.redacting, process)
+        self.online = create_live_scorer(self.engine, self.database, registry, self.settings, process)
         self.presence = Heartbeat(
             process,
             self.database,
@@ -110,7 +109,7 @@ class Server:
         )
         orphans = AbandonedRuns(self.database, seconds=self.settings.orphan_seconds)
         self.records = RunReader(self.engine, self.recorder, self.database, now=utc_now, orphans=orphans)
-        self.callers = Callers(self.database, self.settings)
+        self.callers = Authenticator(self.database, self.settings)
         kept = self.settings
         self.housekeeping = RetentionTask(self.database, run_days=kept.run_days, spans=kept.spans_kept, now=utc_now)
         self.backlog = RunQueue(
@@ -122,19 +121,21 @@ class Server:
             most=self.settings.background_runs,
             now=utc_now,
         )
-        self.connected = Connected(registry, self.database, self.settings, alone=only_server, now=utc_now)
-        self.changes = Changes(self.database)
+        self.connected = ConnectionSync(registry, self.database, self.settings, alone=only_server, now=utc_now)
+        self.changes = ChangeFeed(self.database)
         others = (self.callers, self.connected, self.changes, self.runner)
-        self._hearing = Hearing(self.engine, self.records, self.presence, self.backlog, *others)
+        self._hearing = NotificationRouter(self.engine, self.records, self.presence, self.backlog, *others)
         self.metrics = Metrics(self.engine)
-        self.health = Health(registry, self.database, version=VERSION)
-        turns = Turns(
+        self.health = HealthChecks(registry, self.database, version=VERSION)
+        turns = TurnLock(
             self.database, self.records, most_queued=self.settings.max_queued, seconds=self.settings.run_seconds
         )
-        self.stored = Stored(self.settings, self.database, self.records, now=utc_now)
-        joining = Joining(self.database, self.records, turns, bounds=self.settings.history_bounds, now=utc_now)
-        self.turning = Turning(registry, self.settings, self.engine, self.records, joining, self.backlog)
-        self.calling = Calling(
+        self.stored = StoredResponses(self.settings, self.database, self.records, now=utc_now)
+        joining = ConversationResolver(
+            self.database, self.records, turns, bounds=self.settings.history_bounds, now=utc_now
+        )
+        self.turning = ThreadRunner(registry, self.settings, self.engine, self.records, joining, self.backlog)
+        self.calling = CallHandler(
             registry,
             self.settings,
             self.engine,
@@ -145,9 +146,9 @@ class Server:
             self.callers,
             self.backlog,
         )
-        self.services = Services(registry, self.settings, self.callers, self.calling, self.health, VERSION)
+        self.services = ServiceEndpoints(registry, self.settings, self.callers, self.calling, self.health, VERSION)
         self.telemetry.follow(self.metrics)
-        self._served = Served(
+        self._served = ServedWorkflows(
             find=registry.find,
             descriptions=registry.descriptions,
             routes=self._routes,
@@ -167,19 +168,19 @@ class Server:
         if not self._arrived:
             await self.arrive()
         exchange = Exchange(self._proxies.seen(scope), receive, send)
-        found: Match | None = None
+        found: RouteMatch | None = None
         try:
-            place = routes.place(self.settings.root_path, exchange.path, scope.get("raw_path") or b"")
+            place = routing.resolve_path(self.settings.root_path, exchange.path, scope.get("raw_path") or b"")
             found = place.found
-            guards.check(exchange, self.settings)  # Before "not found" is told; after we know how to say it.
-            need = scopes.needed(found, exchange.method, place.path, web=self.pages.are_built)
+            security.check_request(exchange, self.settings)  # Before "not found" is told; after we know how to say it.
+            need = scopes.required_scope(found, exchange.method, place.path, web=self.pages.are_built)
             exchange.callers = self.callers
-            exchange.caller = caller = NOBODY if need == "nothing" else await self._caller(exchange, found)
-            scopes.check(need, caller)
+            exchange.caller = caller = ANONYMOUS if need == "nothing" else await self._caller(exchange, found)
+            scopes.require_scope(need, caller)
             self.rates.request(caller)
             if found is None:
-                raise guards.not_normal(exchange.path) if place.bad else routes.nothing(place.path)
-            routes.check_method(found.endpoint, exchange.method, place.path)
+                raise security.unnormalized_path(exchange.path) if place.bad else routing.path_not_found(place.path)
+            routing.require_method(found.endpoint, exchange.method, place.path)
             match found.endpoint.kind:
                 case "call":
                     await self.calling.answer(exchange, found)
@@ -196,10 +197,10 @@ class Server:
                 case "api":
                     await self._rest(exchange, place.path)
                 case "own" | "page" | "traces":
-                    await exchange.answer(await own.answer(self, exchange, found, place.path))
+                    await exchange.answer(await answer_server_route(self, exchange, found, place.path))
         except PalaverError as error:
             await exchange.answer(self.refusal(error, found, exchange))
-        except Gone:
+        except ClientDisconnected:
             exchange.status = 499
         except Exception:
             log.exception("%s %s failed", exchange.method, exchange.path)
@@ -209,7 +210,7 @@ class Server:
         finally:
             self.note(exchange, found.name if found else "none")
 
-    def _caller(self, exchange: Exchange, found: Match | None) -> Awaitable[Caller]:
+    def _caller(self, exchange: Exchange, found: RouteMatch | None) -> Awaitable[Caller]:
         if found is not None and found.endpoint.kind == "service":
             return self.services.caller(exchange, found)  # Where a body may say who asks.
         return self.callers.resolve(exchange)
@@ -220,7 +221,11 @@ class Server:
         else:
             await self.arrive()
             seen = self._proxies.seen(scope)
-            door = service_socket.door if service_socket.is_at(self.settings, seen) else socket.door
+            door = (
+                services.handle_service_socket
+                if services.is_service_socket(self.settings, seen)
+                else socket.handle_tab_socket
+            )
             await door(self, seen, receive, send)
 
     @property
@@ -230,12 +235,12 @@ class Server:
 
     # One request
 
-    async def _question(self, exchange: Exchange, found: Match) -> None:
+    async def _question(self, exchange: Exchange, found: RouteMatch) -> None:
         ask = found.endpoint.ask
         assert ask is not None
         await exchange.answer(ask(await self.calling.read(exchange, found), self._served))
 
-    async def _stored(self, exchange: Exchange, found: Match) -> None:
+    async def _stored(self, exchange: Exchange, found: RouteMatch) -> None:
         asks = found.endpoint.asks
         assert asks is not None
         if found.workflow is not None:
@@ -248,9 +253,9 @@ class Server:
         api, scope = await self.api(), exchange.scope
         scope["palaver.caller"], scope["palaver.callers"] = exchange.caller, self.callers
         scope["path"] = path  # A proxy may have left its prefix on it.
-        await api(scope, exchange.receive, _noted(exchange))
+        await api(scope, exchange.receive, _record_status(exchange))
 
-    async def _resume(self, exchange: Exchange, found: Match) -> None:
+    async def _resume(self, exchange: Exchange, found: RouteMatch) -> None:
         """The stream of a chat's run that is still going, from its start; 204 is how the AI SDK is told of none."""
         project, workflow = exchange.caller.project, self.registry.find(found.workflow).name
         row = await self.calling.going(project, workflow, found.parameters["id"])
@@ -260,43 +265,43 @@ class Server:
         whole = await self.records.whole(project, row)
         reading = ui_client.restored(whole.reading)
         if whole.row.thread is not None:
-            reading = in_thread(reading, row)
+            reading = with_message_id(reading, row)
         head = ui_stream.head(started_event(whole.row), reading)
         assert head is not None
         following = self.records.follow(project, row)
         stall = self.settings.stream_stall
-        await replay(exchange, head, ui_stream.frames(reading), following, stall=stall)
+        await replay_events(exchange, head, ui_stream.frames(reading), following, stall=stall)
 
-    async def _stop(self, exchange: Exchange, found: Match) -> None:
+    async def _stop(self, exchange: Exchange, found: RouteMatch) -> None:
         """End the runs of a chat; it is not an error when there are none."""
         workflow = self.registry.find(found.workflow).name
         await self.calling.interrupt(exchange.caller.project, workflow, found.parameters["id"])
         await exchange.answer(Answer(status=204))
 
     def _routes(self, workflow: str) -> dict[str, str]:
-        return {name: self.settings.root_path + path for name, path in routes.of(workflow).items()}
+        return {name: self.settings.root_path + path for name, path in routing.workflow_paths(workflow).items()}
 
-    def refusal(self, error: PalaverError, found: Match | None, exchange: Exchange | None = None) -> Answer:
+    def refusal(self, error: PalaverError, found: RouteMatch | None, exchange: Exchange | None = None) -> Answer:
         """An error outside of a run, in the shape of the route it was meant for."""
-        status = status_of(error, found.endpoint.column if found else "a")
+        status = error_status(error, found.endpoint.column if found else "a")
         if found is not None and found.endpoint.kind == "traces" and exchange is not None:
             answer = not_taken(error, exchange, status=status)
         elif found is not None and found.endpoint.fails is not None:
             answer = found.endpoint.fails(error, None, status=status)
         else:
-            answer = own.told(status, {"error": {"code": error.code, "message": error.message}})
+            answer = json_answer(status, {"error": {"code": error.code, "message": error.message}})
         if isinstance(error, MethodNotAllowed):
-            answer = and_headers(answer, ("allow", ", ".join(error.allowed)))
-        return with_retry(answer, error)
+            answer = add_headers(answer, ("allow", ", ".join(error.allowed)))
+        return with_error_headers(answer, error)
 
     def note(self, exchange: Exchange, route: str) -> None:
         """Count a request that was answered, and log it."""
         seconds = time.perf_counter() - exchange.since
         self.metrics.count(route, exchange.status, seconds)
-        if logs.access.isEnabledFor(logging.INFO):
+        if logging_setup.access_logger.isEnabledFor(logging.INFO):
             path, run_id = exchange.path[:200], exchange.run_id
             request_id = run_id or exchange.id
-            logs.note_access((time.time(), request_id, exchange.method, path, exchange.status, seconds, run_id))
+            logging_setup.log_access((time.time(), request_id, exchange.method, path, exchange.status, seconds, run_id))
 
     # Starting and stopping
 
@@ -371,7 +376,7 @@ class Server:
                 self.redacting,
                 self.online,
             )
-            warm()
+            preload_decoder()
             self.redacting.warm()
             return make(house)
 
@@ -384,7 +389,7 @@ class Server:
         return self._api
 
 
-def _noted(exchange: Exchange) -> Send:
+def _record_status(exchange: Exchange) -> Send:
     """A `send` that notes the status and adds our own header, for the REST API's short answers."""
 
     async def send(message: Any) -> None:
@@ -395,3 +400,19 @@ def _noted(exchange: Exchange) -> Send:
         await exchange.send(message)
 
     return send
+
+
+def app(
+    *workflows: Workflow,
+    default: str | None = None,
+    evaluators: Iterable[DeclaredEvaluator] = (),
+    **settings: Any,
+) -> Server:
+    """An ASGI application that serves these workflows: `application = app(tutor, headline)`.
+
+    Settings by keyword, as in palaver.toml (`max_body=…`). Mounted in another application, say under which host others
+    call it: `allowed_hosts=("api.example.org",)`. Evaluators of your own are given by name: `evaluators=[polite]`.
+    """
+    made = Settings(default=default, **settings)
+    connections = declared(made.connections, os.environ)
+    return Server(Registry(workflows, connections=connections, default=default, evaluators=evaluators), made)

@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, M
 
 from palaver.engine.engine import Engine
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _BUCKETS = Histogram.DEFAULT_BUCKETS
 
@@ -51,7 +51,7 @@ class Metrics:
         yield requests
         for name, says, count in self._others:
             yield CounterMetricFamily(name, says, value=count())
-        sums = [(_named(bound), sum(self._buckets[: index + 1])) for index, bound in enumerate(_BUCKETS)]
+        sums = [(_bucket_label(bound), sum(self._buckets[: index + 1])) for index, bound in enumerate(_BUCKETS)]
         seconds = HistogramMetricFamily("palaver_request_seconds", "Time until the answer was complete.")
         seconds.add_metric([], sums, self._seconds)
         yield seconds
@@ -61,5 +61,5 @@ class Metrics:
         return generate_latest(self._registry)
 
 
-def _named(bound: float) -> str:
+def _bucket_label(bound: float) -> str:
     return "+Inf" if bound == float("inf") else str(bound)

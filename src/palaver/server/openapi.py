@@ -21,7 +21,7 @@ def _body(**properties: Any) -> dict[str, Any]:
 
 _FLAG = {"type": "boolean"}
 _RESPONSES = _body(input=_TEXT_OR_ITEMS, model={"type": "string"}, stream=_FLAG, **_INPUTS)
-_FAMILIES: Mapping[str, tuple[str, dict[str, Any]]] = {
+_PROTOCOL_OPERATIONS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "v1/responses": ("OpenAI Responses", _RESPONSES),
     "invocations": ("OpenAI Responses, as MLflow's clients want it", _RESPONSES),
     "v1/chat/completions": (
@@ -31,13 +31,13 @@ _FAMILIES: Mapping[str, tuple[str, dict[str, Any]]] = {
     "api/chat": ("the AI SDK's UI message stream", _body(id={"type": "string"}, messages=_MESSAGES)),
 }
 """What every workflow answers in the shapes of others; their own documents say the rest."""
-_OF_SERVICES: dict[str, Any] = {
+_SERVICE_FIELDS: dict[str, Any] = {
     "api_key": {"type": ["string", "null"]},
     "stream": {"type": ["boolean", "null"]},
     "metrics_opt_in": {"type": ["boolean", "null"]},
     "meta": {},
 }
-_OF_CHAT_SERVICES: dict[str, Any] = {
+_CHAT_SERVICE_FIELDS: dict[str, Any] = {
     "content": {"type": "string"},
     "history": {"type": ["array", "null"], "items": {"type": "object"}},
     "messages": _MESSAGES,
@@ -46,7 +46,9 @@ _OF_CHAT_SERVICES: dict[str, Any] = {
 """What a payload has beside the workflow's inputs."""
 
 
-def document(descriptions: Iterable[Description], default: str | None, api: Any, version: str) -> dict[str, Any]:
+def openapi_document(
+    descriptions: Iterable[Description], default: str | None, api: Any, version: str
+) -> dict[str, Any]:
     """The joined document. `is_chat` stands on each operation; `messages` is in the body of /run only for a chat."""
     whole: dict[str, Any] = api.openapi_schema.to_schema()
     paths: dict[str, Any] = dict(whole.get("paths", {}))
@@ -57,7 +59,7 @@ def document(descriptions: Iterable[Description], default: str | None, api: Any,
         schemas |= bodies.definitions
         for prefix in [f"/{description.name}", *([""] if description.name == default else [])]:
             paths |= _operations(description, bodies, prefix)
-        paths |= _services(description, bodies.service)
+        paths |= _service_operations(description, bodies.service)
     info = {"title": "Palaver", "version": version}
     return {**whole, "openapi": "3.1.0", "info": info, "paths": paths, "components": components}
 
@@ -78,22 +80,24 @@ class _Bodies:
             flat = {"messages": history, **flat, "inputs": {**inputs, "properties": properties, "required": needed}}
         self.run = {"type": "object", "properties": flat}
         self.invoke = {"type": "object", "properties": {**flat, "parameters": parameters, "data": data}}
-        own = _OF_CHAT_SERVICES if description.is_chat else {}
-        self.service = {"type": "object", "properties": {**_OF_SERVICES, **own, **properties}}
+        own = _CHAT_SERVICE_FIELDS if description.is_chat else {}
+        self.service = {"type": "object", "properties": {**_SERVICE_FIELDS, **own, **properties}}
 
     def _moved(self, workflow: str, schema: Mapping[str, Any]) -> dict[str, Any]:
         for name, definition in schema.get("$defs", {}).items():
-            self.definitions[f"{workflow}.{name}"] = _pointed(definition, workflow)
-        return _pointed({key: value for key, value in schema.items() if key not in ("$defs", "$schema")}, workflow)
+            self.definitions[f"{workflow}.{name}"] = _relocate_references(definition, workflow)
+        return _relocate_references(
+            {key: value for key, value in schema.items() if key not in ("$defs", "$schema")}, workflow
+        )
 
 
-def _pointed(schema: Any, workflow: str) -> Any:
+def _relocate_references(schema: Any, workflow: str) -> Any:
     """The schema with its local references pointing at where the definitions are now."""
     if isinstance(schema, list):
-        return [_pointed(item, workflow) for item in cast("list[Any]", schema)]
+        return [_relocate_references(item, workflow) for item in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
         return schema
-    moved = {key: _pointed(value, workflow) for key, value in cast("dict[str, Any]", schema).items()}
+    moved = {key: _relocate_references(value, workflow) for key, value in cast("dict[str, Any]", schema).items()}
     reference = moved.get("$ref")
     if isinstance(reference, str) and reference.startswith("#/$defs/"):
         moved["$ref"] = f"#/components/schemas/{workflow}.{reference.removeprefix('#/$defs/')}"
@@ -121,11 +125,11 @@ def _operations(description: Description, bodies: _Bodies, prefix: str) -> dict[
         f"{prefix}/test": {"post": operation("test", "The same as /run", bodies.run)},
     } | {
         f"{prefix}/{path}": {"post": operation(path.replace("/", "_"), f"Call it: {name}", body, flags=False)}
-        for path, (name, body) in _FAMILIES.items()
+        for path, (name, body) in _PROTOCOL_OPERATIONS.items()
     }
 
 
-def _services(description: Description, payload: dict[str, Any]) -> dict[str, Any]:
+def _service_operations(description: Description, payload: dict[str, Any]) -> dict[str, Any]:
     """The service that every workflow is; always at the root."""
     name = description.name
 

@@ -11,17 +11,17 @@ from typing import Any
 from palaver.core.brokenoff import Unended, turned_away
 from palaver.core.events import Event
 from palaver.protocols.base import Answer, Frames
-from palaver.server.callers import NOT_GOOD
-from palaver.server.exchange import Exchange
-from palaver.server.stream import QUIET, unbroken
+from palaver.server.auth import CREDENTIAL_ENDED
+from palaver.server.request import Exchange
+from palaver.server.streaming import KEEP_ALIVE_INTERVAL_S, escape_line_separators
 
-_MOST = 256 * 1024
+_MAX_CHUNK_BYTES = 256 * 1024
 """Bytes that are sent in one piece."""
-_PATIENCE = 2.0
+_CREDENTIAL_GRACE_S = 2.0
 """Seconds in which a reader who is turned away may take what it is still told."""
 
 
-async def replay(
+async def replay_events(
     exchange: Exchange,
     head: Answer,
     frames: Frames,
@@ -36,13 +36,13 @@ async def replay(
     """
     loop = asyncio.get_running_loop()
     away: asyncio.Future[None] = loop.create_future()
-    telling = loop.create_task(_tell(exchange, head, opening, frames, batches, stall, away))
-    leaving = loop.create_task(_left(exchange))
+    telling = loop.create_task(_send_events(exchange, head, opening, frames, batches, stall, away))
+    leaving = loop.create_task(_wait_disconnect(exchange))
 
     def turn_away() -> None:
         if not away.done():
             away.set_result(None)
-        loop.call_later(_PATIENCE, telling.cancel)
+        loop.call_later(_CREDENTIAL_GRACE_S, telling.cancel)
 
     watched = exchange.callers.watched(exchange.caller, turn_away) if exchange.callers else nullcontext()
     try:
@@ -56,13 +56,13 @@ async def replay(
         telling.result()  # Its error is ours.
 
 
-async def _left(exchange: Exchange) -> None:
+async def _wait_disconnect(exchange: Exchange) -> None:
     """Wait until the reader leaves; of a body that nobody has asked for comes an end first."""
     while (await exchange.receive())["type"] != "http.disconnect":
         pass
 
 
-async def _tell(
+async def _send_events(
     exchange: Exchange,
     head: Answer,
     opening: bytes,
@@ -72,21 +72,21 @@ async def _tell(
     away: "asyncio.Future[None]",
 ) -> None:
     await exchange.open(head.status, head.headers)
-    await _put(exchange, opening, stall)
+    await _send_chunk(exchange, opening, stall)
     unended = Unended()
     async with aclosing(batches) as following:
-        while batch := await _next(following, exchange, head.keep_alive, stall, away):
-            for body in _pieces(batch, frames, unended):
-                await _put(exchange, body, stall)
+        while batch := await _next_batch(following, exchange, head.keep_alive, stall, away):
+            for body in _chunks(batch, frames, unended):
+                await _send_chunk(exchange, body, stall)
                 if away.done():
                     break
     last = b""
     if away.done() and not unended.is_over:
-        last = unbroken(b"".join(map(frames, turned_away(unended, NOT_GOOD))))
-    await _put(exchange, last, stall, more=False)
+        last = escape_line_separators(b"".join(map(frames, turned_away(unended, CREDENTIAL_ENDED))))
+    await _send_chunk(exchange, last, stall, more=False)
 
 
-async def _next(
+async def _next_batch(
     batches: AsyncGenerator[Sequence[Event]],
     exchange: Exchange,
     keep_alive: bytes,
@@ -94,25 +94,27 @@ async def _next(
     away: "asyncio.Future[None]",
 ) -> Sequence[Event]:
     """What comes next, or nothing at the end; while it is awaited, the reader is told that we are alive."""
-    reading = asyncio.get_running_loop().create_task(_one(batches))
+    reading = asyncio.get_running_loop().create_task(_read_batch(batches))
     try:
         while not away.done():
-            heard, _ = await asyncio.wait([reading, away], timeout=QUIET, return_when=asyncio.FIRST_COMPLETED)
+            heard, _ = await asyncio.wait(
+                [reading, away], timeout=KEEP_ALIVE_INTERVAL_S, return_when=asyncio.FIRST_COMPLETED
+            )
             if reading.done():
                 return reading.result()
             if not heard:
-                await _put(exchange, keep_alive, stall)
+                await _send_chunk(exchange, keep_alive, stall)
         return ()
     finally:
         reading.cancel()
         await asyncio.wait([reading])  # Else the generator could not be closed.
 
 
-async def _one(batches: AsyncGenerator[Sequence[Event]]) -> Sequence[Event]:
+async def _read_batch(batches: AsyncGenerator[Sequence[Event]]) -> Sequence[Event]:
     return await anext(batches, None) or ()  # As a default, CPython 3.11 breaks on an empty tuple.
 
 
-def _pieces(batch: Sequence[Event], frames: Frames, unended: Unended) -> Iterator[bytes]:
+def _chunks(batch: Sequence[Event], frames: Frames, unended: Unended) -> Iterator[bytes]:
     """The frames of a batch, made as they are sent: so whoever is turned away has heard what was noted."""
     waiting: list[bytes] = []
     size = 0
@@ -120,13 +122,13 @@ def _pieces(batch: Sequence[Event], frames: Frames, unended: Unended) -> Iterato
         unended.feed(event)
         waiting.append(frames(event))
         size += len(waiting[-1])
-        if size > _MOST:
-            yield unbroken(b"".join(waiting))
+        if size > _MAX_CHUNK_BYTES:
+            yield escape_line_separators(b"".join(waiting))
             waiting, size = [], 0
-    yield unbroken(b"".join(waiting))
+    yield escape_line_separators(b"".join(waiting))
 
 
-async def _put(exchange: Exchange, body: bytes, stall: float, *, more: bool = True) -> None:
+async def _send_chunk(exchange: Exchange, body: bytes, stall: float, *, more: bool = True) -> None:
     if not body and more:
         return
     message: dict[str, Any] = {"type": "http.response.body", "body": body, "more_body": more}

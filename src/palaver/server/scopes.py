@@ -8,33 +8,33 @@ from typing import Literal, NamedTuple, assert_never
 
 from palaver.core.keys import Scope
 from palaver.errors import MissingScope
-from palaver.server.callers import Caller
-from palaver.server.routes import Match
+from palaver.server.auth import Caller
+from palaver.server.routing import RouteMatch
 
-Need = Literal["nothing", "credential"] | Scope
+Requirement = Literal["nothing", "credential"] | Scope
 """Nothing at all; any good credential; or one with that scope."""
 
 
-class Rule(NamedTuple):
+class ScopeRule(NamedTuple):
     """What a part of the REST API needs."""
 
-    looking: Need
+    looking: Requirement
     """For GET, HEAD and a POST to …/query."""
-    posting: Need
-    changing: Need
+    posting: Requirement
+    changing: Requirement
     """For every other method."""
 
 
-_ORDINARY = Rule("read", "invoke", "invoke")
-_ADMIN = Rule("admin", "admin", "admin")
-_LOOKED_AT = Rule("read", "read", "admin")
+_ORDINARY = ScopeRule("read", "invoke", "invoke")
+_ADMIN = ScopeRule("admin", "admin", "admin")
+_READ_ONLY = ScopeRule("read", "read", "admin")
 """What comes in elsewhere: a POST here only asks, or makes ready what the page goes on with."""
 
-API: Mapping[str, Rule] = {
+API_RULES: Mapping[str, ScopeRule] = {
     "about": _ORDINARY,
     "boards": _ORDINARY,
     "bootstrap": _ORDINARY,
-    "connections": Rule("read", "admin", "admin"),
+    "connections": ScopeRule("read", "admin", "admin"),
     "erase": _ADMIN,
     "evaluations": _ORDINARY,
     "evaluators": _ORDINARY,
@@ -46,24 +46,24 @@ API: Mapping[str, Rule] = {
     "projects": _ADMIN,  # Of the project `default`: the routes see to that.
     "reviews": _ORDINARY,
     "runs": _ORDINARY,
-    "session": Rule("credential", "nothing", "credential"),
-    "sessions": _LOOKED_AT,
+    "session": ScopeRule("credential", "nothing", "credential"),
+    "sessions": _READ_ONLY,
     "settings": _ADMIN,
     "socket": _ORDINARY,
-    "spans": _LOOKED_AT,
+    "spans": _READ_ONLY,
     "testsets": _ORDINARY,  # To erase one for ever needs an admin: its route sees to that.
     "threads": _ORDINARY,
-    "traces": _LOOKED_AT,
+    "traces": _READ_ONLY,
     "variants": _ORDINARY,
     "views": _ORDINARY,
     "workflows": _ORDINARY,
 }
 """By what follows /api/ in the path."""
 
-_TAKING = frozenset({("reviews", "next")})
+_MUTATING_READS = frozenset({("reviews", "next")})
 """What begins and ends so takes something, even where it is only asked for: an item of a review is held then."""
 
-OWN: Mapping[str, Need] = {
+SERVER_RULES: Mapping[str, Requirement] = {
     "health": "nothing",
     "ready": "nothing",
     "livez": "nothing",
@@ -75,7 +75,7 @@ OWN: Mapping[str, Need] = {
 """Routes of the server itself."""
 
 
-def needed(found: Match | None, method: str, path: str, *, web: bool = False) -> Need:
+def required_scope(found: RouteMatch | None, method: str, path: str, *, web: bool = False) -> Requirement:
     """What a request must have; `path` is without a proxy's prefix. What is not there, too, is for callers to know.
 
     `web`: the page is a document that knows nothing, and asks for everything itself; else it shows what is served.
@@ -88,19 +88,19 @@ def needed(found: Match | None, method: str, path: str, *, web: bool = False) ->
         case "service":
             return "nothing" if method == "HEAD" and found.name == "services/{w}" else "invoke"
         case "api":
-            return _in_api(method, path)
+            return _api_requirement(method, path)
         case "own":
-            return OWN.get(found.name, "admin")
+            return SERVER_RULES.get(found.name, "admin")
         case "page":
             return "nothing" if web or found.name == "asset" or method == "HEAD" else "read"
         case _:
             assert_never(found.endpoint.kind)
 
 
-def _in_api(method: str, path: str) -> Need:
+def _api_requirement(method: str, path: str) -> Requirement:
     section, _, rest = path.strip("/").removeprefix("api").strip("/").partition("/")
-    rule = API.get(section, _ADMIN)
-    if (section, rest.rpartition("/")[2]) in _TAKING:
+    rule = API_RULES.get(section, _ADMIN)
+    if (section, rest.rpartition("/")[2]) in _MUTATING_READS:
         return rule.changing
     if method in ("GET", "HEAD") or (method == "POST" and rest.rpartition("/")[2] == "query"):
         return rule.looking
@@ -109,7 +109,7 @@ def _in_api(method: str, path: str) -> Need:
     return rule.posting
 
 
-def check(need: Need, caller: Caller) -> None:
+def require_scope(need: Requirement, caller: Caller) -> None:
     """Raise if the caller has not the scope that is needed."""
     match need:
         case "nothing" | "credential":

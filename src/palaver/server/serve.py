@@ -11,22 +11,21 @@ import uvicorn
 
 from palaver.engine.engine import utc_now
 from palaver.errors import SettingsError
-from palaver.server import callers
+from palaver.server import auth
 from palaver.server.app import Server
-from palaver.server.http import connections
 from palaver.server.settings import Settings
-from palaver.server.websocket import sockets
+from palaver.server.uvicorn_protocols import http_protocol, websocket_protocol
 from palaver.storage import api_keys
 from palaver.storage.database import MEMORY_URL, Database, open_database, sqlite_path
 from palaver.storage.file_lock import FileLock
 from palaver.storage.paths import lock_path
 
 _BACKLOG = 2048
-_COLLECT = (20_000, 20, 20)
+_GC_THRESHOLDS = (20_000, 20, 20)
 
 
 @contextmanager
-def keeping(url: str) -> Generator[Database]:
+def open_locked_database(url: str) -> Generator[Database]:
     """The database to serve from. A file of SQLite's is ours alone, so that we know whose runs were left behind."""
     if url == MEMORY_URL or url.startswith("postgres"):
         yield open_database(url)
@@ -40,10 +39,10 @@ def keeping(url: str) -> Generator[Database]:
         yield open_database(url)
 
 
-def check_reach(settings: Settings, database: Database) -> None:
+def check_exposure(settings: Settings, database: Database) -> None:
     """Refuse to be reachable by strangers while there is no way to tell who they are."""
     if not settings.is_loopback:
-        callers.check_reach(settings, has_key=asyncio.run(database.read(api_keys.has_valid_key, utc_now())))
+        auth.check_exposure(settings, has_key=asyncio.run(database.read(api_keys.has_valid_key, utc_now())))
 
 
 def open_socket(settings: Settings, *, or_next: bool = False) -> socket.socket:
@@ -66,7 +65,7 @@ def open_socket(settings: Settings, *, or_next: bool = False) -> socket.socket:
     raise SettingsError(f"No free port from {settings.port} on: try --port 0.")
 
 
-def run(
+def run_server(
     server: Server,
     listening: socket.socket,
     *,
@@ -74,15 +73,15 @@ def run(
     parent: socket.socket | None = None,
 ) -> None:
     """Serve until a signal says stop, or the parent is gone. The first signal lets runs end, a second ends at once."""
-    _Uvicorn(_config(server), server, started, parent).run(sockets=[listening])
+    _UvicornServer(_config(server), server, started, parent).run(sockets=[listening])
 
 
 def _config(server: Server) -> uvicorn.Config:
     settings = server.settings
     return uvicorn.Config(
         server,
-        http=connections(settings),
-        ws=sockets(settings),
+        http=http_protocol(settings),
+        ws=websocket_protocol(settings),
         ws_max_size=settings.ws_max,
         ws_ping_interval=settings.ws_ping,
         ws_ping_timeout=settings.ws_ping,
@@ -97,7 +96,7 @@ def _config(server: Server) -> uvicorn.Config:
     )
 
 
-class _Uvicorn(uvicorn.Server):
+class _UvicornServer(uvicorn.Server):
     """uvicorn, told how our runs end."""
 
     def __init__(
@@ -112,7 +111,7 @@ class _Uvicorn(uvicorn.Server):
         await super().startup(sockets)
         gc.collect()
         gc.freeze()  # What is loaded by now stays: the collector need not walk it again and again,
-        gc.set_threshold(*_COLLECT)  # nor look for garbage every 700 values while thousands of streams are open.
+        gc.set_threshold(*_GC_THRESHOLDS)  # nor look for garbage every 700 values while thousands of streams are open.
         self._tell_started()
         if self._parent is not None:
             asyncio.get_running_loop().add_reader(self._parent, self._left_alone)

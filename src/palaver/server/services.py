@@ -4,40 +4,55 @@ A call itself goes the way of all calls. What is special is that its key may sta
 services are made for write it.
 """
 
+import asyncio
+import logging
+from collections.abc import MutableMapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from palaver.core import jsons
 from palaver.core.descriptions import Description, Schemas
 from palaver.discovery.registry import Registry
-from palaver.errors import ConflictingFields, InvalidBody, PalaverError, Unauthorized
-from palaver.protocols import service_list, service_payloads, services
+from palaver.errors import ConflictingFields, InvalidBody, PalaverError, ShuttingDown, StillRunning, Unauthorized
+from palaver.protocols import service_errors, service_list, service_payloads, service_socket, services
 from palaver.protocols.base import Answer
-from palaver.server import guards, routes
-from palaver.server.callers import Caller, Callers
-from palaver.server.calling import Calling
-from palaver.server.credentials import presented
-from palaver.server.exchange import Exchange
-from palaver.server.health import Health
-from palaver.server.routes import Match
-from palaver.server.settings import Settings
+from palaver.protocols.services import VERSION
+from palaver.server import routing, security
+from palaver.server.auth import Authenticator, Caller, read_credential
+from palaver.server.calls import CallHandler
+from palaver.server.endpoints import HealthChecks
+from palaver.server.error_responses import error_status
+from palaver.server.request import Exchange, Receive, Scope, Send
+from palaver.server.routing import RouteMatch
+from palaver.server.settings import KIB, Settings
+from palaver.server.tab_socket import envelopes
+from palaver.server.tab_socket.envelopes import SocketRequest
+from palaver.server.tab_socket.socket import CONNECTION_EXTENSION, refuse_handshake
 
-_ANYTHING = Schemas(inputs={"type": "object", "additionalProperties": True})
-BUILT_IN = {
-    "echo": Description(name="echo", description="Returns its payload.", flags={"is_chat": False}, schemas=_ANYTHING),
+if TYPE_CHECKING:
+    from palaver.server.app import Server
+
+
+_ANY_OBJECT = Schemas(inputs={"type": "object", "additionalProperties": True})
+BUILT_IN_SERVICES = {
+    "echo": Description(name="echo", description="Returns its payload.", flags={"is_chat": False}, schemas=_ANY_OBJECT),
     "status": Description(
-        name="status", description="Says what works and what does not.", flags={"is_chat": False}, schemas=_ANYTHING
+        name="status", description="Says what works and what does not.", flags={"is_chat": False}, schemas=_ANY_OBJECT
     ),
 }
 """Those that exist on every server, unless a workflow has the name."""
 
 
-class Services:
+class ServiceEndpoints:
     """Answers under /services."""
 
     def __init__(
         self,
         registry: Registry,
         settings: Settings,
-        callers: Callers,
-        calling: Calling,
-        health: Health,
+        callers: Authenticator,
+        calling: CallHandler,
+        health: HealthChecks,
         version: str,
     ) -> None:
         self._registry = registry
@@ -47,13 +62,17 @@ class Services:
         self._health = health
         self._version = version
 
-    async def caller(self, exchange: Exchange, found: Match) -> Caller:
+    async def caller(self, exchange: Exchange, found: RouteMatch) -> Caller:
         """Who asks. Only here may a key stand in a body, which is then read within its limit, before anything runs."""
-        if exchange.method != "POST" or found.name not in routes.SERVICES or "POST" not in found.endpoint.methods:
+        if (
+            exchange.method != "POST"
+            or found.name not in routing.SERVICE_ROUTES
+            or "POST" not in found.endpoint.methods
+        ):
             return await self._callers.resolve(exchange)
-        shown = presented(exchange.headers, self._callers.cookie)
+        shown = read_credential(exchange.headers, self._callers.cookie)
         caller = None if shown is None else await self._callers.resolve(exchange)
-        guards.check_json(exchange)
+        security.check_json(exchange)
         exchange.taken = await exchange.body(self._settings)
         text = service_payloads.key_of_ours(exchange.taken, self._settings.json_bounds)
         if text is None:
@@ -65,14 +84,14 @@ class Services:
             raise Unauthorized("This api_key is not, or no longer, good: send another, or leave it out.")
         return caller
 
-    async def answer(self, exchange: Exchange, found: Match) -> None:
+    async def answer(self, exchange: Exchange, found: RouteMatch) -> None:
         """Answer a request."""
-        if found.name not in routes.SERVICES:
-            raise routes.nothing(exchange.path)
+        if found.name not in routing.SERVICE_ROUTES:
+            raise routing.path_not_found(exchange.path)
         if found.endpoint.adapter is not None and exchange.method == "POST":
             await self._call(exchange, found)
         elif found.workflow is None:
-            listed = [self._entry(name) for name in sorted({*BUILT_IN, *self._registry.names()})]
+            listed = [self._entry(name) for name in sorted({*BUILT_IN_SERVICES, *self._registry.names()})]
             await exchange.answer(services.told({"services": listed}, stream=False))
         elif found.name.endswith("README.md"):
             service, readme = self._described(found.workflow)
@@ -83,8 +102,8 @@ class Services:
             await exchange.answer(services.told({} if exchange.method == "HEAD" else entry, stream=False))
 
     def _described(self, name: str) -> tuple[Description, str]:
-        if name in BUILT_IN and name not in self._registry:
-            return BUILT_IN[name], ""
+        if name in BUILT_IN_SERVICES and name not in self._registry:
+            return BUILT_IN_SERVICES[name], ""
         workflow = self._registry.workflow(name)
         return workflow.description, workflow.options.readme
 
@@ -93,15 +112,15 @@ class Services:
 
     # Calls
 
-    async def _call(self, exchange: Exchange, found: Match) -> None:
+    async def _call(self, exchange: Exchange, found: RouteMatch) -> None:
         name = found.workflow
         assert name is not None
-        if name in BUILT_IN and name not in self._registry:
+        if name in BUILT_IN_SERVICES and name not in self._registry:
             await exchange.answer(await self._built_in(exchange, found, name))
         else:
             await self._calling.answer(exchange, found)
 
-    async def _built_in(self, exchange: Exchange, found: Match, name: str) -> Answer:
+    async def _built_in(self, exchange: Exchange, found: RouteMatch, name: str) -> Answer:
         stream = found.name == services.STREAM
         if name == "status":
             return services.told(await self._health.document(), stream=stream)
@@ -116,3 +135,205 @@ class Services:
             reading = services.Reading(workflow=name, is_chat=False, stream=stream)
             return services.failure(error, reading, status=400)
         return services.told({**kept, "session_id": service_payloads.session(payload, request.fresh)}, stream=stream)
+
+
+log = logging.getLogger("palaver.server")
+
+_FIRST_CALL_TIMEOUT_S = 60.0
+"""Seconds until a call must have been let in: whoever may call nothing need not be waited for."""
+_POLICY_VIOLATION, _SERVICE_RESTART = 1008, 1012
+_REJECTED_STATUSES = (401, 403, 429)
+_JSON = {"content-type": "application/json"}
+_ACCEPT_HEADERS = [(b"x-api-version", VERSION.encode())]
+
+
+def is_service_socket(settings: Settings, scope: Scope) -> bool:
+    """Is this the opening of such a socket?"""
+    found = routing.resolve_path(settings.root_path, scope["path"], scope.get("raw_path") or b"").found
+    return found is not None and found.name == "services/{w}"
+
+
+def max_message_bytes(settings: Settings) -> int:
+    """Bytes of one message: of a start, whose payload may have what a body may."""
+    return max(settings.max_body + KIB, settings.ws_max)
+
+
+async def handle_service_socket(server: "Server", scope: Scope, receive: Receive, send: Send) -> None:
+    """A socket that somebody wants to open."""
+    await receive()
+    exchange = Exchange({**scope, "method": "GET", "scheme": envelopes.http_scheme(scope)}, receive, send)
+    try:
+        security.check_request(exchange, server.settings)
+        security.check_origin(exchange, server.settings)  # Anybody's page can open one.
+    except PalaverError as error:
+        await refuse_handshake(exchange, server.refusal(error, routing.match_path("/services")))
+        server.note(exchange, "services socket")
+        return
+    exchange.status = 101
+    socket = ServiceSocket(server, scope, receive, send, exchange.query.get("api_key", ""))
+    try:
+        await socket.serve()
+    finally:
+        server.note(exchange, "services socket")
+
+
+class ServiceSocket:
+    """A socket that is open."""
+
+    def __init__(self, server: "Server", scope: Scope, receive: Receive, send: Send, key: str) -> None:
+        self._server = server
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._key = key.strip()
+        self._path = routing.strip_prefix(server.settings.root_path, scope["path"]).rstrip("/") + "/stream"
+        self._call: _ServiceCall | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._let_in = self._is_leaving = False
+        # A frame has no headers: all calls stand where the socket was opened.
+        traces = [value.decode("latin-1") for name, value in scope["headers"] if name == b"traceparent"]
+        self._traced = {"traceparent": traces[0]} if traces else {}
+        extensions: dict[str, Any] = scope.get("extensions") or {}
+        self._connection: Any = extensions.get(CONNECTION_EXTENSION)
+
+    async def serve(self) -> None:
+        """Until it is closed, by either side; then nobody waits for its call, which ends as its route says."""
+        await self._send({"type": "websocket.accept", "headers": _ACCEPT_HEADERS})
+        if self._connection is not None:
+            self._connection.leaving = self._leave
+        try:
+            while (message := await self._heard())["type"] != "websocket.disconnect":
+                try:
+                    await self._take(message.get("text") or "")
+                except PalaverError as error:
+                    await self.tell(service_socket.problem(error, status=error_status(error)))
+        except TimeoutError:
+            await self._close(_POLICY_VIOLATION, "nothing was started")
+        finally:
+            if self._connection is not None:
+                self._connection.leaving = None
+            if self._call is not None:
+                self._call.left.set()
+            if self._task is not None:
+                await asyncio.wait([self._task])
+
+    async def _heard(self) -> MutableMapping[str, Any]:
+        while not self._let_in:
+            try:
+                async with asyncio.timeout(_FIRST_CALL_TIMEOUT_S):
+                    return await self._receive()
+            except TimeoutError:
+                if self._call is None and not self._let_in:
+                    raise
+        return await self._receive()
+
+    async def _take(self, text: str) -> None:
+        heard = service_socket.read(text)
+        if heard.event == "cancel":
+            if self._call is not None:
+                self._call.cancel()
+            return
+        if self._call is not None:
+            raise StillRunning("A call runs on this socket: cancel it, or wait until it is complete.")
+        if self._is_leaving:
+            raise ShuttingDown("The server is stopping: call again in a moment.")
+        payload = service_socket.with_key(heard.payload, self._key) if self._key else heard.payload
+        asked = SocketRequest(0, "POST", self._path, {**_JSON, **self._traced})
+        scope = envelopes.http_scope(asked, payload, self._scope)
+        self._call = _ServiceCall(self, payload)
+        self._task = asyncio.get_running_loop().create_task(self._answer(self._call, scope))
+
+    async def _answer(self, call: "_ServiceCall", scope: Scope) -> None:
+        try:
+            await self._server(scope, call.receive, call.send)
+        except Exception as error:
+            log.debug("A call on a socket broke off: %r", error)  # The application has logged it.
+        self._let_in = self._let_in or call.status not in _REJECTED_STATUSES
+        self._call = None  # Before the last message is told: whoever reads it may start the next call at once.
+        await self.tell(call.last or service_socket.complete(jsons.encode(call.unended)))
+        if self._is_leaving:
+            await self._close(_SERVICE_RESTART, "the server stops")
+
+    async def tell(self, message: str) -> None:
+        """Send a message; one that takes nothing is left."""
+        try:
+            async with asyncio.timeout(self._server.settings.stream_stall):
+                await self._send({"type": "websocket.send", "text": message})
+        except TimeoutError:
+            if self._connection is not None:
+                self._connection.abort()
+        except (OSError, RuntimeError):
+            pass  # It has left, as reading will tell.
+
+    def stop(self, run: str) -> bool:
+        """End a run of ours, whatever its author says of clients that leave; False where it is not known yet."""
+        going = self._server.engine.find(run)
+        if going is not None:
+            going.cancel()
+        return going is not None
+
+    def _leave(self) -> None:
+        """The server is to stop: what runs may end, nothing more begins."""
+        self._is_leaving = True
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._close(_SERVICE_RESTART, "the server stops"))
+
+    async def _close(self, code: int, reason: str) -> None:
+        with suppress(OSError, RuntimeError):  # It is closed already.
+            await self._send({"type": "websocket.close", "code": code, "reason": reason})
+
+
+class _ServiceCall:
+    """One call, as ASGI sees it."""
+
+    def __init__(self, socket: ServiceSocket, payload: bytes) -> None:
+        self.left = asyncio.Event()
+        """Nobody waits for more of it."""
+        self.status = 0
+        self.last: str | None = None
+        """Its last message, once it has come."""
+        self.unended: dict[str, Any] = {
+            "code": 500,
+            "type": service_errors.INTERNAL,
+            "message": "The answer broke off.",
+        }
+        """What is said if the answer does not come to its end."""
+        self._socket = socket
+        self._payload: bytes | None = payload
+        self._run = ""
+        self._frames: service_socket.Frames | None = None
+        self._body = b""
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        if self._payload is not None:
+            body, self._payload = self._payload, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        await self.left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            headers = dict(message["headers"])
+            self.status, self._run = message["status"], headers.get(b"x-request-id", b"").decode()
+            if headers.get(b"content-type") == b"text/event-stream":
+                self._frames = service_socket.Frames()
+            return
+        body: bytes = message.get("body", b"")
+        if self._frames is not None:
+            told = self._frames.feed(body)
+            if self._frames.ended and self.last is None:
+                self.last = told.pop()
+            for text in told:
+                await self._socket.tell(text)
+        else:
+            self._body += body
+        if not message.get("more_body", False):
+            if self._frames is None:
+                self.last = service_socket.complete(self._body)
+            self.left.set()
+
+    def cancel(self) -> None:
+        """Stop it. Its stream says so itself; where there is none yet, we do."""
+        if not self._socket.stop(self._run):
+            self.unended = service_errors.CANCELLED
+            self.left.set()

@@ -22,15 +22,15 @@ from palaver.traces.prices import Price
 
 Source = Literal["flag", "env", "file", "default"]
 KIB, MIB = 1024, 1024 * 1024
-TABLES = frozenset({"connections", "projects", "providers", "redact", "prices"})
+FILE_ONLY_SETTINGS = frozenset({"connections", "projects", "providers", "redact", "prices"})
 """Settings that only a file can hold."""
-NotNegative = Annotated[int, msgspec.Meta(ge=0)]
+NonNegativeInt = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class OfProject(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is otherwise in one project than in the others."""
 
-    trace_retention_days: NotNegative | None = None
+    trace_retention_days: NonNegativeInt | None = None
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,11 +148,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What is kept of runs at most: full, metadata or off; then no response is stored, either."""
     trace_content: Record = "full"
     """What spans of runs hold at most: full, metadata (no messages, inputs, outputs or values) or off (no spans)."""
-    trace_retention_days: NotNegative = 30
+    trace_retention_days: NonNegativeInt = 30
     """How many days spans are kept; 0: for ever."""
-    trace_max_bytes: NotNegative = 0
+    trace_max_bytes: NonNegativeInt = 0
     """Bytes of all spans together, about; beyond, the oldest days go, but never the last; 0: any number."""
-    projects: Mapping[str, OfProject] = {}
+    projects: Mapping[str, ProjectSettings] = {}
     """What is otherwise in one project; in palaver.toml only: `[projects.shop]` with its own `trace_retention_days`."""
     redact: tuple[Mapping[str, Any], ...] = ()
     """What is removed before it is stored, beside secrets; in palaver.toml only: `[[redact]]`."""
@@ -215,11 +215,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-NAMES = sorted(field.name for field in msgspec.structs.fields(Settings))
+SETTING_NAMES = sorted(field.name for field in msgspec.structs.fields(Settings))
 """Of all settings."""
-_OTHERS = frozenset({"jobchat"})
+_APPLICATION_TABLES = frozenset({"jobchat"})
 """Tables of palaver.toml that applications read."""
-_REMOVE = "Remove it; docs/settings.md lists what there is."
+_REMOVAL_HINT = "Remove it; docs/settings.md lists what there is."
 
 
 @cache
@@ -244,7 +244,7 @@ def read_settings(
         given = (flags or {}).get(field.name)
         if given is not None:
             values[field.name], sources[field.name] = given, "flag"
-        elif variable in env and field.name not in TABLES:
+        elif variable in env and field.name not in FILE_ONLY_SETTINGS:
             values[field.name], sources[field.name] = _convert(env[variable], field.type, variable), "env"
         elif field.name in file:
             values[field.name], sources[field.name] = _convert(file[field.name], field.type, field.name), "file"
@@ -262,17 +262,21 @@ def read_settings(
     return settings, sources
 
 
-def unread(folder: Path) -> dict[str, str]:
+def unknown_names(folder: Path) -> dict[str, str]:
     """The names in palaver.toml that are no setting's, each with what to do."""
-    others = [name for name in _read_file(folder / "palaver.toml") if name not in NAMES and name not in _OTHERS]
-    return {name: f"Write {near[0]}." if (near := near_to(name)) else _REMOVE for name in others}
+    others = [
+        name
+        for name in _read_file(folder / "palaver.toml")
+        if name not in SETTING_NAMES and name not in _APPLICATION_TABLES
+    ]
+    return {name: f"Write {near[0]}." if (near := closest_names(name)) else _REMOVAL_HINT for name in others}
 
 
-def near_to(name: str) -> list[str]:
+def closest_names(name: str) -> list[str]:
     """The setting that may be meant by a name that is none."""
     from difflib import get_close_matches  # Only who misspells waits for it.
 
-    return get_close_matches(name.lower().replace("-", "_"), NAMES, 1, 0.75)
+    return get_close_matches(name.lower().replace("-", "_"), SETTING_NAMES, 1, 0.75)
 
 
 def _check_rules(settings: Settings) -> None:

@@ -15,9 +15,9 @@ from palaver.core.descriptions import Description
 Client = Literal["curl", "openai-python", "openai-node", "ai-sdk", "langchain"]
 Language = Literal["bash", "python", "javascript"]
 
-_SAID = "Hello!"
+_EXAMPLE_TEXT = "Hello!"
 _NONE: Mapping[str, Any] = {}
-_DEEPEST, _MOST = 3, 20
+_MAX_DEPTH, _MAX_FIELDS = 3, 20
 """Levels and fields of an example: what a remote service says of itself may be a maze."""
 
 
@@ -29,7 +29,7 @@ class Snippet(msgspec.Struct, frozen=True):
     code: str
 
 
-class _About(NamedTuple):
+class _SnippetContext(NamedTuple):
     """What all programs are written from."""
 
     name: str
@@ -41,25 +41,27 @@ class _About(NamedTuple):
 
 def snippets(description: Description, base: str, *, keyed: bool) -> list[Snippet]:
     """All of them, for a server that is asked under that URL."""
-    about = _about(description, base, keyed=keyed)
+    about = _snippet_context(description, base, keyed=keyed)
     return [Snippet(client, language, write(about)) for client, language, write in _CLIENTS]
 
 
-def curl(description: Description, base: str, *, keyed: bool = False) -> str:
+def curl_command(description: Description, base: str, *, keyed: bool = False) -> str:
     """A line that calls the workflow as it stands."""
-    return _curl(_about(description, base, keyed=keyed)).removesuffix("\n")
+    return _curl(_snippet_context(description, base, keyed=keyed)).removesuffix("\n")
 
 
-def _about(description: Description, base: str, *, keyed: bool) -> _About:
+def _snippet_context(description: Description, base: str, *, keyed: bool) -> _SnippetContext:
     name = description.name
-    return _About(name, f"{base}/{name}", description.is_chat, example(description.schemas.inputs), keyed)
+    return _SnippetContext(
+        name, f"{base}/{name}", description.is_chat, example_inputs(description.schemas.inputs), keyed
+    )
 
 
 # The programs
 
 
-def _curl(about: _About) -> str:
-    body: dict[str, Any] = {"messages": [{"role": "user", "content": _SAID}]} if about.is_chat else {}
+def _curl(about: _SnippetContext) -> str:
+    body: dict[str, Any] = {"messages": [{"role": "user", "content": _EXAMPLE_TEXT}]} if about.is_chat else {}
     if about.inputs or not body:
         body["inputs"] = about.inputs
     lines = [f"curl {shlex.quote(f'{about.url}/invoke')}", "  -H 'content-type: application/json'"]
@@ -69,9 +71,13 @@ def _curl(about: _About) -> str:
     return " \\\n".join([*lines, f"  -d '{said}'"]) + "\n"
 
 
-def _openai_python(about: _About) -> str:
+def _openai_python(about: _SnippetContext) -> str:
     key = 'os.environ["PALAVER_KEY"]' if about.keyed else '"none"'
-    asked = [f"model={_json(about.name)}", f"input={_json(_SAID if about.is_chat else '')}", *_extra_body(about)]
+    asked = [
+        f"model={_json(about.name)}",
+        f"input={_json(_EXAMPLE_TEXT if about.is_chat else '')}",
+        *_extra_body(about),
+    ]
     return (
         f"{_imports(about)}from openai import OpenAI\n\n"
         f"client = OpenAI(base_url={_json(f'{about.url}/v1')}, api_key={key})\n\n"
@@ -80,9 +86,9 @@ def _openai_python(about: _About) -> str:
     )
 
 
-def _openai_node(about: _About) -> str:
+def _openai_node(about: _SnippetContext) -> str:
     key = "process.env.PALAVER_KEY" if about.keyed else '"none"'
-    asked: dict[str, Any] = {"model": about.name, "input": _SAID if about.is_chat else ""}
+    asked: dict[str, Any] = {"model": about.name, "input": _EXAMPLE_TEXT if about.is_chat else ""}
     if about.inputs:
         asked["custom_inputs"] = about.inputs
     return (
@@ -93,13 +99,13 @@ def _openai_node(about: _About) -> str:
     )
 
 
-def _ai_sdk(about: _About) -> str:
+def _ai_sdk(about: _SnippetContext) -> str:
     options = [f"api: {_json(f'{about.url}/api/chat')}"]
     if about.keyed:
         options.append("headers: { authorization: `Bearer ${process.env.PALAVER_KEY}` }")
     if about.inputs:
         options.append(f"body: {_json({'inputs': about.inputs})}")
-    question = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": _SAID}]}
+    question = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": _EXAMPLE_TEXT}]}
     messages = _json([question] if about.is_chat else [])
     return (
         "import { DefaultChatTransport, readUIMessageStream } from 'ai';\n\n"
@@ -120,7 +126,7 @@ _VALUE = (
 )
 
 
-def _langchain(about: _About) -> str:
+def _langchain(about: _SnippetContext) -> str:
     key = 'SecretStr(os.environ["PALAVER_KEY"])' if about.keyed else 'SecretStr("none")'
     options = [f"model={_json(about.name)}", f"base_url={_json(f'{about.url}/v1')}", f"api_key={key}"]
     options += ["use_responses_api=True", *_extra_body(about)]
@@ -128,19 +134,19 @@ def _langchain(about: _About) -> str:
     return (
         f"{_imports(about)}from langchain_openai import ChatOpenAI\nfrom pydantic import SecretStr\n\n"
         f"model = ChatOpenAI(\n{listed})\n\n"
-        f"print(model.invoke({_json(_SAID if about.is_chat else '')}).text)\n"
+        f"print(model.invoke({_json(_EXAMPLE_TEXT if about.is_chat else '')}).text)\n"
     )
 
 
-def _imports(about: _About) -> str:
+def _imports(about: _SnippetContext) -> str:
     return "import os\n\n" if about.keyed else ""
 
 
-def _extra_body(about: _About) -> list[str]:
+def _extra_body(about: _SnippetContext) -> list[str]:
     return [f"extra_body={_python({'custom_inputs': about.inputs})}"] if about.inputs else []
 
 
-_CLIENTS: tuple[tuple[Client, Language, Callable[[_About], str]], ...] = (
+_CLIENTS: tuple[tuple[Client, Language, Callable[[_SnippetContext], str]], ...] = (
     ("curl", "bash", _curl),
     ("openai-python", "python", _openai_python),
     ("openai-node", "javascript", _openai_node),
@@ -170,7 +176,7 @@ def _python(value: Any) -> str:
 # What is asked
 
 
-def example(schema: Mapping[str, Any]) -> dict[str, Any]:
+def example_inputs(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Inputs that fit a schema, as far as one can tell: its first example, or else something of each required type."""
     given = schema.get("examples")
     first: Any = cast("list[Any]", given)[0] if isinstance(given, list) and given else None
@@ -178,7 +184,7 @@ def example(schema: Mapping[str, Any]) -> dict[str, Any]:
         return {name: value for name, value in cast("dict[str, Any]", first).items() if name != "messages"}
     made = _object(schema, schema, 0)
     made.pop("messages", None)
-    return {"text": _SAID} if not schema.get("required") and schema.get("additionalProperties") else made
+    return {"text": _EXAMPLE_TEXT} if not schema.get("required") and schema.get("additionalProperties") else made
 
 
 def _object(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> dict[str, Any]:
@@ -186,13 +192,13 @@ def _object(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> d
     if not isinstance(properties, Mapping) or not isinstance(required, list):
         return {}
     fields = cast("Mapping[str, Any]", properties)
-    names = [name for name in cast("list[Any]", required)[:_MOST] if isinstance(name, str)]
+    names = [name for name in cast("list[Any]", required)[:_MAX_FIELDS] if isinstance(name, str)]
     return {name: _value(fields.get(name), root, depth + 1) for name in names}
 
 
 def _value(schema: Any, root: Mapping[str, Any], depth: int) -> Any:
     """A value of a type; of a type that a stranger invented, a text."""
-    if depth > _DEEPEST:
+    if depth > _MAX_DEPTH:
         return None
     match schema:
         case {"examples": [first, *_]} | {"enum": [first, *_]} | {"const": first} | {"default": first}:

@@ -21,11 +21,11 @@ from palaver.workflows.fitting import misfits
 from palaver.workflows.workflow import Workflow
 
 
-async def resolve(database: Database, project: str, workflow: Workflow, reference: str) -> ResolvedVariant:
+async def resolve_variant(database: Database, project: str, workflow: Workflow, reference: str) -> ResolvedVariant:
     """What `short` or `short:3` means for a workflow now; InvalidParameter if nothing, or nothing that it can take."""
     name = workflow.description.name
     if read_reference(reference).name == DEFAULT:
-        await keep_default(database, project, workflow)
+        await store_default_variant(database, project, workflow)
     found = await database.read(variants.resolve_reference, project, name, reference)
     faults = misfits(workflow, found.parameters)
     if faults:
@@ -36,12 +36,12 @@ async def resolve(database: Database, project: str, workflow: Workflow, referenc
     return found
 
 
-def laid_over(resolved: ResolvedVariant, parameters: Mapping[str, Any]) -> dict[str, Any]:
+def merge_parameters(resolved: ResolvedVariant, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters that a call runs with: the variant's, and over them its own, key by key."""
     return {**resolved.parameters, **parameters}
 
 
-async def keep_default(database: Database, project: str, workflow: Workflow) -> None:
+async def store_default_variant(database: Database, project: str, workflow: Workflow) -> None:
     """See to it that the newest version of `default` is what the code, or the remote service, says now."""
     if isinstance(workflow, RemoteWorkflow) and not workflow.reachable:
         return  # It says nothing now: what it said last stays.

@@ -14,7 +14,7 @@ import httpx
 import msgspec
 
 from tests.conformance.node import NODE, assert_installed
-from tests.serving import served
+from tests.server_process import server_process
 
 HERE = Path(__file__).parent
 EMITTERS = HERE / "emitters"
@@ -132,7 +132,7 @@ def standing(folder: Path) -> Iterator[House]:
     db = str(folder / "palaver.db")
     command = [sys.executable, "-m", "palaver.cli", "key", "create", "--scope", "admin"]
     made = subprocess.run(command, env={**os.environ, "PALAVER_DB": db}, capture_output=True, text=True, check=True)
-    with served(folder, (HERE / "model.py").read_text("utf-8"), db=db) as running:
+    with server_process(folder, (HERE / "model.py").read_text("utf-8"), db=db) as running:
         yield House(running.url, made.stdout.strip())
 
 

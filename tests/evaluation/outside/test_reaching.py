@@ -21,7 +21,7 @@ from palaver.evaluation.outside.providers.declared import Provider
 from palaver.evaluation.planning.plans import PlannedEvaluator
 from palaver.evaluation.scoring.cases import Turn
 from palaver.evaluation.scoring.reach import Reach
-from palaver.server.reaching import reach_of
+from palaver.server.evaluation import create_evaluator_context
 from palaver.server.settings import Settings, read_settings
 from palaver.storage.database import MEMORY_URL, Database, open_database
 from palaver.storage.tables import runs
@@ -166,7 +166,9 @@ async def test_an_evaluator_of_ones_own_may_ask_and_what_it_took_is_counted() ->
 
 async def test_a_workflow_judges_and_its_runs_are_the_projects_own(memory: Database) -> None:
     async with serving(memory, court, one_eyed, texts) as server:
-        reach = reach_of(Evaluators(), server.registry, server.settings, server.engine).of("shop", "key_1")
+        reach = create_evaluator_context(Evaluators(), server.registry, server.settings, server.engine).of(
+            "shop", "key_1"
+        )
         found = [
             await scored("llm_judge", PARIS, reach, judge=judge, prompt="Is it {{expected}}? {{text}}")
             for judge in ("court", "one_eyed", "texts")
@@ -188,7 +190,7 @@ async def test_a_workflow_judges_and_its_runs_are_the_projects_own(memory: Datab
 
 async def test_a_workflow_that_fails_is_an_error_and_no_score(memory: Database) -> None:
     async with serving(memory, broken) as server:
-        reach = reach_of(Evaluators(), server.registry, server.settings, server.engine)
+        reach = create_evaluator_context(Evaluators(), server.registry, server.settings, server.engine)
         one = await scored("llm_judge", PARIS, reach, judge="broken", prompt="x")
 
     assert (one.status, one.score, one.reason) == ("error", None, "judge_failed: broken: I am tired.")

@@ -24,7 +24,7 @@ from palaver_jobchat.prompt import Prompt
 from palaver_jobchat.system_prompt import EDIT_JOB
 from palaver_jobchat.testing.http_server import Connection, HttpExchange
 from tests.jobchat.models.requests import CACHED, ONCE, PLAIN, PROMPT, failed, heard, within
-from tests.serving import served
+from tests.server_process import server_process
 
 LOST = "There was no connection to the model's provider, or it broke off. Try again."
 FUNCTION = {"name": "edit_job", "description": EDIT_JOB["description"], "parameters": EDIT_JOB["input_schema"]}
@@ -395,7 +395,7 @@ async def test_palaver_itself_is_such_an_endpoint(tmp_path: Path) -> None:
         {"usage": {"input_tokens": 3, "output_tokens": 4}},
     ]
     asked = [{"role": "user", "content": [{"type": "text", "text": msgspec.json.encode(steps).decode()}]}]
-    with served(tmp_path) as server:
+    with server_process(tmp_path) as server:
         ours = OpenAI(model="scripted", api_key="any", base_url=f"{server.url}/v1", patience=ONCE)
         happenings = await heard(ours, Prompt(system=[], messages=asked, tools=[]))
         told = await failed(OpenAI(model="none", api_key="any", base_url=f"{server.url}/v1", patience=ONCE), PLAIN)

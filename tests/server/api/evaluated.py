@@ -14,7 +14,7 @@ from palaver.evaluation.offline import Offline
 from palaver.evaluation.planning.cells import cells_in
 from palaver.evaluation.planning.plans import Plan, place_of
 from palaver.evaluation.planning.requests import Planning
-from palaver.server.planning import planning_of
+from palaver.server.evaluation import create_planner
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.storage.evaluations import repository as evaluations
@@ -62,7 +62,7 @@ def registry() -> Registry:
 
 
 def planning(database: Database, settings: Settings) -> Planning:
-    return planning_of(registry(), database, settings, Evaluators(), Offline())
+    return create_planner(registry(), database, settings, Evaluators(), Offline())
 
 
 def moment(seconds: float) -> datetime:

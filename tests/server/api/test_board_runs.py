@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.server.keyed import keyed
-from tests.server.talking import let_go, over, problem, serving
+from tests.server.keyed_server import keyed_server
+from tests.server.thread_client import problem, release, thread_server, wait_for_run
 
 SHOUT = {"id": "c1", "workflow": "shout"}
 ECHO = {"id": "c2", "workflow": "echo", "parameters": {"style": "loud"}}
@@ -54,11 +54,11 @@ async def come_to(http: httpx.AsyncClient, name: str, *wanted: str) -> None:
 
 
 async def test_every_cell_is_run_with_its_rows_inputs_and_its_columns_parameters() -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         name = await board(http, SHOUT, ECHO, rows=[{"text": "hi"}, asking("hello")])
 
         begun = await run(http, name)
-        ended = {cell: await over(http, one) for cell, one in begun.items()}
+        ended = {cell: await wait_for_run(http, one) for cell, one in begun.items()}
 
         told = {cell: (one["status"], (one["error"] or {}).get("code")) for cell, one in ended.items()}
         assert list(begun) == ["r1.c1", "r1.c2", "r2.c1", "r2.c2"]
@@ -76,14 +76,14 @@ async def test_every_cell_is_run_with_its_rows_inputs_and_its_columns_parameters
 
 
 async def test_cells_are_chosen_by_how_they_stand_or_by_name() -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         name = await board(http, SHOUT, rows=[{"text": "a"}, {}])
         first = await run(http, name, cells=[["r1", "c1"], ["r1", "c1"]])
-        await over(http, first["r1.c1"])
+        await wait_for_run(http, first["r1.c1"])
         empty = await run(http, name, cells="empty")
-        await over(http, empty["r2.c1"])
+        await wait_for_run(http, empty["r2.c1"])
         failed = await run(http, name, cells="failed")
-        await over(http, failed["r2.c1"])
+        await wait_for_run(http, failed["r2.c1"])
         none = await run(http, name, cells="empty")
         every = await run(http, name)
 
@@ -96,41 +96,41 @@ async def test_cells_are_chosen_by_how_they_stand_or_by_name() -> None:
         ]
         assert await cells(http, name) == every
         for one in every.values():
-            await over(http, one)
+            await wait_for_run(http, one)
 
 
 async def test_a_cell_that_goes_on_is_left_alone_and_no_more_go_on_at_once_than_may() -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         name = await board(http, SLOW, rows=[asking("a"), asking("b"), asking("c")])
         begun = await run(http, name, concurrency=2)
         await come_to(http, name, "running", "running", "queued")
         assert list(begun.values()) == sorted(begun.values())  # Who waits longest is begun first: as they stand there.
 
         again = await run(http, name)
-        let_go("a")
-        await over(http, begun["r1.c1"])
+        release("a")
+        await wait_for_run(http, begun["r1.c1"])
         await come_to(http, name, "finished", "running", "running")
 
         assert again == {}
         for said in "bc":
-            let_go(said)
+            release(said)
         await come_to(http, name, "finished", "finished", "finished")
 
 
 async def test_a_board_does_not_keep_others_waiting() -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         crowded = await board(http, SLOW, rows=[asking(f"{n}") for n in range(40)])
         small = await board(http, SHOUT, rows=[{"text": "hi"}])
         begun = await run(http, crowded, concurrency=1)
         quick = await run(http, small)
 
-        assert (await over(http, quick["r1.c1"]))["status"] == "finished"
+        assert (await wait_for_run(http, quick["r1.c1"]))["status"] == "finished"
         ended = (await http.post(f"/api/boards/{crowded}/cancel")).json()["runs"]
         assert sorted(ended) == sorted(begun.values())
 
 
 async def test_cancelling_ends_what_waits_and_what_goes_on() -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         name = await board(http, SLOW, rows=[asking("a"), asking("b"), asking("c")])
         begun = await run(http, name, concurrency=1)
         await come_to(http, name, "running", "queued", "queued")
@@ -142,18 +142,18 @@ async def test_cancelling_ends_what_waits_and_what_goes_on() -> None:
         assert again.json() == {"runs": []}
         assert await statuses(http, name) == ["cancelled"] * 3
         for said in "abc":
-            let_go(said)
+            release(said)
         resumed = await run(http, name, cells="failed")
         assert list(resumed) == ["r1.c1", "r2.c1", "r3.c1"]
         await come_to(http, name, *["cancelled"] * 3, *["finished"] * 3)
 
 
 async def test_what_is_asked_twice_under_one_key_is_run_once() -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         name = await board(http, SHOUT, rows=[{"text": "a"}])
         once = {"idempotency-key": "k"}
         first = await http.post(f"/api/boards/{name}/run", json={}, headers=once)
-        await over(http, first.json()["runs"][0]["run"])
+        await wait_for_run(http, first.json()["runs"][0]["run"])
         second = await http.post(f"/api/boards/{name}/run", json={}, headers=once)
 
         assert second.json() == first.json()
@@ -171,7 +171,7 @@ async def test_what_is_asked_twice_under_one_key_is_run_once() -> None:
     ],
 )
 async def test_what_is_no_cell_or_no_number_is_refused(body: dict[str, Any], wrong: tuple[int, str, str]) -> None:
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         name = await board(http, SHOUT, rows=[{"text": "a"}])
 
         assert problem(await http.post(f"/api/boards/{name}/run", json=body)) == wrong
@@ -181,7 +181,7 @@ async def test_what_is_no_cell_or_no_number_is_refused(body: dict[str, Any], wro
 async def test_a_board_that_cannot_be_run_says_why() -> None:
     missing = {"id": "c1", "workflow": "nobody"}
     varied = SHOUT | {"variant": "loud"}
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         rows = [{"text": "a"}]
         names = [
             await board(http, SHOUT, rows=rows, mode="chat"),
@@ -197,15 +197,15 @@ async def test_a_board_that_cannot_be_run_says_why() -> None:
             (404, "workflow_not_found"),
             (422, "invalid_parameter"),
         ]
-        assert (await over(http, unread.json()["runs"][0]["run"]))["status"] == "failed"
-    async with serving(record="metadata") as (http, _):
+        assert (await wait_for_run(http, unread.json()["runs"][0]["run"]))["status"] == "failed"
+    async with thread_server(record="metadata") as (http, _):
         name = await board(http, SHOUT, rows=rows)
         assert problem(await http.post(f"/api/boards/{name}/run", json={}))[:2] == (400, "invalid_value")
 
 
 async def test_a_file_of_nobodys_is_not_sent() -> None:
     file = {"type": "file", "file": {"file_id": "file_01k00000000000000000000000"}}
-    async with serving() as (http, _):
+    async with thread_server() as (http, _):
         name = await board(http, ECHO, rows=[{"messages": [{"role": "user", "content": [file]}]}])
 
         answer = await http.post(f"/api/boards/{name}/run", json={})
@@ -215,7 +215,7 @@ async def test_a_file_of_nobodys_is_not_sent() -> None:
 
 
 async def test_another_projects_board_is_not_there() -> None:
-    async with keyed() as house:
+    async with keyed_server() as house:
         _, mine = await house.give()
         _, theirs = await house.give(project="team-a")
         made = await house.http.post("/api/boards", json={"mode": "single"}, headers=mine)

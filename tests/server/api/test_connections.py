@@ -15,9 +15,9 @@ from palaver.discovery.declared import Declared, declared
 from palaver.discovery.registry import Registry
 from palaver.errors import Overloaded
 from palaver.frameworks import remote
-from palaver.server import connected
+from palaver.server import connection_sync
 from palaver.server.app import Server
-from palaver.server.in_process import _transport
+from palaver.server.in_process_client import _transport
 from palaver.server.settings import Settings
 from palaver.storage import connections as kept
 from palaver.storage import runs
@@ -26,7 +26,7 @@ from palaver.testing import echo, scripted
 from palaver.workflows.workflow import Workflow
 from tests.discovery.test_connections import table
 from tests.frameworks.strangers import Asked, serving, stranger, whole
-from tests.server.keyed import Keyed, keyed
+from tests.server.keyed_server import KeyedServer, keyed_server
 
 CHAT = whole({"flags": {"is_chat": True}, "revision": {"name": "far-away", "data": {"parameters": {"t": 1}}}})
 
@@ -39,8 +39,8 @@ def far() -> Iterator[str]:
 
 
 @pytest.fixture
-async def house() -> AsyncIterator[Keyed]:
-    async with keyed(allow_private_urls=True) as made:
+async def house() -> AsyncIterator[KeyedServer]:
+    async with keyed_server(allow_private_urls=True) as made:
         yield made
 
 
@@ -58,7 +58,7 @@ async def until(look: Callable[[], Awaitable[bool]]) -> None:
 # Adding
 
 
-async def test_a_service_is_connected_and_served_from_then_on(house: Keyed, far: str) -> None:
+async def test_a_service_is_connected_and_served_from_then_on(house: KeyedServer, far: str) -> None:
     made = await house.http.post("/api/connections", json={"url": f"{far}/scripted/invoke?key=x", "name": "far"})
     shown = await house.http.get("/api/workflows/far")
     said = await house.http.post("/v1/responses", json={"model": "far", "input": "Hello there"})
@@ -91,7 +91,7 @@ async def test_a_service_is_connected_and_served_from_then_on(house: Keyed, far:
     }
 
 
-async def test_a_dry_run_keeps_nothing(house: Keyed, far: str) -> None:
+async def test_a_dry_run_keeps_nothing(house: KeyedServer, far: str) -> None:
     tried = await house.http.post("/api/connections", json={"url": f"{far}/scripted", "name": "far", "dry_run": True})
     listed = (await house.http.get("/api/connections")).json()["data"]
 
@@ -105,7 +105,7 @@ async def test_a_dry_run_keeps_nothing(house: Keyed, far: str) -> None:
 @pytest.mark.parametrize(
     ("path", "name"), [("/apps/tutor/invoke", "tutor"), ("/", "far-away"), ("/v1", "far-away"), ("/a%20b", None)]
 )
-async def test_a_name_comes_from_the_url_or_from_the_service(house: Keyed, path: str, name: str | None) -> None:
+async def test_a_name_comes_from_the_url_or_from_the_service(house: KeyedServer, path: str, name: str | None) -> None:
     with stranger(table(inspect=CHAT)) as there:
         made = await house.http.post("/api/connections", json={"url": f"{there.url}{path}"})
 
@@ -115,7 +115,7 @@ async def test_a_name_comes_from_the_url_or_from_the_service(house: Keyed, path:
         assert (made.status_code, made.json()["name"]) == (201, name)
 
 
-async def test_what_the_caller_says_goes_over_what_was_found(house: Keyed) -> None:
+async def test_what_the_caller_says_goes_over_what_was_found(house: KeyedServer) -> None:
     with stranger(table(models=whole({"data": [{"id": "a"}, {"id": "b"}]}))) as there:
         body = {"url": there.url, "name": "far", "model": "b", "is_chat": True, "dialect": "responses"}
         made = await house.http.post("/api/connections", json={**body, "timeout_seconds": 3})
@@ -146,7 +146,7 @@ async def test_what_the_caller_says_goes_over_what_was_found(house: Keyed) -> No
     ],
 )
 async def test_what_makes_no_sense_is_refused_before_anybody_is_asked(
-    house: Keyed, more: dict[str, Any], wanted: tuple[int, str, str]
+    house: KeyedServer, more: dict[str, Any], wanted: tuple[int, str, str]
 ) -> None:
     with stranger(table(inspect=CHAT)) as there:
         answer = await house.http.post("/api/connections", json={"url": f"{there.url}/far", **more})
@@ -155,11 +155,11 @@ async def test_what_makes_no_sense_is_refused_before_anybody_is_asked(
     assert there.asked == []
 
 
-async def test_a_body_without_a_url_is_none(house: Keyed) -> None:
+async def test_a_body_without_a_url_is_none(house: KeyedServer) -> None:
     assert problem(await house.http.post("/api/connections", json={})) == (400, "invalid_body", "/url")
 
 
-async def test_headers_are_no_field_and_no_secret_is_sent_or_kept(house: Keyed, far: str) -> None:
+async def test_headers_are_no_field_and_no_secret_is_sent_or_kept(house: KeyedServer, far: str) -> None:
     with stranger(table(inspect=CHAT)) as there:
         body = {"url": f"{there.url}/far", "headers": {"authorization": "hunter2"}, "key": "hunter2"}
         made = await house.http.post("/api/connections", json=body)
@@ -169,7 +169,7 @@ async def test_headers_are_no_field_and_no_secret_is_sent_or_kept(house: Keyed, 
     assert "hunter2" not in f"{there.asked} {made.text} {row}"
 
 
-async def test_what_does_not_say_what_it_is_is_refused_with_what_was_tried(house: Keyed) -> None:
+async def test_what_does_not_say_what_it_is_is_refused_with_what_was_tried(house: KeyedServer) -> None:
     with stranger(table()) as there:
         answer = await house.http.post("/api/connections", json={"url": f"{there.url}/far"})
 
@@ -184,7 +184,7 @@ async def test_what_does_not_say_what_it_is_is_refused_with_what_was_tried(house
     ]
 
 
-async def test_who_is_away_is_not_connected_unless_the_caller_knows_what_it_is(house: Keyed) -> None:
+async def test_who_is_away_is_not_connected_unless_the_caller_knows_what_it_is(house: KeyedServer) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/far"
     away = await house.http.post("/api/connections", json={"url": url})
@@ -194,7 +194,7 @@ async def test_who_is_away_is_not_connected_unless_the_caller_knows_what_it_is(h
     assert (known.status_code, known.json()["is_chat"]) == (201, True)
 
 
-async def test_several_models_are_listed(house: Keyed) -> None:
+async def test_several_models_are_listed(house: KeyedServer) -> None:
     with stranger(table(models=whole({"data": [{"id": "a"}, {"id": "b"}]}))) as there:
         answer = await house.http.post("/api/connections", json={"url": there.url, "name": "far"})
 
@@ -203,7 +203,7 @@ async def test_several_models_are_listed(house: Keyed) -> None:
     assert answer.json()["error"]["details"]["tried"][-1]["step"] == "openai.models"
 
 
-async def test_who_wants_credentials_is_declared_by_lines_that_are_shown(house: Keyed) -> None:
+async def test_who_wants_credentials_is_declared_by_lines_that_are_shown(house: KeyedServer) -> None:
     with stranger(table(inspect=whole({}, status="401 Who"))) as there:
         answer = await house.http.post("/api/connections", json={"url": f"{there.url}/tutor/?key=x"})
 
@@ -215,7 +215,7 @@ async def test_who_wants_credentials_is_declared_by_lines_that_are_shown(house: 
     }
 
 
-async def test_a_name_is_taken_once(house: Keyed, far: str) -> None:
+async def test_a_name_is_taken_once(house: KeyedServer, far: str) -> None:
     body = {"url": f"{far}/scripted", "name": "far"}
     answers = [await house.http.post("/api/connections", json=body) for _ in range(2)]
     both = await asyncio.gather(
@@ -227,7 +227,7 @@ async def test_a_name_is_taken_once(house: Keyed, far: str) -> None:
     assert sorted(answer.status_code for answer in both) == [201, 409, 409]
 
 
-async def test_there_is_room_for_so_many(house: Keyed, far: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_there_is_room_for_so_many(house: KeyedServer, far: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept, "MAX_CONNECTIONS", 1)
     names = ("one", "two")
     answers = [await house.http.post("/api/connections", json={"url": f"{far}/echo", "name": one}) for one in names]
@@ -235,7 +235,7 @@ async def test_there_is_room_for_so_many(house: Keyed, far: str, monkeypatch: py
     assert [answer.status_code for answer in answers] == [201, 413]
 
 
-async def test_the_same_post_again_asks_nobody_and_answers_the_same(house: Keyed) -> None:
+async def test_the_same_post_again_asks_nobody_and_answers_the_same(house: KeyedServer) -> None:
     with stranger(table(inspect=CHAT)) as there:
         url, headers = f"{there.url}/far", {"idempotency-key": "k-1"}
         first = await house.http.post("/api/connections", json={"url": url}, headers=headers)
@@ -254,7 +254,7 @@ async def test_the_same_post_again_asks_nobody_and_answers_the_same(house: Keyed
 # Letting go
 
 
-async def test_one_that_is_removed_is_served_no_longer_and_what_was_said_stays(house: Keyed, far: str) -> None:
+async def test_one_that_is_removed_is_served_no_longer_and_what_was_said_stays(house: KeyedServer, far: str) -> None:
     (await house.http.post("/api/connections", json={"url": f"{far}/scripted", "name": "far"})).raise_for_status()
     thread = (await house.http.post("/api/threads", json={"workflow": "far"})).json()["id"]
     turn = {"messages": [{"role": "user", "parts": [{"type": "text", "text": "Hello"}]}]}
@@ -281,7 +281,7 @@ async def test_one_that_is_removed_is_served_no_longer_and_what_was_said_stays(h
     assert (await house.http.get("/api/connections")).json()["data"] == []
 
 
-async def test_a_run_that_goes_on_ends_and_one_that_waits_is_refused(house: Keyed, far: str) -> None:
+async def test_a_run_that_goes_on_ends_and_one_that_waits_is_refused(house: KeyedServer, far: str) -> None:
     (await house.http.post("/api/connections", json={"url": f"{far}/scripted", "name": "far"})).raise_for_status()
     body = {"model": "far", "input": '[{"text": "begin "}, {"sleep": 0.5}, {"text": "end"}]', "stream": True}
     async with house.http.stream("POST", "/v1/responses", json=body) as going:
@@ -302,7 +302,7 @@ async def test_a_run_that_goes_on_ends_and_one_that_waits_is_refused(house: Keye
     assert (row.status, (row.error or {})["code"]) == ("failed", "workflow_not_found")
 
 
-async def test_a_name_is_free_again(house: Keyed, far: str) -> None:
+async def test_a_name_is_free_again(house: KeyedServer, far: str) -> None:
     body = {"name": "far", "url": f"{far}/scripted"}
     (await house.http.post("/api/connections", json=body)).raise_for_status()
     (await house.http.delete("/api/connections/far")).raise_for_status()
@@ -351,7 +351,9 @@ async def test_what_code_and_settings_connect_is_listed_and_stays(far: str) -> N
 # Who may
 
 
-async def test_only_admins_of_the_house_change_them_and_everybody_sees_them(house: Keyed, far: str) -> None:  # S2.4
+async def test_only_admins_of_the_house_change_them_and_everybody_sees_them(
+    house: KeyedServer, far: str
+) -> None:  # S2.4
     _, admin = await house.give()
     _, reader = await house.give("read", "invoke")
     _, elsewhere = await house.give(project="team-a")
@@ -523,8 +525,8 @@ async def test_what_it_says_when_it_is_asked_again_is_kept(tmp_path: Path, monke
 async def test_every_process_serves_it_and_lets_it_go(
     postgres_url: str, far: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connected, "LOOK_RARELY", 600 if kind == "told" else 0.1)
-    monkeypatch.setattr(connected, "LOOK", 600 if kind == "told" else 0.1)
+    monkeypatch.setattr(connection_sync, "SLOW_POLL_INTERVAL_S", 600 if kind == "told" else 0.1)
+    monkeypatch.setattr(connection_sync, "POLL_INTERVAL_S", 600 if kind == "told" else 0.1)
     monkeypatch.setattr(remote, "REFRESH_SECONDS", 0)
     here, there = await served(postgres_url), await served(postgres_url)
     if kind == "looking":
@@ -541,7 +543,7 @@ async def test_every_process_serves_it_and_lets_it_go(
 
         async def is_told() -> bool:
             (one,) = there.connected.all_here()
-            return connected.msgspec.to_builtins(one.mark.checked_at)[:23] == refreshed[:23]
+            return connection_sync.msgspec.to_builtins(one.mark.checked_at)[:23] == refreshed[:23]
 
         await until(is_told)
         same = there.registry.workflow("far") is first
@@ -567,7 +569,7 @@ async def test_every_process_serves_it_and_lets_it_go(
 async def test_a_table_that_cannot_be_read_is_looked_at_again(
     far: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(connected, "LOOK", 0.05)
+    monkeypatch.setattr(connection_sync, "POLL_INTERVAL_S", 0.05)
     raised: list[Exception] = [Overloaded("away"), ZeroDivisionError("a mistake of ours")]
     marks = kept.list_connection_versions
 

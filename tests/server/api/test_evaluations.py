@@ -12,7 +12,7 @@ from palaver.storage import variants
 from palaver.storage.database import MEMORY_URL, Database, open_database
 from palaver.storage.variants import VariantDraft
 from tests.server.api.evaluated import NOON, ROWS, answer_all, planning, with_set
-from tests.server.rest import Somebody, application, asking
+from tests.server.rest_client import FakeCaller, application, rest_client
 
 SETTINGS = Settings(eval_max_cells=30, eval_max_cost=2.5)
 BODY: dict[str, Any] = {
@@ -45,7 +45,7 @@ def woken() -> list[str]:
 
 @pytest.fixture
 async def http(database: Database, woken: list[str]) -> AsyncIterator[httpx.AsyncClient]:
-    async with asking(app(database, woken)) as client:
+    async with rest_client(app(database, woken)) as client:
         yield client
 
 
@@ -212,7 +212,7 @@ async def test_what_is_wrong_is_told_before_anything_begins(
 
 async def test_another_projects_set_and_evaluation_are_not_there(http: httpx.AsyncClient, database: Database) -> None:
     made = await begun(http)
-    async with asking(app(database, []), Somebody(project="other")) as stranger:
+    async with rest_client(app(database, []), FakeCaller(project="other")) as stranger:
         refused = await stranger.post("/api/evaluations", json=BODY)
         unknown = await stranger.post("/api/evaluations", json=BODY | {"testset": {"id": "ts_0"}})
         assert (refused.status_code, unknown.status_code) == (404, 404)

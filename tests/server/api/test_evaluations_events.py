@@ -11,13 +11,13 @@ import pytest
 
 from palaver.evaluation.running.pace import Pace, pace_of
 from palaver.server.api import evaluation_events, evaluation_shown, evaluations
-from palaver.server.rates import Rates
+from palaver.server.rate_limit import RateLimits
 from palaver.server.settings import Settings
 from palaver.storage.database import MEMORY_URL, Database, open_database
 from palaver.storage.evaluations import repository as kept
 from palaver.storage.evaluations.repository import Evaluation
 from tests.server.api.evaluated import NOON, answer_all, moment, planning, with_set
-from tests.server.rest import Somebody, application, asking
+from tests.server.rest_client import FakeCaller, application, rest_client
 
 BODY: dict[str, Any] = {
     "testset": {"id": "ts_1"},
@@ -36,14 +36,14 @@ async def database() -> AsyncIterator[Database]:
 
 @pytest.fixture
 async def http(database: Database) -> AsyncIterator[httpx.AsyncClient]:
-    async with asking(app(database)) as client:
+    async with rest_client(app(database)) as client:
         yield client
 
 
 def app(database: Database) -> Any:
     settings = Settings()
     made = evaluations.routes(database, settings, planning(database, settings))
-    return application([*made, *evaluation_events.routes(database, settings, Rates(settings))])
+    return application([*made, *evaluation_events.routes(database, settings, RateLimits(settings))])
 
 
 async def begun(http: httpx.AsyncClient) -> str:
@@ -148,7 +148,7 @@ async def test_an_event_source_that_has_all_is_told_to_stop(http: httpx.AsyncCli
 
 async def test_a_stranger_hears_nothing(http: httpx.AsyncClient, database: Database) -> None:
     evaluation = await begun(http)
-    async with asking(app(database), Somebody(project="other")) as stranger:
+    async with rest_client(app(database), FakeCaller(project="other")) as stranger:
         asked = await stranger.get(f"/api/evaluations/{evaluation}/events")
         gone = await stranger.get("/api/evaluations/ev_0/events")
 

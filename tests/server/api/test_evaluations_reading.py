@@ -21,11 +21,11 @@ from palaver.server.api import (
     evaluations,
 )
 from palaver.server.api.evaluation_figures import Figures
-from palaver.server.rates import Rates
+from palaver.server.rate_limit import RateLimits
 from palaver.server.settings import Settings
 from palaver.storage.database import MEMORY_URL, Database, open_database
 from tests.server.api.evaluated import answer_all, planning, with_set
-from tests.server.rest import Somebody, application, asking
+from tests.server.rest_client import FakeCaller, application, rest_client
 
 BODY: dict[str, Any] = {
     "name": "prompt v3",
@@ -56,13 +56,13 @@ def app(database: Database) -> Any:
     settings = Settings()
     made = evaluations.routes(database, settings, planning(database, settings))
     read = Figures(database)
-    shown = [*evaluation_reading.routes(database, settings, Rates(settings), read)]
+    shown = [*evaluation_reading.routes(database, settings, RateLimits(settings), read)]
     return application([*made, *shown, *evaluation_results.routes(database, read)])
 
 
 @pytest.fixture
 async def http(database: Database) -> AsyncIterator[httpx.AsyncClient]:
-    async with asking(app(database)) as client:
+    async with rest_client(app(database)) as client:
         yield client
 
 
@@ -199,7 +199,7 @@ async def test_of_scores_no_more_are_kept_than_there_is_room_for(
     database: Database, looked: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evaluation_figures, "_BYTES", 500)  # One has 258.
-    async with asking(app(database)) as http:
+    async with rest_client(app(database)) as http:
         first, second = await run(http, database), await run(http, database)
 
         for evaluation in (first, second, second, first, first):
@@ -223,7 +223,7 @@ async def test_what_computes_is_loaded_beside_the_loop_once_somebody_looks(
     figures = Figures(database)
     settings = Settings()
     made = evaluations.routes(database, settings, planning(database, settings), soon=figures.soon)
-    async with asking(application(made)) as http:
+    async with rest_client(application(made)) as http:
         assert (await http.get("/api/evaluations")).json()["data"] == []
         before = list(threads)
         evaluation = (await http.post("/api/evaluations", json=BODY)).json()["id"]
@@ -357,7 +357,7 @@ async def test_a_format_that_we_do_not_have_is_refused(
 
 
 async def test_an_export_that_nobody_reads_any_longer_ends(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with asking(app(database)) as http:
+    async with rest_client(app(database)) as http:
         evaluation = await run(http, database)
     loop, begun, ended = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
 
@@ -385,7 +385,7 @@ async def test_an_export_that_nobody_reads_any_longer_ends(database: Database, m
 
 async def test_nobody_sees_what_is_another_projects(http: httpx.AsyncClient, database: Database) -> None:
     evaluation = await run(http, database)
-    async with asking(app(database), Somebody(project="other")) as stranger:
+    async with rest_client(app(database), FakeCaller(project="other")) as stranger:
         answers = [
             await stranger.get(f"/api/evaluations/{evaluation}/summary"),
             await stranger.get(f"/api/evaluations/{evaluation}/export?format=csv"),

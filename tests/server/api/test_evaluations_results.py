@@ -11,7 +11,7 @@ from palaver.server.api.evaluation_figures import Figures
 from palaver.server.settings import Settings
 from palaver.storage.database import MEMORY_URL, Database, open_database
 from tests.server.api.evaluated import answer_all, planning, with_set
-from tests.server.rest import Somebody, application, asking
+from tests.server.rest_client import FakeCaller, application, rest_client
 
 BODY: dict[str, Any] = {
     "testset": {"id": "ts_1"},
@@ -42,7 +42,7 @@ def app(database: Database) -> Any:
 
 @pytest.fixture
 async def http(database: Database) -> AsyncIterator[httpx.AsyncClient]:
-    async with asking(app(database)) as client:
+    async with rest_client(app(database)) as client:
         yield client
 
 
@@ -221,7 +221,7 @@ async def test_what_is_no_cell_of_it_is_not_there(http: httpx.AsyncClient, done:
 
 
 async def test_a_stranger_finds_no_result(done: str, database: Database) -> None:
-    async with asking(app(database), Somebody(project="other")) as stranger:
+    async with rest_client(app(database), FakeCaller(project="other")) as stranger:
         for path in ("/results", "/results/cell_0"):
             asked = await stranger.get(done + path)
             gone = await stranger.get(f"/api/evaluations/ev_0{path}")

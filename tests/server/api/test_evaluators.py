@@ -13,7 +13,7 @@ from palaver.evaluation.scoring.evaluator import evaluator
 from palaver.evaluation.scoring.scores import Score
 from palaver.server.api import evaluators
 from palaver.server.settings import Settings
-from tests.server.rest import application, asking
+from tests.server.rest_client import application, rest_client
 
 
 @evaluator(key="team.polite", threshold=0.5, needs={"chat"})
@@ -35,7 +35,7 @@ def broken(case: Case) -> bool:
 @pytest.fixture
 async def http() -> AsyncIterator[httpx.AsyncClient]:
     known = Evaluators([polite, parts, broken])
-    async with asking(application(evaluators.routes(known, Offline(), Settings()))) as client:
+    async with rest_client(application(evaluators.routes(known, Offline(), Settings()))) as client:
         yield client
 
 

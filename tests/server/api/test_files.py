@@ -17,7 +17,7 @@ from palaver.server.api import files
 from palaver.server.settings import Settings
 from palaver.storage import files as kept
 from palaver.storage.database import MEMORY_URL, Database, open_database
-from tests.server.rest import Somebody, application, asking
+from tests.server.rest_client import FakeCaller, application, rest_client
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
 PNG = b"\x89PNG\r\n\x1a\n" + b"sky" * 20
@@ -43,7 +43,7 @@ def made(database: Database) -> Callable[..., Litestar]:
 
 @pytest.fixture
 async def http(made: Callable[..., Litestar]) -> AsyncIterator[httpx.AsyncClient]:
-    async with asking(made()) as client:
+    async with rest_client(made()) as client:
         yield client
 
 
@@ -93,7 +93,7 @@ async def test_a_file_is_kept_and_given_back(http: httpx.AsyncClient) -> None:
 
 async def test_a_file_of_several_pieces_comes_back_in_pieces(made: Callable[..., Litestar]) -> None:
     large = bytes(range(256)) * 10_000
-    async with asking(made()) as http:
+    async with rest_client(made()) as http:
         name = (await http.post("/api/files", content=large, headers=HEAD)).json()["id"]
         back = await http.get(f"/api/files/{name}")
 
@@ -191,7 +191,7 @@ async def test_a_file_that_is_too_large_is_refused_while_it_comes(made: Callable
             taken += 1
             yield b"x" * 600
 
-    async with asking(made(max_file=1_000)) as http:
+    async with rest_client(made(max_file=1_000)) as http:
         fits = await http.post("/api/files", content=b"x" * 1_000, headers=HEAD)
         declared = await http.post("/api/files", content=b"x" * 1_001, headers=HEAD)
         counted = await http.post("/api/files", content=endless(), headers=HEAD)
@@ -205,7 +205,7 @@ async def test_a_file_that_is_too_large_is_refused_while_it_comes(made: Callable
 
 
 async def test_a_project_that_is_full_is_told_so(made: Callable[..., Litestar]) -> None:
-    async with asking(made(files_max=10)) as http:
+    async with rest_client(made(files_max=10)) as http:
         first = await http.post("/api/files", content=b"x" * 10, headers=HEAD)
         same = await http.post("/api/files", content=b"x" * 10, headers=HEAD)
         over = await http.post("/api/files", content=b"y", headers=HEAD)
@@ -218,7 +218,7 @@ async def test_a_body_that_stops_coming_is_given_up(made: Callable[..., Litestar
         yield b"x"
         await asyncio.sleep(60)
 
-    async with asking(made(body_seconds=0.05)) as http:
+    async with rest_client(made(body_seconds=0.05)) as http:
         assert error(await http.post("/api/files", content=stuck(), headers=HEAD)) == (408, "request_timeout", None)
 
 
@@ -236,7 +236,7 @@ async def test_a_client_that_leaves_while_sending_leaves_nothing(
 
     headers = [(name.encode(), value.encode()) for name, value in HEAD.items()]
     place = {"path": "/api/files", "raw_path": b"/api/files", "query_string": b"", "server": ("localhost", 80)}
-    scope = {"type": "http", "method": "POST", "scheme": "http", "headers": headers, "palaver.caller": Somebody()}
+    scope = {"type": "http", "method": "POST", "scheme": "http", "headers": headers, "palaver.caller": FakeCaller()}
     await made()({**scope, **place}, receive, send)  # type: ignore[arg-type]
 
     assert sent[0]["status"] == 499
@@ -245,7 +245,7 @@ async def test_a_client_that_leaves_while_sending_leaves_nothing(
 
 async def test_another_projects_file_is_the_same_as_an_unknown_one(made: Callable[..., Litestar]) -> None:  # S2.5
     app = made()
-    async with asking(app) as ours, asking(app, Somebody("team-b")) as theirs:
+    async with rest_client(app) as ours, rest_client(app, FakeCaller("team-b")) as theirs:
         name = (await ours.post("/api/files", content=PNG, headers=HEAD)).json()["id"]
         unknown = name[:-1] + ("0" if name[-1] != "0" else "1")
         answers = [

@@ -2,11 +2,11 @@
 
 from palaver.storage import runs
 from palaver.storage.migrations.upgrade import SCHEMA_VERSION
-from tests.server.keyed import keyed
+from tests.server.keyed_server import keyed_server
 
 
 async def test_about_says_what_is_running() -> None:
-    async with keyed() as house:
+    async with keyed_server() as house:
         _, reader = await house.give("read")
         told = (await house.http.get("/api/about", headers=reader)).json()
 
@@ -16,7 +16,7 @@ async def test_about_says_what_is_running() -> None:
 
 
 async def test_settings_are_for_administrators_and_show_no_password() -> None:
-    async with keyed(db="postgresql://palaver:hunter2@localhost/x") as house:
+    async with keyed_server(db="postgresql://palaver:hunter2@localhost/x") as house:
         _, reader = await house.give("read")
         _, admin = await house.give("admin")
         refused = await house.http.get("/api/settings", headers=reader)
@@ -28,7 +28,7 @@ async def test_settings_are_for_administrators_and_show_no_password() -> None:
 
 
 async def test_a_user_is_counted_and_then_erased_in_ones_own_project_only() -> None:
-    async with keyed() as house:
+    async with keyed_server() as house:
         _, ours = await house.give("admin")
         _, theirs = await house.give("admin", project="theirs")
         body = {"input": "Hi.", "context": {"user_id": "ada"}}

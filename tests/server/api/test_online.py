@@ -11,7 +11,7 @@ import pytest
 from palaver import Message, chat
 from palaver.discovery.registry import Registry
 from palaver.server.app import Server
-from palaver.server.in_process import _transport
+from palaver.server.in_process_client import _transport
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 

@@ -24,7 +24,7 @@ from palaver.storage.reviews.tables import review_holds
 from palaver.traces.record import Span
 from palaver.traces.rows import row_of
 from tests.server.api.evaluated import answer_all, planning, with_set
-from tests.server.rest import Somebody, application, asking
+from tests.server.rest_client import FakeCaller, application, rest_client
 from tests.storage.span_factory import NOON, keep, span_id, trace_id
 
 SETTINGS = Settings()
@@ -69,9 +69,9 @@ async def people(database: Database) -> AsyncIterator[People]:
     ]
     app = application(handlers)
     async with AsyncExitStack() as stack:
-        whos = {name: Somebody(key=(name * 3)[:8]) for name in ("ann", "bob", "cyd")}
-        whos |= {"eve": Somebody(key="eveeveev", project="elsewhere"), "local": Somebody(kind="loopback")}
-        clients = {name: await stack.enter_async_context(asking(app, who)) for name, who in whos.items()}
+        whos = {name: FakeCaller(key=(name * 3)[:8]) for name in ("ann", "bob", "cyd")}
+        whos |= {"eve": FakeCaller(key="eveeveev", project="elsewhere"), "local": FakeCaller(kind="loopback")}
+        clients = {name: await stack.enter_async_context(rest_client(app, who)) for name, who in whos.items()}
         body = {
             "testset": {"id": testset},
             "variants": [{"name": "base", "workflow": "tutor"}],

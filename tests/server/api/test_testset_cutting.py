@@ -12,7 +12,7 @@ from palaver.core.calls import Call
 from palaver.core.messages import Message
 from palaver.discovery.registry import Registry
 from palaver.server.api import testset_cutting, testset_rows, testsets
-from palaver.server.redacting import Redacting
+from palaver.server.redaction import RedactionPolicy
 from palaver.server.settings import Settings
 from palaver.storage.database import MEMORY_URL, Database, open_database
 from palaver.storage.evaluations import repository as evaluations
@@ -24,7 +24,7 @@ from palaver.storage.tables import runs
 from palaver.storage.threads import repository as threads
 from palaver.testsets.rows import pack_row_id
 from palaver.traces.record import Span
-from tests.server.rest import Somebody, application, asking
+from tests.server.rest_client import FakeCaller, application, rest_client
 from tests.storage.span_factory import NOON, keep, row, span_id, trace_id
 from tests.storage.thread_factory import NOW, assistant, new, post, run_row, talk, user
 
@@ -45,14 +45,14 @@ def app(database: Database, **settings: Any) -> Any:
         [
             *testsets.routes(database, made),
             *testset_rows.routes(database),
-            *testset_cutting.routes(database, made, Redacting(made, Registry([])).case),
+            *testset_cutting.routes(database, made, RedactionPolicy(made, Registry([])).case),
         ]
     )
 
 
 @pytest.fixture
 async def http(database: Database) -> AsyncIterator[httpx.AsyncClient]:
-    async with asking(app(database)) as client:
+    async with rest_client(app(database)) as client:
         yield client
 
 
@@ -138,7 +138,7 @@ async def test_a_conversation_becomes_a_script(http: httpx.AsyncClient, database
 
 async def test_what_is_not_to_be_in_test_sets_is_taken_out(database: Database) -> None:
     await talk(database, "I am ann@example.org", "Hello ann@example.org")
-    async with asking(app(database, redact=(RULE,))) as http:
+    async with rest_client(app(database, redact=(RULE,))) as http:
         answer = await cut(http, await made(http), {"kind": "conversation", "id": "conv_1"})
 
     assert "example.org" not in answer.text
@@ -256,7 +256,7 @@ async def test_what_is_not_there_cannot_be_cut(
 
 async def test_another_projects_conversation_is_the_same_as_none(database: Database) -> None:
     await talk(database, "hi", "hello")
-    async with asking(app(database), Somebody(project="other")) as http:
+    async with rest_client(app(database), FakeCaller(project="other")) as http:
         testset = await made(http)
         theirs = await cut(http, testset, {"kind": "conversation", "id": "conv_1"})
 

@@ -9,11 +9,11 @@ import pytest
 from sqlalchemy import func, select
 
 from palaver.server.api import testset_files, testset_revisions, testset_rows, testsets
-from palaver.server.rates import Rates
+from palaver.server.rate_limit import RateLimits
 from palaver.server.settings import Settings
 from palaver.storage.database import MEMORY_URL, Database, open_database
 from palaver.storage.testsets.tables import TESTSETS
-from tests.server.rest import Somebody, application, asking
+from tests.server.rest_client import FakeCaller, application, rest_client
 
 JSONL, CSV = "application/x-ndjson", "text/csv"
 
@@ -33,14 +33,14 @@ def app(database: Database, settings: Settings | None = None) -> Any:
             *testsets.routes(database, made),
             *testset_revisions.routes(database, made),
             *testset_rows.routes(database),
-            *testset_files.routes(database, made, Rates(made)),
+            *testset_files.routes(database, made, RateLimits(made)),
         ]
     )
 
 
 @pytest.fixture
 async def http(database: Database) -> AsyncIterator[httpx.AsyncClient]:
-    async with asking(app(database)) as client:
+    async with rest_client(app(database)) as client:
         yield client
 
 
@@ -218,7 +218,7 @@ async def test_what_cannot_be_taken_leaves_nothing(
     database: Database, kind: str, body: bytes, told: tuple[int, str, str | None]
 ) -> None:
     small = Settings(testset_max_rows=5, testset_max_columns=3, testset_max_row=100, testset_max_file=600)
-    async with asking(app(database, small)) as http:
+    async with rest_client(app(database, small)) as http:
         refused = await sent(http, body, kind)
 
     status, code, path = error(refused)
@@ -277,7 +277,7 @@ async def test_a_client_that_leaves_in_the_middle_leaves_nothing(database: Datab
         "server": ("localhost", 80),
         "client": ("localhost", 1),
         "root_path": "",
-        conventions.CALLER: Somebody(),
+        conventions.CALLER: FakeCaller(),
     }
     await app(database)(scope, receive, send)
 
@@ -333,9 +333,9 @@ async def test_a_name_that_is_taken_is_told_before_the_file_is_read(http: httpx.
 
 
 async def test_another_projects_set_takes_no_file_and_gives_none(database: Database) -> None:
-    async with asking(app(database)) as http:
+    async with rest_client(app(database)) as http:
         testset = (await sent(http, lines({"n": 1}))).json()["testset"]["id"]
-    async with asking(app(database), Somebody(project="other")) as http:
+    async with rest_client(app(database), FakeCaller(project="other")) as http:
         assert error(await sent(http, lines({"n": 2}), to=testset)) == (404, "not_found", None)
         assert (await http.get(f"/api/testsets/{testset}/revisions/1/export")).status_code == 404
 

@@ -9,7 +9,7 @@ import pytest
 from palaver.server.api import testset_rows, testsets
 from palaver.server.settings import Settings
 from palaver.storage.database import MEMORY_URL, Database, open_database
-from tests.server.rest import application, asking
+from tests.server.rest_client import application, rest_client
 
 
 @pytest.fixture(params=["memory", "postgresql"])
@@ -17,7 +17,7 @@ async def http(request: pytest.FixtureRequest) -> AsyncIterator[httpx.AsyncClien
     url = MEMORY_URL if request.param == "memory" else request.getfixturevalue("postgres_url")
     database: Database = open_database(url)
     routes = [*testsets.routes(database, Settings()), *testset_rows.routes(database)]
-    async with asking(application(routes)) as client:
+    async with rest_client(application(routes)) as client:
         yield client
     await database.close()
 

@@ -10,7 +10,7 @@ from palaver.core.keys import Scope
 from palaver.server.api import testset_revisions, testset_rows, testsets
 from palaver.server.settings import Settings
 from palaver.storage.database import MEMORY_URL, Database, open_database
-from tests.server.rest import Somebody, application, asking
+from tests.server.rest_client import FakeCaller, application, rest_client
 
 ROWS: list[dict[str, Any]] = [{"data": {"q": f"question {n}", "expected": n}} for n in range(5)]
 
@@ -36,7 +36,7 @@ def app(database: Database, settings: Settings | None = None) -> Any:
 
 @pytest.fixture
 async def http(database: Database) -> AsyncIterator[httpx.AsyncClient]:
-    async with asking(app(database), Somebody(key="ab12cd34")) as client:
+    async with rest_client(app(database), FakeCaller(key="ab12cd34")) as client:
         yield client
 
 
@@ -164,10 +164,10 @@ async def test_erasing_a_set_for_ever_needs_an_admin_and_leaves_nothing(database
     from palaver.storage.testsets.tables import TESTSETS
 
     ordinary: frozenset[Scope] = frozenset({"read", "invoke"})
-    async with asking(app(database), Somebody(scopes=ordinary)) as http:
+    async with rest_client(app(database), FakeCaller(scopes=ordinary)) as http:
         testset = await made(http)
         refused = await http.delete(f"/api/testsets/{testset}?purge=true")
-    async with asking(app(database)) as http:
+    async with rest_client(app(database)) as http:
         erased = await http.delete(f"/api/testsets/{testset}?purge=true")
         gone = await http.get(f"/api/testsets/{testset}")
     left = await database.read(lambda db: [db.scalar(select(func.count()).select_from(one)) for one in TESTSETS])
@@ -178,11 +178,11 @@ async def test_erasing_a_set_for_ever_needs_an_admin_and_leaves_nothing(database
 
 
 async def test_another_projects_set_is_the_same_as_none(database: Database) -> None:
-    async with asking(app(database)) as http:
+    async with rest_client(app(database)) as http:
         testset = await made(http)
         row = (await rows_of(http, testset))["data"][0]["id"]
     places = ["", "/revisions", "/revisions/1", "/revisions/1/rows", f"/revisions/1/rows/{row}", "/diff?from=1&to=1"]
-    async with asking(app(database), Somebody(project="other")) as http:
+    async with rest_client(app(database), FakeCaller(project="other")) as http:
         for place in places:
             theirs = await http.get(f"/api/testsets/{testset}{place}")
             nobodys = await http.get(f"/api/testsets/{'ts_' + '0' * 26}{place}")
@@ -377,7 +377,7 @@ async def test_a_commit_that_is_sent_again_is_answered_again(http: httpx.AsyncCl
 
 async def test_too_much_is_refused(database: Database) -> None:
     small = Settings(testset_max_rows=3, testset_max_columns=2, testset_max_row=40)
-    async with asking(app(database, small)) as http:
+    async with rest_client(app(database, small)) as http:
         testset = await made(http, rows=ROWS[:3])
         for body in (
             {"rows": ROWS},

@@ -14,7 +14,7 @@ from palaver.server.api.thread_page import POLICY
 from palaver.storage.database import Database
 from palaver.storage.threads import repository as kept
 from palaver.storage.threads.repository import ThreadChanges
-from tests.server.threaded import app, database, http, made, problem, spoken, stranger
+from tests.server.thread_app import app, create_thread, database, http, message_item, problem, stranger
 from tests.storage.thread_factory import NOW
 
 __all__ = ["app", "database", "http", "stranger"]  # Fixtures.
@@ -24,7 +24,7 @@ LINES = {"content-type": "application/x-ndjson"}
 
 async def test_what_was_exported_comes_back_equal(http: httpx.AsyncClient, stranger: httpx.AsyncClient) -> None:
     for number in range(3):
-        await made(http, title=f"number {number}")
+        await create_thread(http, title=f"number {number}")
     one = (await http.get("/api/threads?search=number 1")).json()["data"][0]["id"]
 
     exported = await http.get("/api/threads/export")
@@ -45,7 +45,7 @@ async def test_what_was_exported_comes_back_equal(http: httpx.AsyncClient, stran
 
 async def test_an_export_of_many_threads_has_them_all(http: httpx.AsyncClient) -> None:
     for _ in range(52):
-        await made(http, messages=[])
+        await create_thread(http, messages=[])
 
     exported = await http.get("/api/threads/export")
 
@@ -53,7 +53,7 @@ async def test_an_export_of_many_threads_has_them_all(http: httpx.AsyncClient) -
 
 
 async def test_a_file_with_a_fault_makes_nothing(http: httpx.AsyncClient) -> None:
-    await made(http)
+    await create_thread(http)
     good = (await http.get("/api/threads/export")).content.strip().replace(b"u1", b"u9")
     body = b"\n".join([good, b"", b"{", b'{"palaver": "thread/1"}', good.replace(b"thread/1", b"thread/2")])
 
@@ -73,8 +73,8 @@ async def test_a_file_with_a_fault_makes_nothing(http: httpx.AsyncClient) -> Non
 
 
 async def test_branches_are_written_as_cases(http: httpx.AsyncClient) -> None:
-    thread = (await made(http, inputs={"subject": "x"}))["id"]
-    edit = {"messages": [spoken("user", "Or?", "v1")], "replaces": "u1"}
+    thread = (await create_thread(http, inputs={"subject": "x"}))["id"]
+    edit = {"messages": [message_item("user", "Or?", "v1")], "replaces": "u1"}
     (await http.post(f"/api/threads/{thread}/messages", json=edit)).raise_for_status()
 
     def texts(answer: httpx.Response) -> list[Any]:
@@ -153,7 +153,7 @@ def _hostile(attack: str) -> list[Message]:
 async def test_nothing_that_was_said_can_act_in_a_page(  # S7.4
     http: httpx.AsyncClient, database: Database, attack: str
 ) -> None:
-    thread = (await made(http, messages=[]))["id"]
+    thread = (await create_thread(http, messages=[]))["id"]
     await database.write(
         kept.update_thread, "default", thread, ThreadChanges(title=attack[:200], metadata={attack: attack})
     )
@@ -195,7 +195,7 @@ async def test_nothing_that_was_said_can_act_in_a_page(  # S7.4
 async def test_a_page_shows_the_current_branch_and_what_was_stopped(
     http: httpx.AsyncClient, database: Database
 ) -> None:
-    thread = (await made(http))["id"]
+    thread = (await create_thread(http))["id"]
     said = [Message.assistant("Half of")]
     await database.write(
         kept.append_run_output, "default", thread, run="run_1", answers="a1", messages=said, status="partial", at=NOW

@@ -15,7 +15,18 @@ from palaver.storage.database import Database
 from palaver.storage.files import StoredFile
 from palaver.storage.threads import message_tree
 from palaver.storage.threads import repository as kept
-from tests.server.threaded import TALK, app, database, http, ids, made, problem, speaking, spoken, stranger
+from tests.server.thread_app import (
+    TALK,
+    app,
+    create_thread,
+    database,
+    http,
+    ids,
+    message_item,
+    problem,
+    speaking,
+    stranger,
+)
 from tests.storage.thread_factory import NOW, run_row
 
 __all__ = ["app", "database", "http", "stranger"]  # Fixtures.
@@ -90,7 +101,7 @@ async def test_a_thread_may_be_the_cell_of_a_board(http: httpx.AsyncClient, data
     board = Board(id="brd_1", grid=grid, created_at=NOW, updated_at=NOW)
     await database.write(boards.create_board, "default", board)
 
-    thread = await made(http, cell={"board": "brd_1", "row": "r1", "column": "c1"})
+    thread = await create_thread(http, cell={"board": "brd_1", "row": "r1", "column": "c1"})
 
     assert thread["board"] == "brd_1"
     assert await database.read(boards.list_cells, "default", "brd_1") == (
@@ -104,7 +115,7 @@ async def test_a_file_that_a_message_names_is_kept(http: httpx.AsyncClient, data
     fields: Any = {"media_type": "image/png", "filename": "sky.png", "bytes": 1, "sha256": "9f", "created_at": NOW}
     await database.write(files.insert_file, StoredFile(project="default", id="file_1", **fields), [b"x"], most=10)
     part = {"type": "file", "media_type": "image/png", "file_id": "file_1"}
-    thread = (await made(http, messages=[]))["id"]
+    thread = (await create_thread(http, messages=[]))["id"]
 
     said = await http.post(f"/api/threads/{thread}/messages", json={"messages": [{"role": "user", "parts": [part]}]})
 
@@ -125,7 +136,7 @@ async def test_the_same_request_sent_again_makes_no_second_thread(http: httpx.As
 
 
 async def test_threads_are_listed_in_pages_and_found_by_what_was_said(http: httpx.AsyncClient) -> None:
-    names = [(await made(http, title=f"number {n}"))["id"] for n in range(3)]
+    names = [(await create_thread(http, title=f"number {n}"))["id"] for n in range(3)]
     first = (await http.get("/api/threads", params={"limit": 2})).json()
     second = (await http.get("/api/threads", params={"limit": 2, "after": first["next"]})).json()
     searched = (await http.get("/api/threads", params={"search": "SKY"})).json()
@@ -142,7 +153,7 @@ async def test_threads_are_listed_in_pages_and_found_by_what_was_said(http: http
 
 
 async def test_lists_can_be_narrowed(http: httpx.AsyncClient) -> None:
-    thread = (await made(http))["id"]
+    thread = (await create_thread(http))["id"]
     (await http.patch(f"/api/threads/{thread}", json={"pinned": True})).raise_for_status()
 
     async def count(**query: Any) -> int:
@@ -156,7 +167,7 @@ async def test_lists_can_be_narrowed(http: httpx.AsyncClient) -> None:
 
 
 async def test_a_change_names_what_changes(http: httpx.AsyncClient) -> None:
-    before = await made(http, inputs={"a": 1}, parameters={"b": 2}, variant="v:1")
+    before = await create_thread(http, inputs={"a": 1}, parameters={"b": 2}, variant="v:1")
     place = f"/api/threads/{before['id']}"
 
     changed = await http.patch(
@@ -174,7 +185,7 @@ async def test_a_change_names_what_changes(http: httpx.AsyncClient) -> None:
 
 
 async def test_a_change_made_from_an_older_state_is_refused(http: httpx.AsyncClient) -> None:
-    thread = (await made(http))["id"]
+    thread = (await create_thread(http))["id"]
     tag = (await http.get(f"/api/threads/{thread}")).headers["etag"]
     changed = await http.patch(f"/api/threads/{thread}", json={"pinned": True}, headers={"if-match": tag})
     stale = await http.patch(f"/api/threads/{thread}", json={"pinned": False}, headers={"if-match": tag})
@@ -186,7 +197,7 @@ async def test_a_change_made_from_an_older_state_is_refused(http: httpx.AsyncCli
 
 
 async def test_a_thread_goes_unless_a_run_answers_in_it(http: httpx.AsyncClient, database: Database) -> None:
-    thread = (await made(http))["id"]
+    thread = (await create_thread(http))["id"]
     await database.write(kept.claim_thread, "default", thread, "run_1")
     refused = await http.delete(f"/api/threads/{thread}")
     await database.write(kept.release_thread, "default", thread, "run_1")
@@ -198,7 +209,7 @@ async def test_a_thread_goes_unless_a_run_answers_in_it(http: httpx.AsyncClient,
 
 
 async def test_another_projects_thread_is_not_there(http: httpx.AsyncClient, stranger: httpx.AsyncClient) -> None:
-    thread = (await made(http))["id"]
+    thread = (await create_thread(http))["id"]
     requests = [
         ("GET", "", None),
         ("PATCH", "", {"pinned": True}),
@@ -226,7 +237,7 @@ async def test_another_projects_thread_is_not_there(http: httpx.AsyncClient, str
 
 
 async def test_messages_are_put_below_the_head_in_any_dialect(http: httpx.AsyncClient) -> None:
-    thread = (await made(http))["id"]
+    thread = (await create_thread(http))["id"]
     answer = await http.post(f"/api/threads/{thread}/messages", json={"messages": {"role": "user", "content": "And?"}})
     (node,) = answer.json()["messages"]
 
@@ -254,9 +265,11 @@ async def test_messages_are_put_below_the_head_in_any_dialect(http: httpx.AsyncC
 
 
 async def test_an_edit_is_a_sibling_and_the_arrows_go_through_it(http: httpx.AsyncClient) -> None:
-    thread = (await made(http))["id"]
+    thread = (await create_thread(http))["id"]
     place = f"/api/threads/{thread}"
-    said = await http.post(f"{place}/messages", json={"messages": [spoken("user", "Better?", "u1b")], "replaces": "u1"})
+    said = await http.post(
+        f"{place}/messages", json={"messages": [message_item("user", "Better?", "u1b")], "replaces": "u1"}
+    )
     assert said.json()["messages"][0]["siblings"] == ["u1", "u1b"]
 
     back = await http.patch(place, json={"head": {"through": "u1"}})
@@ -266,14 +279,16 @@ async def test_an_edit_is_a_sibling_and_the_arrows_go_through_it(http: httpx.Asy
     assert await ids(http, thread, at="a1") == ["u1", "a1"]
     assert (await http.patch(place, json={"head": None})).json()["head"] is None
     assert await ids(http, thread) == []
-    first = await http.post(f"{place}/messages", json={"messages": [spoken("user", "Anew", "v")], "parent": None})
+    first = await http.post(f"{place}/messages", json={"messages": [message_item("user", "Anew", "v")], "parent": None})
     assert first.json()["messages"][0]["parent"] is None
-    at_head = await http.post(f"{place}/messages", json={"messages": [spoken("user", "x", "w")], "parent": "head"})
+    at_head = await http.post(
+        f"{place}/messages", json={"messages": [message_item("user", "x", "w")], "parent": "head"}
+    )
     assert at_head.json()["messages"][0]["parent"] == "v"
 
 
 async def test_what_cannot_be_put_there_is_refused(http: httpx.AsyncClient) -> None:
-    thread = (await made(http))["id"]
+    thread = (await create_thread(http))["id"]
 
     async def refused(**body: Any) -> tuple[int, str, str | None]:
         asked = {"messages": [{"role": "user", "content": "x"}]} | body
@@ -297,7 +312,7 @@ async def test_what_cannot_be_put_there_is_refused(http: httpx.AsyncClient) -> N
 
 async def test_a_tools_result_answers_a_call_of_the_branch(http: httpx.AsyncClient) -> None:
     call = {"role": "assistant", "parts": [{"type": "tool-call", "call_id": "c1", "name": "f", "arguments": "{}"}]}
-    thread = (await made(http, messages=[TALK[0], call]))["id"]
+    thread = (await create_thread(http, messages=[TALK[0], call]))["id"]
     result = {"messages": [{"role": "tool", "tool_call_id": "c1", "content": "42"}]}
 
     first = await http.post(f"/api/threads/{thread}/messages", json=result)
@@ -308,7 +323,7 @@ async def test_a_tools_result_answers_a_call_of_the_branch(http: httpx.AsyncClie
 
 
 async def test_a_branch_comes_in_pages_from_its_end(http: httpx.AsyncClient) -> None:
-    thread = (await made(http, messages=[spoken("user", str(n), f"n{n}") for n in range(5)]))["id"]
+    thread = (await create_thread(http, messages=[message_item("user", str(n), f"n{n}") for n in range(5)]))["id"]
     first = (await http.get(f"/api/threads/{thread}/messages?limit=2")).json()
     second = (await http.get(f"/api/threads/{thread}/messages?limit=2&after={first['next']}")).json()
 
@@ -316,7 +331,7 @@ async def test_a_branch_comes_in_pages_from_its_end(http: httpx.AsyncClient) -> 
 
 
 async def test_a_message_is_erased_with_or_without_those_below(http: httpx.AsyncClient) -> None:
-    thread = (await made(http, messages=[spoken("user", str(n), f"n{n}") for n in range(4)]))["id"]
+    thread = (await create_thread(http, messages=[message_item("user", str(n), f"n{n}") for n in range(4)]))["id"]
     kept_ = await http.delete(f"/api/threads/{thread}/messages/n1?below=keep")
     assert await ids(http, thread) == ["n0", "n2", "n3"]
     gone = await http.delete(f"/api/threads/{thread}/messages/n2")
@@ -329,10 +344,10 @@ async def test_a_message_is_erased_with_or_without_those_below(http: httpx.Async
 
 
 async def test_the_tree_shows_all_branches_in_short(http: httpx.AsyncClient) -> None:
-    thread = (await made(http))["id"]
+    thread = (await create_thread(http))["id"]
     (
         await http.post(
-            f"/api/threads/{thread}/messages", json={"messages": [spoken("user", "b", "b1")], "replaces": "u1"}
+            f"/api/threads/{thread}/messages", json={"messages": [message_item("user", "b", "b1")], "replaces": "u1"}
         )
     ).raise_for_status()
     first = (await http.get(f"/api/threads/{thread}/tree?limit=2")).json()
@@ -346,7 +361,7 @@ async def test_the_tree_shows_all_branches_in_short(http: httpx.AsyncClient) -> 
 
 
 async def test_what_a_run_is_saying_is_shown_below_what_it_answers(http: httpx.AsyncClient, database: Database) -> None:
-    thread = (await made(http))["id"]
+    thread = (await create_thread(http))["id"]
     await database.write(kept.claim_thread, "default", thread, "run_1")
     half = Message(role="assistant", parts=(), id="s1")
     said = [half, Message(role="assistant", parts=(), id="s2"), Message(role="assistant", parts=())]
@@ -375,11 +390,11 @@ async def test_what_a_run_is_saying_is_shown_below_what_it_answers(http: httpx.A
 
 
 async def test_a_thread_is_copied_and_forked(http: httpx.AsyncClient) -> None:
-    thread = (await made(http, inputs={"a": 1}, variant="v:1"))["id"]
+    thread = (await create_thread(http, inputs={"a": 1}, variant="v:1"))["id"]
     place = f"/api/threads/{thread}"
     (
         await http.post(
-            f"{place}/messages", json={"messages": [spoken("assistant", "Or not.", "a2")], "replaces": "a1"}
+            f"{place}/messages", json={"messages": [message_item("assistant", "Or not.", "a2")], "replaces": "a1"}
         )
     ).raise_for_status()
 
@@ -414,7 +429,7 @@ async def test_a_thread_is_copied_and_forked(http: httpx.AsyncClient) -> None:
 async def test_feedback_counts_once_for_each_person_and_stands_on_the_message(
     http: httpx.AsyncClient, stranger: httpx.AsyncClient, database: Database
 ) -> None:
-    thread = (await made(http, messages=TALK[:1]))["id"]
+    thread = (await create_thread(http, messages=TALK[:1]))["id"]
     await database.write(runs.insert_runs, [run_row("run_1", thread), run_row("run_2", None, trace_id="0ef1")])
     said = [Message(role="assistant", parts=(), id="m1"), Message(role="assistant", parts=(), id="m2")]
     await database.write(

@@ -11,8 +11,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from palaver.server.api import trace_page
 from palaver.server.api.html_page import POLICY
 from tests.server.api.test_thread_files import ATTACKS, _Seen
-from tests.server.keyed import keyed
-from tests.server.traced import chat, send, span, span_id, trace_id, traced
+from tests.server.keyed_server import keyed_server
+from tests.server.traced_server import chat, send, span, span_id, trace_id, traced_server
 
 T = trace_id("t")
 
@@ -52,7 +52,7 @@ def trace(text: str = "Hi") -> list[Span]:
 
 @pytest.mark.parametrize("attack", ATTACKS)
 async def test_nothing_in_a_trace_can_act_in_its_page(attack: str) -> None:  # S7.4
-    async with traced(*trace(attack)) as house:
+    async with traced_server(*trace(attack)) as house:
         answer = await house.http.get(f"/api/traces/{T.upper()}/export.html")
         talk = await house.http.get("/api/sessions/thread.html", params={"session": f"s{attack}e"})
         lines = (await house.http.get("/api/traces/export", params={"trace": T})).content.split(b"\n")
@@ -82,7 +82,7 @@ async def test_nothing_in_a_trace_can_act_in_its_page(attack: str) -> None:  # S
 
 async def test_a_page_shows_the_conversation_and_the_tree_of_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace_page, "AT_ONCE", 2)
-    async with traced(*trace("Why?")) as house:
+    async with traced_server(*trace("Why?")) as house:
         answer = await house.http.get(f"/api/traces/{T}/export.html")
 
     page = answer.text
@@ -104,7 +104,7 @@ async def test_a_span_shows_the_beginning_of_what_is_long_and_the_file_has_all_o
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(trace_page, "LONG", 10)
-    async with traced(span("root", long="0123456789abc")) as house:
+    async with traced_server(span("root", long="0123456789abc")) as house:
         answer = await house.http.get(f"/api/traces/{T}/export.html")
 
     assert 'long = 0123456789<span class="note">… and 3 more characters</span>' in answer.text
@@ -128,7 +128,7 @@ async def test_a_session_is_a_page_with_its_branches(monkeypatch: pytest.MonkeyP
         turn("two", 1, "Hi", "Hello.", "And?", "Well."),
         turn("three", 2, "Hi", "Hello.", "But?", "No."),
     ]
-    async with traced(*turns) as house:
+    async with traced_server(*turns) as house:
         answer = await house.http.get("/api/sessions/thread.html", params={"session": "a b"})
         monkeypatch.setattr(trace_page, "SESSION_BYTES", 1)
         monkeypatch.setattr(trace_page, "_TRACES", 1)
@@ -144,7 +144,7 @@ async def test_a_session_is_a_page_with_its_branches(monkeypatch: pytest.MonkeyP
 
 
 async def test_another_projects_page_is_the_same_404_as_an_unknown_one() -> None:  # S2.5
-    async with keyed() as house:
+    async with keyed_server() as house:
         _, theirs = await house.give(project="theirs")
         _, ours = await house.give(project="ours")
         await send(house.http, chat("a", "Hi", "Ho", session__id="s"), header=theirs)
@@ -157,7 +157,7 @@ async def test_another_projects_page_is_the_same_404_as_an_unknown_one() -> None
 
 
 async def test_postgresql_gives_the_same_page(postgres_url: str) -> None:
-    async with traced(*trace()) as small, keyed(url=postgres_url) as large:
+    async with traced_server(*trace()) as small, keyed_server(url=postgres_url) as large:
         await send(large.http, *trace())
         path = f"/api/traces/{T}/export.html"
         assert (await small.http.get(path)).text == (await large.http.get(path)).text

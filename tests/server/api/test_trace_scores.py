@@ -8,11 +8,11 @@ import pytest
 
 from palaver.discovery.registry import Registry
 from palaver.server.app import Server
-from palaver.server.in_process import _transport
+from palaver.server.in_process_client import _transport
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.testing import echo, scripted
-from tests.server.traced import send, span, trace_id
+from tests.server.traced_server import send, span, trace_id
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 from palaver.core.extraction import CELL, preview_of
 from palaver.core.messages import Message
 from palaver.server.api import spans as spans_api
-from tests.server.keyed import Keyed, keyed
-from tests.server.traced import chat, send, span, span_id, trace_id, traced
+from tests.server.keyed_server import KeyedServer, keyed_server
+from tests.server.traced_server import chat, send, span, span_id, trace_id, traced_server
 
 T, ROOT = trace_id("t"), span_id("root")
 
@@ -37,7 +37,7 @@ def agent() -> list[Any]:
 
 
 async def test_a_list_has_a_row_for_each_trace_newest_first() -> None:
-    async with traced(*agent()) as house:
+    async with traced_server(*agent()) as house:
         page = (await house.http.get("/api/traces")).json()
 
     assert page["next"] is None
@@ -72,7 +72,7 @@ async def test_a_list_has_a_row_for_each_trace_newest_first() -> None:
 
 
 async def test_pages_follow_each_other_while_new_spans_arrive() -> None:
-    async with traced(*(span(str(n), n, trace=f"t{n}") for n in range(5))) as house:
+    async with traced_server(*(span(str(n), n, trace=f"t{n}") for n in range(5))) as house:
         first = await house.http.get("/api/traces?limit=2")
         await send(house.http, span("new", 9, trace="new"))
         second = await house.http.post("/api/traces/query", json={"limit": 2, "after": first.json()["next"]})
@@ -84,7 +84,7 @@ async def test_pages_follow_each_other_while_new_spans_arrive() -> None:
 
 @pytest.mark.parametrize("path", ["/api/traces/query", "/api/spans/query"])
 async def test_a_damaged_cursor_is_refused(path: str) -> None:
-    async with traced() as house:
+    async with traced_server() as house:
         answer = await house.http.post(path, json={"after": "x"})
 
         assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_value")
@@ -114,13 +114,13 @@ async def test_a_damaged_cursor_is_refused(path: str) -> None:
     ],
 )
 async def test_spans_are_found_by_what_is_asked_for(asked: dict[str, Any], found: list[str]) -> None:
-    async with traced(*agent()) as house:
+    async with traced_server(*agent()) as house:
         assert names(await house.http.post("/api/spans/query", json=asked)) == found
 
 
 async def test_traces_are_found_by_their_head_and_the_same_by_url() -> None:
     by_filter = '{"field": "kind", "op": "eq", "value": "llm"}'
-    async with traced(*agent()) as house:
+    async with traced_server(*agent()) as house:
         in_body = await house.http.post(
             "/api/traces/query", json={"filter": {"field": "kind", "op": "eq", "value": "llm"}}
         )
@@ -143,7 +143,7 @@ async def test_traces_are_found_by_their_head_and_the_same_by_url() -> None:
     ],
 )
 async def test_what_cannot_be_asked_is_pointed_at(asked: dict[str, Any], status: int, path: str) -> None:
-    async with traced() as house:
+    async with traced_server() as house:
         answer = await house.http.post("/api/traces/query", json=asked)
 
         assert (answer.status_code, answer.json()["error"]["path"]) == (status, path)
@@ -153,14 +153,14 @@ async def test_what_cannot_be_asked_is_pointed_at(asked: dict[str, Any], status:
     "query", ["from=yesterday", "to=x", "limit=0", "filter={", "filter=[]", 'filter={"field":"x","op":"eq","value":1}']
 )
 async def test_what_cannot_be_asked_by_url_is_refused(query: str) -> None:
-    async with traced() as house:
+    async with traced_server() as house:
         answer = await house.http.get(f"/api/traces?{query}")
 
         assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_value")
 
 
 async def test_one_trace_in_short() -> None:
-    async with traced(*agent()) as house:
+    async with traced_server(*agent()) as house:
         found = (await house.http.get(f"/api/traces/{T.upper()}")).json()
 
     root = found.pop("root")
@@ -178,7 +178,7 @@ async def test_one_trace_in_short() -> None:
 
 
 async def test_a_tree_is_read_level_by_level() -> None:
-    async with traced(*agent()) as house:
+    async with traced_server(*agent()) as house:
         top = (await house.http.get(f"/api/traces/{T}/tree")).json()["data"]
         first = (await house.http.get(f"/api/traces/{T}/tree?parent={ROOT.upper()}&limit=1")).json()
         rest = await house.http.get(f"/api/traces/{T}/tree", params={"parent": ROOT, "after": first["next"]})
@@ -191,7 +191,7 @@ async def test_a_tree_is_read_level_by_level() -> None:
 
 
 async def test_a_skeleton_has_all_spans_by_page() -> None:
-    async with traced(*agent()) as house:
+    async with traced_server(*agent()) as house:
         first = (await house.http.get(f"/api/traces/{T}/skeleton?limit=3")).json()
         rest = (await house.http.get(f"/api/traces/{T}/skeleton?after={first['next']}")).json()
 
@@ -203,7 +203,7 @@ async def test_a_skeleton_has_all_spans_by_page() -> None:
 
 
 async def test_the_record_of_a_span_has_all_of_it() -> None:
-    async with traced(*agent()) as house:
+    async with traced_server(*agent()) as house:
         answer = await house.http.get(f"/api/spans/{T}/{span_id('call').upper()}")
         again = await house.http.get(
             f"/api/spans/{T}/{span_id('call')}", headers={"if-none-match": answer.headers["etag"]}
@@ -223,7 +223,7 @@ async def test_the_record_of_a_span_has_all_of_it() -> None:
 async def test_what_is_long_is_cut_and_can_be_had_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spans_api, "PIECE", 50_000)
     long = "ä" * 100_000
-    async with traced(span("a", long=long, short="x", nested=[{"deep": long}], yes=True)) as house:
+    async with traced_server(span("a", long=long, short="x", nested=[{"deep": long}], yes=True)) as house:
         record = (await house.http.get(f"/api/spans/{T}/{span_id('a')}")).json()
         text, offset = "", 0
         while offset is not None:
@@ -250,7 +250,7 @@ async def test_what_is_long_is_cut_and_can_be_had_in_pieces(monkeypatch: pytest.
 async def test_what_is_long_because_it_is_many_is_shown_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spans_api, "SHORT_PART", 70_000)
     many: dict[str, Any] = {f"name.{n}": "x" * 100 for n in range(1_000)}
-    async with traced(span("a", **many)) as house:
+    async with traced_server(span("a", **many)) as house:
         record = (await house.http.get(f"/api/spans/{T}/{span_id('a')}")).json()
 
         assert record["attributes"] == {}
@@ -272,7 +272,7 @@ async def test_what_is_long_because_it_is_many_is_shown_empty(monkeypatch: pytes
     ],
 )
 async def test_another_projects_trace_is_the_same_404_as_an_unknown_one(path: str) -> None:  # S2.5
-    async with keyed() as full, keyed() as empty:
+    async with keyed_server() as full, keyed_server() as empty:
         _, mine = await full.give(project="mine")
         await send(full.http, *agent(), header=mine)
         answers: list[httpx.Response] = []
@@ -286,7 +286,7 @@ async def test_another_projects_trace_is_the_same_404_as_an_unknown_one(path: st
 
 @pytest.mark.parametrize("name", ["x", "%25", "..%2f", "0" * 32, "'; DROP TABLE spans; --", "a" * 500])
 async def test_what_is_no_id_is_not_there(name: str) -> None:
-    async with traced(*agent()) as house:
+    async with traced_server(*agent()) as house:
         answers = [
             await house.http.get(f"/api/traces/{name}"),
             await house.http.get(f"/api/spans/{T}/{name}"),
@@ -297,7 +297,7 @@ async def test_what_is_no_id_is_not_there(name: str) -> None:
 
 
 async def test_reading_needs_the_scope_read_and_nothing_here_writes() -> None:  # S2.4
-    async with keyed() as house:
+    async with keyed_server() as house:
         _, reads = await house.give("read")
         _, invokes = await house.give("invoke")
         asked = {
@@ -316,7 +316,7 @@ async def test_reading_needs_the_scope_read_and_nothing_here_writes() -> None:  
 
 
 async def test_statistics_by_hour_and_group() -> None:
-    async with traced(*agent()) as house:
+    async with traced_server(*agent()) as house:
         by_kind = (await house.http.get("/api/traces/stats?by=day&group=kind")).json()["data"]
         whole = (await house.http.get("/api/traces/stats", params={"from": "2020-01-01T00:00:00Z"})).json()["data"]
 
@@ -329,7 +329,7 @@ async def test_statistics_by_hour_and_group() -> None:
 
 
 async def test_a_question_that_takes_too_long_names_what_made_it_slow() -> None:
-    async with traced(*agent(), query_seconds=0) as house:
+    async with traced_server(*agent(), query_seconds=0) as house:
         await _many(house)
         slow = await house.http.post(
             "/api/spans/query", json={"filter": {"attribute": "http.route", "op": "contains", "value": "x"}}
@@ -344,7 +344,7 @@ async def test_a_question_that_takes_too_long_names_what_made_it_slow() -> None:
     assert quick.status_code in (200, 503)
 
 
-async def _many(house: Keyed) -> None:
+async def _many(house: KeyedServer) -> None:
     """So many that SQLite looks at the clock."""
     for first in range(0, 1_500, 500):
         await send(house.http, *(span(f"m{first + n}", n / 1000, trace="many") for n in range(500)))

@@ -12,8 +12,8 @@ from sqlalchemy import Connection
 
 from palaver.server.api import trace_export, trace_sessions
 from palaver.server.api.spans import SHORT_TEXT
-from tests.server.keyed import keyed
-from tests.server.traced import chat, send, span, span_id, trace_id, traced
+from tests.server.keyed_server import keyed_server
+from tests.server.traced_server import chat, send, span, span_id, trace_id, traced_server
 
 T = trace_id("t")
 
@@ -39,7 +39,7 @@ def conversation() -> list[Any]:
 
 
 async def test_sessions_are_listed_the_last_active_first() -> None:
-    async with traced(*conversation()) as house:
+    async with traced_server(*conversation()) as house:
         first = (await house.http.get("/api/sessions?limit=1")).json()
         rest = (await house.http.get("/api/sessions", params={"after": first["next"]})).json()
         none = (await house.http.get("/api/sessions?from=2999-01-01T00:00:00Z&to=2999-01-02T00:00:00")).json()
@@ -51,7 +51,7 @@ async def test_sessions_are_listed_the_last_active_first() -> None:
 
 
 async def test_a_session_shows_what_was_said_first_and_last_and_is_found_by_its_name() -> None:
-    async with traced(*conversation()) as house:
+    async with traced_server(*conversation()) as house:
         found = (await house.http.get("/api/sessions?search=s-")).json()["data"]
         odd = (await house.http.get("/api/sessions", params={"search": "/name %"})).json()["data"]
 
@@ -65,7 +65,7 @@ async def test_a_trace_is_a_conversation() -> None:
         span("tool", 1, parent="root", gen_ai__operation__name="execute_tool", gen_ai__tool__name="weather"),
         chat("call", "Weather?", "Sunny.", 2, parent="root"),
     ]
-    async with traced(*spans) as house:
+    async with traced_server(*spans) as house:
         answer = await house.http.get(f"/api/traces/{T.upper()}/conversation")
         unknown = await house.http.get(f"/api/traces/{trace_id('nobody')}/conversation")
 
@@ -94,7 +94,7 @@ async def test_a_trace_is_a_conversation() -> None:
 
 async def test_a_long_conversation_is_shown_from_the_beginning_of_each_text_unless_the_whole_is_wanted() -> None:
     long = "word " * 80_000
-    async with traced(chat("a", long, "Short.")) as house:
+    async with traced_server(chat("a", long, "Short.")) as house:
         short = (await house.http.get(f"/api/traces/{T}/conversation")).json()
         whole = (await house.http.get(f"/api/traces/{T}/conversation?whole=true")).json()
 
@@ -107,7 +107,7 @@ async def test_a_long_conversation_is_shown_from_the_beginning_of_each_text_unle
 
 
 async def test_a_sessions_traces_are_one_conversation() -> None:
-    async with traced(*conversation()) as house:
+    async with traced_server(*conversation()) as house:
         answer = await house.http.get("/api/sessions/s-1/thread")
         odd = await house.http.get("/api/sessions/thread", params={"session": "odd/name %"})
 
@@ -127,7 +127,7 @@ async def test_a_branch_says_where_it_leaves() -> None:
         chat("a", "Hi", "Hello.", 0, trace="t1", session__id="s"),
         chat("b", "Hi", "Good day.", 1, trace="t2", session__id="s"),
     ]
-    async with traced(*spans) as house:
+    async with traced_server(*spans) as house:
         tabs = (await house.http.get("/api/sessions/s/thread")).json()["tabs"]
 
         assert [tab["origin"] for tab in tabs] == [None, {"tab": 0, "steps": 1}]
@@ -140,13 +140,13 @@ async def test_a_root_without_messages_shows_those_of_its_call_and_its_tools() -
         chat("call", "Weather?", "Sunny.", 2, parent="root"),
         chat("early", "early", "early", 0, parent="root"),
     ]
-    async with traced(*spans) as house:
+    async with traced_server(*spans) as house:
         assert texts(await house.http.get("/api/sessions/s/thread")) == [["Weather?", "weather", "Sunny."]]
 
 
 async def test_a_long_session_comes_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     spans = [chat(f"s{n}", f"q{n}", f"a{n}", n, trace=f"t{n}", session__id="s") for n in range(8)]
-    async with traced(*spans) as house:
+    async with traced_server(*spans) as house:
         first = await house.http.get("/api/sessions/s/thread?limit=6")
         rest = await house.http.get("/api/sessions/s/thread", params={"after": first.json()["next"]})
         monkeypatch.setattr(trace_sessions, "MOST_READ", 1)
@@ -164,7 +164,7 @@ async def test_going_on_from_a_trace() -> None:
         "palaver__inputs": '{"topic": "sums"}',
         "palaver__parameters": '{"temperature": 0}',
     }
-    async with traced(chat("root", "Hi", "Hello.", **own), chat("call", "x", "y", 1, parent="root")) as house:
+    async with traced_server(chat("root", "Hi", "Hello.", **own), chat("call", "x", "y", 1, parent="root")) as house:
         whole = await house.http.post(f"/api/traces/{T.upper()}/thread", json={})
         first = await house.http.post(f"/api/traces/{T}/thread", json={"upto": 1})
         of_call = await house.http.post(f"/api/traces/{T}/thread", json={"span_id": span_id("call").upper()})
@@ -187,7 +187,7 @@ async def test_going_on_from_a_trace_whose_call_has_the_messages() -> None:
         span("root", gen_ai__operation__name="invoke_agent", gen_ai__agent__name="guide"),
         chat("call", "Hi", "Hello.", 1, parent="root", gen_ai__tool__definitions=tools),
     ]
-    async with traced(*spans) as house:
+    async with traced_server(*spans) as house:
         live = (await house.http.post(f"/api/traces/{T}/thread", json={})).json()
 
     assert (live["workflow"], live["messages"]) == ("guide", [said("user", "Hi"), said("assistant", "Hello.")])
@@ -199,7 +199,7 @@ async def test_going_on_from_a_trace_whose_call_has_the_messages() -> None:
     [({"span_id": span_id("nobody")}, 404), ({"upto": -1}, 422), ({"upto": "x"}, 400), ({"span_id": "x" * 65}, 422)],
 )
 async def test_what_cannot_be_gone_on_from(body: dict[str, Any], status: int) -> None:
-    async with traced(*conversation()) as house:
+    async with traced_server(*conversation()) as house:
         answer = await house.http.post(f"/api/traces/{trace_id('t1')}/thread", json=body)
         unknown = await house.http.post(f"/api/traces/{T}/thread", json={})
 
@@ -213,7 +213,7 @@ async def test_traces_are_exported_as_records(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(trace_export, "SPANS", 2)
     monkeypatch.setattr(trace_export, "TRACES", 2)
     spans = [chat("a", "Hi", "Hello."), *(span(f"s{n}", n, parent="a") for n in range(4)), *conversation()]
-    async with traced(*spans) as house:
+    async with traced_server(*spans) as house:
         answer = await house.http.get("/api/traces/export")
         one = await house.http.get("/api/traces/export", params={"trace": T.upper(), "format": "jsonl"})
         none = await house.http.get("/api/traces/export?from=2999-01-01T00:00:00Z")
@@ -227,7 +227,10 @@ async def test_traces_are_exported_as_records(monkeypatch: pytest.MonkeyPatch) -
 
 
 async def test_an_export_as_otlp_is_taken_back_and_gives_equal_records() -> None:
-    async with traced(*conversation(), chat("x", "1", "2", 3, odd=[1, {"a": True}])) as house, traced() as other:
+    async with (
+        traced_server(*conversation(), chat("x", "1", "2", 3, odd=[1, {"a": True}])) as house,
+        traced_server() as other,
+    ):
         lines = (await house.http.get("/api/traces/export?format=otlp")).content.splitlines()
         for line in lines:
             answer = await other.http.post("/v1/traces", content=line, headers={"content-type": "application/json"})
@@ -242,13 +245,13 @@ async def test_an_export_as_otlp_is_taken_back_and_gives_equal_records() -> None
 
 @pytest.mark.parametrize("query", ["format=csv", "filter={", "from=x"])
 async def test_an_export_that_cannot_be_asked_for_is_refused(query: str) -> None:
-    async with traced() as house:
+    async with traced_server() as house:
         assert (await house.http.get(f"/api/traces/export?{query}")).status_code == 400
 
 
 async def test_an_export_ends_for_one_whose_key_was_revoked(monkeypatch: pytest.MonkeyPatch) -> None:  # S2.6
     monkeypatch.setattr(trace_export, "TRACES", 1)
-    async with keyed(rate_per_minute=0) as house:
+    async with keyed_server(rate_per_minute=0) as house:
         _, header = await house.give()
         await send(house.http, *conversation(), header=header)
         good = await house.http.get("/api/traces/export", headers=header)
@@ -336,7 +339,7 @@ async def test_nothing_more_is_read_for_one_who_left(monkeypatch: pytest.MonkeyP
         return some(db, project, trace, *more)
 
     monkeypatch.setattr(trace_export, "piece", counted)
-    async with traced(*(span(str(n), n, trace=f"t{n}") for n in range(30))) as house:
+    async with traced_server(*(span(str(n), n, trace=f"t{n}") for n in range(30))) as house:
         async with house.http.stream("GET", "/api/traces/export") as answer:
             async for _ in answer.aiter_lines():
                 break
@@ -362,7 +365,7 @@ async def test_postgresql_answers_the_same(postgres_url: str) -> None:
         "/api/traces/export",
     ]
     asked = {"filter": {"attribute": "session.id", "op": "eq", "value": "s-1"}}
-    async with traced(*spans) as one, traced(*spans, url=postgres_url) as other:
+    async with traced_server(*spans) as one, traced_server(*spans, url=postgres_url) as other:
         for path in paths:
             first, second = await one.http.get(path), await other.http.get(path)
             told = [answer.text if path.endswith("export") else answer.json() for answer in (first, second)]

@@ -10,7 +10,7 @@ from palaver.server.api import views
 from palaver.server.settings import Settings
 from palaver.storage import saved_views as kept
 from palaver.storage.database import MEMORY_URL, Database, open_database
-from tests.server.rest import Somebody, application, asking
+from tests.server.rest_client import FakeCaller, application, rest_client
 
 BODY: dict[str, Any] = {"search": "refund", "filter": {"field": "status", "op": "eq", "value": "error"}}
 
@@ -25,7 +25,7 @@ async def database(request: pytest.FixtureRequest) -> AsyncIterator[Database]:
 
 @pytest.fixture
 async def http(database: Database) -> AsyncIterator[httpx.AsyncClient]:
-    async with asking(application(views.routes(database, Settings()))) as client:
+    async with rest_client(application(views.routes(database, Settings()))) as client:
         yield client
 
 
@@ -77,7 +77,7 @@ async def test_a_deleted_view_is_gone(http: httpx.AsyncClient) -> None:
 
 async def test_another_project_sees_and_changes_nothing_of_it(database: Database) -> None:
     app = application(views.routes(database, Settings()))
-    async with asking(app) as http, asking(app, Somebody(project="team-b")) as other:
+    async with rest_client(app) as http, rest_client(app, FakeCaller(project="team-b")) as other:
         made = await saved(http, "ours")
         place = f"/api/views/{made['id']}"
 

@@ -15,10 +15,10 @@ from palaver.errors import NotDiscovered
 from palaver.frameworks import remote
 from palaver.frameworks.remote import RemoteWorkflow, Service
 from palaver.server.app import Server
-from palaver.server.in_process import _transport
+from palaver.server.in_process_client import _transport
 from palaver.server.settings import Settings
-from palaver.server.snippets import example
-from tests.server.keyed import keyed
+from palaver.server.snippets import example_inputs
+from tests.server.keyed_server import keyed_server
 
 
 @chat(turns="queue", on_disconnect="finish")
@@ -180,7 +180,7 @@ async def test_an_unknown_one_is_not_found() -> None:
 
 
 async def test_programs_name_a_variable_where_a_key_is_needed() -> None:
-    async with keyed() as house:
+    async with keyed_server() as house:
         _, headers = await house.give()
         shown = (await house.http.get("/api/workflows/echo", headers=headers)).json()
 
@@ -255,7 +255,7 @@ async def test_what_one_said_last_stays_while_it_is_away(says: str | None) -> No
     ],
 )
 def test_inputs_are_the_first_example_or_what_is_required(schema: Mapping[str, Any], made: dict[str, Any]) -> None:
-    assert example(schema) == made
+    assert example_inputs(schema) == made
 
 
 @pytest.mark.parametrize(
@@ -286,4 +286,4 @@ def test_a_required_input_has_a_value_of_its_type(kind: Any, value: Any) -> None
         "Self": {"type": "object", "required": ["self"], "properties": {"self": {"$ref": "#/$defs/Self"}}},
     }
 
-    assert example({"required": ["x"], "properties": {"x": kind}, "$defs": defs}) == {"x": value}
+    assert example_inputs({"required": ["x"], "properties": {"x": kind}, "$defs": defs}) == {"x": value}

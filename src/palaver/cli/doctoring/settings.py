@@ -16,9 +16,9 @@ from palaver.discovery.declared import declared
 from palaver.errors import PalaverError, SettingsError
 from palaver.evaluation.outside.providers.declared import key_of
 from palaver.outbound import printable
-from palaver.server import otlp_endpoint, workers
-from palaver.server.callers import check_reach
-from palaver.server.settings import NAMES, TABLES, Settings, near_to, unread
+from palaver.server import otlp_exporter, supervisor
+from palaver.server.auth import check_exposure
+from palaver.server.settings import FILE_ONLY_SETTINGS, SETTING_NAMES, Settings, closest_names, unknown_names
 
 _PREFIX = "PALAVER_"
 _BROAD = 8
@@ -42,15 +42,15 @@ def check(
 
 
 def _unread(folder: Path, env: Mapping[str, str]) -> Iterator[Check]:
-    for name, do in unread(folder).items():
+    for name, do in unknown_names(folder).items():
         yield problem("settings", f"palaver.toml sets {printable(name, 60)}, which is no setting.", do)
     for variable in sorted(env):
         name = variable.removeprefix(_PREFIX).lower()
-        if not variable.startswith(_PREFIX) or (name in NAMES and name not in TABLES):
+        if not variable.startswith(_PREFIX) or (name in SETTING_NAMES and name not in FILE_ONLY_SETTINGS):
             continue
-        if name in TABLES:
+        if name in FILE_ONLY_SETTINGS:
             yield warning("settings", f"{variable} is not read.", f"Write {name} into palaver.toml.")
-        elif near := [one for one in near_to(name) if one not in TABLES]:
+        elif near := [one for one in closest_names(name) if one not in FILE_ONLY_SETTINGS]:
             says = f"{printable(variable, 60)} is set, and no setting has that name."
             yield warning("settings", says, f"Is {_PREFIX}{near[0].upper()} meant?")
 
@@ -74,7 +74,7 @@ def _reach(settings: Settings, has_key: bool | None) -> Iterator[Check]:
         return
     if has_key is False:
         try:
-            check_reach(settings, has_key=False)
+            check_exposure(settings, has_key=False)
         except SettingsError as error:
             says, _, do = error.message.partition(": ")
             yield problem("settings", f"{says}.", do[:1].upper() + do[1:])
@@ -107,7 +107,7 @@ def _names(settings: Settings) -> Iterator[Check]:
 def _numbers(settings: Settings) -> Iterator[Check]:
     """Limits that no limit can be, or that another makes idle."""
     values = msgspec.structs.asdict(settings)
-    for name in NAMES:
+    for name in SETTING_NAMES:
         value = values[name]
         if isinstance(value, int | float) and value < 0:
             yield problem("settings", f"{name} is {value}: there is no such limit.", "Set it to 0 or more.")
@@ -121,9 +121,9 @@ def _refused(settings: Settings, env: Mapping[str, str], database: str) -> Itera
     """What a server would refuse when it starts, or when it first needs it."""
     try:
         if settings.workers > 1:
-            workers.check(settings, database)
+            supervisor.check_worker_count(settings, database)
         declared(settings.connections, env)
-        otlp_endpoint.endpoint(settings)
+        otlp_exporter.configured_endpoint(settings)
     except PalaverError as error:
         yield problem("settings", error.message, "A server does not start so.")
     for name, provider in settings.providers.items():

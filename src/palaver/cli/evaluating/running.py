@@ -24,9 +24,8 @@ from palaver.evaluation.planning.plans import NewEvaluation, WantedTestset
 from palaver.evaluation.planning.slicing import new_of
 from palaver.evaluation.reading.gates import Gates, check_names
 from palaver.evaluation.running.alone import Alone
-from palaver.server.alone import at_work
-from palaver.server.planning import planning_of
-from palaver.server.reaching import reach_of
+from palaver.server.evaluation import create_evaluator_context, create_planner
+from palaver.server.runtime import evaluation_runtime
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.storage.evaluations import slices as evaluation_claims
@@ -52,14 +51,14 @@ async def run(
 ) -> Outcome:
     """Run it to its end, or until Ctrl+C; `tell` is given the report, in a thread, while the database is open."""
     known = Evaluators(registry.evaluators, served=registry.names)
-    reach = reach_of(known, registry, settings, allow_private=True)
+    reach = create_evaluator_context(known, registry, settings, allow_private=True)
     testset = await eval_testset.testset_id(database, DEFAULT_PROJECT, wanted.testset, wanted.file, types=wanted.types)
     meant = WantedTestset(id=testset, rows=wanted.request.testset.rows)
     request = msgspec.structs.replace(wanted.request, testset=meant)
-    planned = await planning_of(registry, database, settings, known, reach).plan(DEFAULT_PROJECT, request)
+    planned = await create_planner(registry, database, settings, known, reach).plan(DEFAULT_PROJECT, request)
     check_names(wanted.gates, [one.name for one in planned.plan.evaluators])
     base, note = await eval_figures.base_of(database, wanted.compare, planned.plan)
-    async with at_work(registry, settings, database, known) as runs:
+    async with evaluation_runtime(registry, settings, database, known) as runs:
         made = new_of(_new_id(), planned)
         evaluation, slices = await database.write(
             evaluation_claims.create_claimed, DEFAULT_PROJECT, made, runs.process, utc_now()

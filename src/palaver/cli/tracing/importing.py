@@ -94,11 +94,11 @@ class _Counts:
 
 async def _import(db: str | None, project: str, files: Sequence[str], counts: _Counts) -> None:
     from palaver.discovery.registry import Registry
-    from palaver.server.redacting import Redacting
+    from palaver.server.redaction import RedactionPolicy
     from palaver.server.settings import read_settings
 
     settings, _ = read_settings(env=os.environ, folder=Path.cwd())
-    redacting = Redacting(settings, Registry([]))
+    redacting = RedactionPolicy(settings, Registry([]))
     async with using(db) as database:
         await redacting.begin(database, _now)
         for name in files:

@@ -54,15 +54,13 @@ from palaver.server.api import house as house_routes
 from palaver.server.api.evaluation_figures import Figures
 from palaver.server.api.problems import HANDLERS
 from palaver.server.api.run_views import speaking
-from palaver.server.callers import Callers
-from palaver.server.calling import Calling
-from palaver.server.connected import Connected
-from palaver.server.planning import planning_of
-from palaver.server.rates import Rates
-from palaver.server.reaching import reach_of
-from palaver.server.redacting import Redacting
+from palaver.server.auth import Authenticator
+from palaver.server.calls import CallHandler, ThreadRunner
+from palaver.server.connection_sync import ConnectionSync
+from palaver.server.evaluation import create_evaluator_context, create_planner
+from palaver.server.rate_limit import RateLimits
+from palaver.server.redaction import RedactionPolicy
 from palaver.server.settings import Settings, Source
-from palaver.server.turning import Turning
 from palaver.storage.database import Database
 
 
@@ -73,15 +71,15 @@ class House(NamedTuple):
     settings: Settings
     version: str
     database: Database
-    callers: Callers
-    rates: Rates
+    callers: Authenticator
+    rates: RateLimits
     records: RunReader
-    calling: Calling
-    turning: Turning
+    calling: CallHandler
+    turning: ThreadRunner
     sources: Mapping[str, Source]
-    connected: Connected
+    connected: ConnectionSync
     runner: Runner
-    redacting: Redacting
+    redacting: RedactionPolicy
     online: OnlineScorer
 
 
@@ -92,8 +90,8 @@ def make(house: House) -> Litestar:
     turned = turns.House(database, settings, records, rates, calling, turning)
     on_boards = board_runs.House(registry, settings, database, turning.engine, records, turning.backlog)
     known = Evaluators(registry.evaluators, served=registry.names)
-    reach = reach_of(known, registry, settings, turning.engine)
-    planning = planning_of(registry, database, settings, known, reach)
+    reach = create_evaluator_context(known, registry, settings, turning.engine)
+    planning = create_planner(registry, database, settings, known, reach)
     figures = Figures(database)
     return Litestar(
         route_handlers=[

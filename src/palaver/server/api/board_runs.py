@@ -22,7 +22,7 @@ from palaver.engine.queue import RunQueue
 from palaver.engine.run_reader import RunReader
 from palaver.errors import InvalidValue, PalaverError, StaleBase
 from palaver.protocols.base import Answer
-from palaver.server import filing
+from palaver.server import file_references
 from palaver.server.api.conventions import (
     Asked,
     answer,
@@ -34,9 +34,9 @@ from palaver.server.api.conventions import (
     utc_now,
 )
 from palaver.server.api.idempotency import once
-from palaver.server.callers import Caller
+from palaver.server.auth import Caller
 from palaver.server.settings import Settings
-from palaver.server.variants import laid_over, resolve
+from palaver.server.variants import merge_parameters, resolve_variant
 from palaver.storage import boards
 from palaver.storage import queue as waiting
 from palaver.storage.boards import Board
@@ -228,8 +228,8 @@ async def _column(house: House, caller: Caller, column: BoardColumn) -> _Column:
     workflow = house.registry.workflow(column.workflow)
     if workflow.options.record != "full" or house.settings.record != "full":
         raise InvalidValue(f"What {column.workflow!r} is asked is not recorded: so it cannot wait in the background.")
-    resolved = await resolve(house.database, caller.project, workflow, column.variant)
-    return _Column(workflow, resolved, laid_over(resolved, column.parameters))
+    resolved = await resolve_variant(house.database, caller.project, workflow, column.variant)
+    return _Column(workflow, resolved, merge_parameters(resolved, column.parameters))
 
 
 def _call(column: _Column, row: BoardRow) -> Call:
@@ -237,7 +237,7 @@ def _call(column: _Column, row: BoardRow) -> Call:
     inputs, said = dict(row.inputs), ()
     if column.workflow.description.is_chat and "messages" in inputs:
         try:
-            said = filing.by_id(dialects.read(inputs["messages"]), host="", root_path="")
+            said = file_references.resolve_file_urls(dialects.read(inputs["messages"]), host="", root_path="")
             del inputs["messages"]
         except PalaverError:
             pass  # As an input it is none that the workflow can take.
@@ -254,7 +254,7 @@ def _with_files(db: Connection, run: NewRun) -> NewRun:
     """The run with the files that its row names, which must be there."""
     if not has_files(run.call.messages):
         return run
-    messages = filing.known(db, run.origin.project, run.call.messages)
+    messages = file_references.require_files(db, run.origin.project, run.call.messages)
     return msgspec.structs.replace(run, call=msgspec.structs.replace(run.call, messages=messages))
 
 

@@ -22,7 +22,7 @@ from palaver.server.api.boards import BoardView
 from palaver.server.api.conventions import Asked, Page, Window, answer, caller_of
 from palaver.server.api.thread_views import ThreadSummary, summary
 from palaver.server.api.workflows import WorkflowRow
-from palaver.server.callers import Caller
+from palaver.server.auth import Caller
 from palaver.server.settings import KIB, Settings
 from palaver.storage import boards, runs
 from palaver.storage.boards import Board

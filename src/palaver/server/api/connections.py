@@ -48,8 +48,8 @@ from palaver.server.api.conventions import (
 from palaver.server.api.idempotency import answered, once
 from palaver.server.api.projects import of_default
 from palaver.server.api.workflows import WorkflowView, base_of, is_keyed, view
-from palaver.server.callers import Callers
-from palaver.server.connected import Connected, Here
+from palaver.server.auth import Authenticator
+from palaver.server.connection_sync import ConnectionSync, SyncedConnection
 from palaver.server.settings import Settings
 from palaver.storage import connections as kept
 from palaver.storage import queue, variants
@@ -94,7 +94,7 @@ class Connect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def routes(
-    registry: Registry, settings: Settings, database: Database, callers: Callers, connected: Connected
+    registry: Registry, settings: Settings, database: Database, callers: Authenticator, connected: ConnectionSync
 ) -> list[HTTPRouteHandler]:
     """The routes."""
 
@@ -224,7 +224,7 @@ def _place(row: ConnectionRow) -> str:
     return f"{row.name} " if row.state == "failed" else row.name
 
 
-def _row(one: Here) -> ConnectionRow:
+def _row(one: SyncedConnection) -> ConnectionRow:
     far, mark = one.workflow, one.mark
     checked_at = mark.checked_at if far is None else far.checked_at
     return ConnectionRow(

@@ -23,13 +23,13 @@ from palaver.core.ids import sortable
 from palaver.core.structs import fitted
 from palaver.errors import StaleBase
 from palaver.protocols.base import Answer
-from palaver.server import guards
-from palaver.server.exchange import Exchange
+from palaver.server import security
+from palaver.server.request import Exchange
 from palaver.server.settings import Settings
 from palaver.storage.pagination import Page, Window
 
 if TYPE_CHECKING:
-    from palaver.server.callers import Caller
+    from palaver.server.auth import Caller
 
 __all__ = [
     "After",
@@ -109,7 +109,7 @@ def new_id(prefix: str) -> str:
 async def raw_body(request: Asked, settings: Settings) -> bytes:
     """The body, within its limit; it must be declared as JSON."""
     exchange = exchange_of(request)
-    guards.check_json(exchange)
+    security.check_json(exchange)
     return await exchange.body(settings)
 
 

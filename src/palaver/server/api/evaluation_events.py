@@ -23,10 +23,10 @@ from palaver.server.api.conventions import Asked, caller_of, streams, utc_now
 from palaver.server.api.evaluation_views import EvaluationEvent, Progress
 from palaver.server.api.run_views import HEAD, Told
 from palaver.server.api.trace_export import tell
-from palaver.server.exchange import Exchange
-from palaver.server.rates import Rates
+from palaver.server.rate_limit import RateLimits
+from palaver.server.request import Exchange
 from palaver.server.settings import Settings
-from palaver.server.stream import QUIET, unbroken
+from palaver.server.streaming import KEEP_ALIVE_INTERVAL_S, escape_line_separators
 from palaver.storage.database import Database
 from palaver.storage.evaluations import repository as evaluations
 from palaver.storage.evaluations import results as evaluation_pages
@@ -47,7 +47,7 @@ AfterResult = Annotated[
 
 
 def routes(
-    database: Database, settings: Settings, rates: Rates, *, now: Callable[[], datetime] = utc_now
+    database: Database, settings: Settings, rates: RateLimits, *, now: Callable[[], datetime] = utc_now
 ) -> list[HTTPRouteHandler]:
     """The route."""
 
@@ -98,7 +98,7 @@ async def followed(
             told, quiet, wait = found, 0.0, AGAIN
         await asyncio.sleep(wait)
         quiet, wait = quiet + wait, min(wait * 1.5, RARELY)
-        if quiet > QUIET:
+        if quiet > KEEP_ALIVE_INTERVAL_S:
             yield sse.KEEP_ALIVE
             quiet = 0.0
         try:
@@ -120,7 +120,7 @@ def _progress(found: Evaluation, pace: Pace) -> Progress:
 
 
 def _frame(name: str, seq: int, event: EvaluationEvent) -> bytes:
-    return unbroken(b"id: %d\nevent: %b\ndata: %b\n\n" % (seq, name.encode(), jsons.encode(event)))
+    return escape_line_separators(b"id: %d\nevent: %b\ndata: %b\n\n" % (seq, name.encode(), jsons.encode(event)))
 
 
 def _last_event_id(request: Asked) -> int | None:

@@ -17,8 +17,8 @@ from palaver.server.api.evaluation_export import Cells, headers, streamed
 from palaver.server.api.evaluation_figures import Figures
 from palaver.server.api.run_views import Told
 from palaver.server.api.trace_export import tell
-from palaver.server.exchange import Exchange
-from palaver.server.rates import Rates
+from palaver.server.rate_limit import RateLimits
+from palaver.server.request import Exchange
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.storage.evaluations import repository as evaluations
@@ -42,7 +42,7 @@ Format = Annotated[
 ]
 
 
-def routes(database: Database, settings: Settings, rates: Rates, read: Figures) -> list[HTTPRouteHandler]:
+def routes(database: Database, settings: Settings, rates: RateLimits, read: Figures) -> list[HTTPRouteHandler]:
     """The routes."""
 
     @get(

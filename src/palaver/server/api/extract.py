@@ -17,8 +17,8 @@ from litestar.openapi.spec.enums import OpenAPIType
 from palaver.core import jsons
 from palaver.core.extraction import Conversation, Prefer, Preview, preview, read_conversation
 from palaver.errors import InvalidBody, InvalidType, InvalidValue
-from palaver.server import guards
-from palaver.server.exchange import Exchange
+from palaver.server import security
+from palaver.server.request import Exchange
 from palaver.server.settings import Settings
 
 _SMALL = 64 * 1024
@@ -59,7 +59,7 @@ def route(settings: Settings) -> HTTPRouteHandler:
     async def extract(request: "Request[Any, Any, Any]") -> Response[Extracted]:
         asgi = cast("Any", request)  # Litestar's names for ASGI's types are its own.
         exchange = Exchange(asgi.scope, asgi.receive, asgi.send)
-        guards.check_json(exchange)
+        security.check_json(exchange)
         body = await exchange.body(settings)
         answer = _answer(body, settings) if len(body) <= _SMALL else await asyncio.to_thread(_answer, body, settings)
         return Response(cast("Extracted", answer), media_type="application/json")

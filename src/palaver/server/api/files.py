@@ -41,7 +41,7 @@ from palaver.server.api.conventions import (
     utc_now,
 )
 from palaver.server.api.idempotency import once
-from palaver.server.exchange import Exchange, Gone
+from palaver.server.request import ClientDisconnected, Exchange
 from palaver.server.settings import Settings
 from palaver.storage import files as kept
 from palaver.storage.database import Database
@@ -214,7 +214,7 @@ async def _received(exchange: Exchange, settings: Settings) -> FileChunks:
         except TimeoutError:
             raise RequestTimeout(f"The body stopped coming for {settings.body_seconds:g} seconds.") from None
         if message["type"] == "http.disconnect":
-            raise Gone
+            raise ClientDisconnected
         data = message.get("body", b"")
         if pieces.bytes + len(data) > most:
             raise _too_large(most)

@@ -13,7 +13,7 @@ from litestar.handlers import HTTPRouteHandler
 from palaver.discovery.declared import masked
 from palaver.errors import InvalidValue
 from palaver.server.api.conventions import Asked, answer, caller_of, read_body, takes, utc_now
-from palaver.server.otlp_endpoint import hidden
+from palaver.server.otlp_exporter import mask_headers
 from palaver.server.settings import Settings, Source
 from palaver.storage import erasure, processes
 from palaver.storage import erasure as testset_origins
@@ -27,7 +27,7 @@ _SHOWN: Mapping[str, Callable[[Any], Any]] = {
     "db": redact_url,
     "connections": masked,
     "redact": len,
-    "otlp_headers": hidden,
+    "otlp_headers": mask_headers,
 }
 """Settings that may hold a password, or are long, and how they are shown."""
 

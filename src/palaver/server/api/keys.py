@@ -30,7 +30,7 @@ from palaver.server.api.conventions import (
     told_time,
     unless_stale,
 )
-from palaver.server.callers import Caller, Callers
+from palaver.server.auth import Authenticator, Caller
 from palaver.server.settings import Settings
 from palaver.storage import api_keys as kept
 from palaver.storage.api_keys import ApiKey
@@ -84,7 +84,7 @@ def shown_once(key: ApiKey, secret: str) -> NewKey:
     return NewKey(**_fields(key), secret=secret)
 
 
-def routes(database: Database, callers: Callers, settings: Settings) -> list[HTTPRouteHandler]:
+def routes(database: Database, callers: Authenticator, settings: Settings) -> list[HTTPRouteHandler]:
     """The routes of keys."""
 
     @get("/api/keys", operation_id="list_keys", summary="The project's keys, newest first")

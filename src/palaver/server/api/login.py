@@ -8,9 +8,8 @@ from palaver.core import keys
 from palaver.core.keys import Scope
 from palaver.errors import Unauthorized
 from palaver.server.api.conventions import Asked, Time, caller_of, raw_body, read_as, takes, told_time
-from palaver.server.callers import Callers
-from palaver.server.credentials import set_cookie
-from palaver.server.rates import Rates
+from palaver.server.auth import Authenticator, session_cookie
+from palaver.server.rate_limit import RateLimits
 from palaver.server.settings import KIB, Settings
 
 
@@ -29,7 +28,7 @@ class SessionView(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: Time | None
 
 
-def routes(callers: Callers, rates: Rates, settings: Settings) -> list[HTTPRouteHandler]:
+def routes(callers: Authenticator, rates: RateLimits, settings: Settings) -> list[HTTPRouteHandler]:
     """The routes of /api/session."""
     small = msgspec.structs.replace(settings, max_body=4 * KIB)  # Anybody may send one.
 
@@ -73,5 +72,5 @@ def routes(callers: Callers, rates: Rates, settings: Settings) -> list[HTTPRoute
 
 
 def _with_cookie(request: Asked, settings: Settings, value: str, seconds: int) -> Response[None]:
-    cookie = set_cookie(settings, value, seconds=seconds, scheme=request.scope["scheme"])
+    cookie = session_cookie(settings, value, seconds=seconds, scheme=request.scope["scheme"])
     return Response(None, status_code=204, headers={"set-cookie": cookie})

@@ -8,8 +8,8 @@ from litestar.exceptions import HTTPException
 
 from palaver.core import jsons
 from palaver.errors import FaultyCall, MethodNotAllowed, PalaverError, RequestError
-from palaver.server.exchange import Gone
-from palaver.server.status import headers_of, status_in_api
+from palaver.server.error_responses import api_error_status, error_headers
+from palaver.server.request import ClientDisconnected
 
 log = logging.getLogger("palaver.server")
 _CODES = {400: "invalid_value", 404: "not_found", 405: "method_not_allowed", 415: "unsupported_media_type"}
@@ -21,8 +21,8 @@ def refused(_: "Request[Any, Any, Any]", error: PalaverError) -> "Response[Any]"
     headers: dict[str, str] = {}
     if isinstance(error, MethodNotAllowed):
         headers["allow"] = ", ".join(error.allowed)
-    headers |= dict(headers_of(error))
-    return _problem(status_in_api(error), told(error), headers)
+    headers |= dict(error_headers(error))
+    return _problem(api_error_status(error), told(error), headers)
 
 
 def told(error: PalaverError) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def _as_asked(request: "Request[Any, Any, Any]", name: str) -> str:
     return alias or name
 
 
-def _left(_: "Request[Any, Any, Any]", __: Gone) -> "Response[Any]":
+def _left(_: "Request[Any, Any, Any]", __: ClientDisconnected) -> "Response[Any]":
     return Response(None, status_code=499)  # For the log: nobody is there to read it.
 
 
@@ -76,7 +76,7 @@ def _broken(request: "Request[Any, Any, Any]", error: Exception) -> "Response[An
 HANDLERS: dict[int | type[Exception], Any] = {
     PalaverError: refused,
     HTTPException: _failed,
-    Gone: _left,
+    ClientDisconnected: _left,
     Exception: _broken,
 }
 """For Litestar's `exception_handlers`."""

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from palaver.core.keys import ALL, check_project
 from palaver.core.origins import DEFAULT_PROJECT
 from palaver.errors import InvalidValue, MissingScope, NameTaken, NotFound, PalaverError, StillRunning
-from palaver.server import recent
+from palaver.server import auth
 from palaver.server.api.conventions import (
     After,
     Asked,
@@ -27,7 +27,7 @@ from palaver.server.api.conventions import (
     told_time,
 )
 from palaver.server.api.keys import NewKey, shown_once
-from palaver.server.callers import Caller, Callers
+from palaver.server.auth import Authenticator, Caller
 from palaver.server.settings import Settings
 from palaver.storage import api_keys as kept_keys
 from palaver.storage import projects as kept
@@ -59,7 +59,7 @@ class MakeProject(msgspec.Struct, frozen=True):
     name: str
 
 
-def routes(database: Database, callers: Callers, settings: Settings) -> list[HTTPRouteHandler]:
+def routes(database: Database, callers: Authenticator, settings: Settings) -> list[HTTPRouteHandler]:
     """The routes of projects."""
     erasing: set[asyncio.Task[None]] = set()
 
@@ -126,7 +126,7 @@ def _closed(db: Connection, name: str, confirm: str | None) -> list[str]:
 
 async def _erased(database: Database, name: str) -> None:
     # Other processes may take its keys for good a moment longer, and write.
-    await asyncio.sleep(recent.SECONDS + 1)
+    await asyncio.sleep(auth.CACHE_TTL_S + 1)
     try:
         while await database.write(kept.delete_project_batch, name):
             pass

@@ -21,7 +21,7 @@ from palaver.protocols import sse
 from palaver.protocols.base import Answer
 from palaver.server.api.conventions import Time, told_time, utc_now
 from palaver.server.api.thread_views import Answering, Running
-from palaver.server.exchange import Exchange
+from palaver.server.request import Exchange
 from palaver.storage.runs import RunRow
 
 SSE = "text/event-stream"

@@ -26,9 +26,9 @@ from palaver.server.api.conventions import (
     streams,
 )
 from palaver.server.api.run_views import HEAD, RunInput, RunReply, RunView, Told, frames, run_view, said_so_far
-from palaver.server.exchange import Exchange
-from palaver.server.rates import Rates
-from palaver.server.replay import replay
+from palaver.server.rate_limit import RateLimits
+from palaver.server.replay import replay_events
+from palaver.server.request import Exchange
 from palaver.server.settings import Settings
 from palaver.storage import run_history, runs
 from palaver.storage.database import Database
@@ -47,7 +47,7 @@ AfterEvent = Annotated[
 ]
 
 
-def routes(database: Database, settings: Settings, records: RunReader, rates: Rates) -> list[HTTPRouteHandler]:
+def routes(database: Database, settings: Settings, records: RunReader, rates: RateLimits) -> list[HTTPRouteHandler]:
     """The routes."""
 
     @get("/api/runs", operation_id="list_runs", summary="Newest first, without what was asked and said")
@@ -116,7 +116,7 @@ def routes(database: Database, settings: Settings, records: RunReader, rates: Ra
 
         async def tell(exchange: Exchange) -> None:
             with rates.streams.held(caller):
-                await replay(exchange, HEAD, frames(seen), following, stall=settings.stream_stall)
+                await replay_events(exchange, HEAD, frames(seen), following, stall=settings.stream_stall)
 
         return Told(tell)
 

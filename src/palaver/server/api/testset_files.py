@@ -21,8 +21,8 @@ from palaver.server.api.run_views import Told
 from palaver.server.api.testset_revisions import named
 from palaver.server.api.testset_views import ImportReport, ImportView, revision_view, view
 from palaver.server.api.trace_export import tell
-from palaver.server.exchange import Exchange, Gone
-from palaver.server.rates import Rates
+from palaver.server.rate_limit import RateLimits
+from palaver.server.request import ClientDisconnected, Exchange
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.storage.testsets import repository as testsets
@@ -59,7 +59,7 @@ class _Upload(Operation):
         self.request_body = RequestBody(content=content, required=True)
 
 
-def routes(database: Database, settings: Settings, rates: Rates) -> list[HTTPRouteHandler]:
+def routes(database: Database, settings: Settings, rates: RateLimits) -> list[HTTPRouteHandler]:
     """The routes."""
 
     @post(
@@ -228,7 +228,7 @@ class _Body:
                 told = f"The body stopped coming for {self._settings.body_seconds:g} seconds."
                 raise RequestTimeout(told) from None
             if message["type"] == "http.disconnect":
-                raise Gone
+                raise ClientDisconnected
             data = message.get("body", b"")
             self._bytes += len(data)
             self._hash.update(data)

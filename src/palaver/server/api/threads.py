@@ -18,7 +18,7 @@ from palaver.core.messages import Message
 from palaver.core.variants import check_size, read_reference
 from palaver.errors import InvalidValue
 from palaver.protocols.base import Answer
-from palaver.server import filing
+from palaver.server import file_references
 from palaver.server.api.conventions import (
     After,
     Asked,
@@ -233,7 +233,7 @@ def said(request: Asked, given: Any, settings: Settings, *, most: int) -> list[M
     messages = dialects.read(given) if given else []
     if has_files(messages):
         host = request.headers.get("host", "")
-        messages = list(filing.by_id(messages, host=host, root_path=settings.root_path))
+        messages = list(file_references.resolve_file_urls(messages, host=host, root_path=settings.root_path))
     if len(messages) > most:
         raise InvalidValue(f"There are {len(messages)} messages; at most {most} are taken.", pointer="/messages")
     check_bounds(messages, settings.history_bounds)
@@ -242,7 +242,7 @@ def said(request: Asked, given: Any, settings: Settings, *, most: int) -> list[M
 
 def with_files(db: Connection, project: str, messages: list[Message], raw: bytes) -> list[Message]:
     """The messages of a body with the files that they name; NotFound for one that the project does not have."""
-    return list(filing.known(db, project, messages, raw)) if has_files(messages) else messages
+    return list(file_references.require_files(db, project, messages, raw)) if has_files(messages) else messages
 
 
 _ANY = Bounds(messages=1 << 30, parts=1 << 30, files=1 << 30, file=1 << 60)

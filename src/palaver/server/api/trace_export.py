@@ -12,8 +12,8 @@ from litestar.params import QueryParameter
 from palaver.server.api.conventions import Asked, Window, caller_of
 from palaver.server.api.run_views import Told
 from palaver.server.api.trace_views import Asker, FilterText, Since, Until, Words, asked_by_url, missing_trace
-from palaver.server.exchange import Exchange, Gone
-from palaver.server.rates import Rates
+from palaver.server.rate_limit import RateLimits
+from palaver.server.request import ClientDisconnected, Exchange
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.storage.spans import queries as span_pages
@@ -34,7 +34,7 @@ Headers = tuple[tuple[str, str], ...]
 _HEADERS: Headers = (("content-type", _KIND), ("content-disposition", 'attachment; filename="traces.jsonl"'))
 
 
-def routes(database: Database, settings: Settings, rates: Rates) -> list[HTTPRouteHandler]:
+def routes(database: Database, settings: Settings, rates: RateLimits) -> list[HTTPRouteHandler]:
     """The route."""
     ask = Asker(database, settings)
 
@@ -120,7 +120,7 @@ async def tell(
     elif not is_gone and exchange.wire is not None:
         exchange.wire.abort()  # So that nobody takes it for the whole.
     elif not is_gone:
-        raise Gone
+        raise ClientDisconnected
 
 
 async def _send(exchange: Exchange, first: bytes, lines: AsyncGenerator[bytes], stall: float, headers: Headers) -> None:

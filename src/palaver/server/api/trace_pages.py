@@ -14,9 +14,9 @@ from palaver.server.api.html_page import POLICY
 from palaver.server.api.run_views import Told
 from palaver.server.api.trace_export import tell
 from palaver.server.api.trace_views import Asker
-from palaver.server.callers import Caller
-from palaver.server.exchange import Exchange
-from palaver.server.rates import Rates
+from palaver.server.auth import Caller
+from palaver.server.rate_limit import RateLimits
+from palaver.server.request import Exchange
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 
@@ -27,7 +27,7 @@ Session = Annotated[str, QueryParameter(min_length=1, max_length=1_000, descript
 _HTML = "text/html"
 
 
-def routes(database: Database, settings: Settings, rates: Rates) -> list[HTTPRouteHandler]:
+def routes(database: Database, settings: Settings, rates: RateLimits) -> list[HTTPRouteHandler]:
     """The routes."""
     ask = Asker(database, settings)
 

@@ -22,16 +22,14 @@ from palaver.server.api.run_views import HEAD, SSE, RunView, Told, frames, run_v
 from palaver.server.api.thread_messages import MOST_MESSAGES
 from palaver.server.api.thread_views import NodeView, node_view
 from palaver.server.api.threads import said, with_files
-from palaver.server.calling import REPLAYED, Calling
-from palaver.server.exchange import Exchange
-from palaver.server.joining import Joined
-from palaver.server.rates import Rates
-from palaver.server.replay import replay
+from palaver.server.calls import REPLAYED_HEADER, CallHandler, ThreadRunner, TurnOptions
+from palaver.server.conversations import HEAD as END
+from palaver.server.conversations import ResolvedCall, ThreadTurn, TurnPlan, plan_append, plan_regenerate
+from palaver.server.error_responses import add_headers
+from palaver.server.rate_limit import RateLimits
+from palaver.server.replay import replay_events
+from palaver.server.request import Exchange
 from palaver.server.settings import Settings
-from palaver.server.status import and_headers
-from palaver.server.thread_turns import HEAD as END
-from palaver.server.thread_turns import Look, Turn, again, saying
-from palaver.server.turning import Given, Turning
 from palaver.storage import idempotency
 from palaver.storage.database import Database
 from palaver.storage.idempotency import IdempotentRequest, StoredResponse
@@ -70,9 +68,9 @@ class House(msgspec.Struct, frozen=True):
     database: Database
     settings: Settings
     records: RunReader
-    rates: Rates
-    calling: Calling
-    turning: Turning
+    rates: RateLimits
+    calling: CallHandler
+    turning: ThreadRunner
 
 
 def routes(house: House) -> list[HTTPRouteHandler]:
@@ -90,7 +88,7 @@ def routes(house: House) -> list[HTTPRouteHandler]:
         raw, body = await read_body(request, settings, TakeTurn)
         messages, caller = said(request, body.messages, settings, most=MOST_MESSAGES), caller_of(request)
         look = _look(body, messages, raw)
-        given = Given(
+        given = TurnOptions(
             variant=body.variant,
             parameters=body.parameters,
             inputs=body.inputs,
@@ -119,21 +117,21 @@ def routes(house: House) -> list[HTTPRouteHandler]:
     return [take_turn]
 
 
-def _look(body: TakeTurn, messages: list[Message], raw: bytes) -> Look:
+def _look(body: TakeTurn, messages: list[Message], raw: bytes) -> TurnPlan:
     if body.again is not None:
         if messages or body.parent is not UNSET:
             raise ConflictingFields("again says what is answered: leave out parent and messages.", pointer="/again")
-        return again(body.again)
-    look = saying(END if body.parent is UNSET else body.parent, messages)
+        return plan_regenerate(body.again)
+    look = plan_append(END if body.parent is UNSET else body.parent, messages)
 
-    def checked(db: Connection, project: str, thread: str) -> Turn:
+    def checked(db: Connection, project: str, thread: str) -> ThreadTurn:
         with_files(db, project, messages, raw)  # Here it is known where they stand in the body.
         return look(db, project, thread)
 
     return checked
 
 
-async def _taken(house: House, joined: Joined, row: RunRow, named: Headers) -> Answer:
+async def _taken(house: House, joined: ResolvedCall, row: RunRow, named: Headers) -> Answer:
     """The run as it begins, and what was said."""
     project, thread = joined.origin.project, joined.origin.thread
     assert thread is not None
@@ -142,7 +140,7 @@ async def _taken(house: House, joined: Joined, row: RunRow, named: Headers) -> A
         beside = await house.database.read(message_tree.list_children_ids, project, thread, [joined.said[0].parent])
     shown = Taken(run_view(row, house.records), [node_view(node, dict(beside), {}) for node in joined.said])
     whole = shown_as(shown, status=202, location=f"{house.settings.root_path}/api/runs/{row.id}")
-    return and_headers(whole, *named)
+    return add_headers(whole, *named)
 
 
 def _wants_stream(request: Asked) -> bool:
@@ -152,11 +150,11 @@ def _wants_stream(request: Asked) -> bool:
 def _told(house: House, request: Asked, row: RunRow, named: Headers, *, replayed: bool = False) -> Response[Any]:
     caller = caller_of(request)
     following = house.records.follow(caller.project, row.id)
-    head = and_headers(HEAD, *named, *((REPLAYED,) if replayed else ()))
+    head = add_headers(HEAD, *named, *((REPLAYED_HEADER,) if replayed else ()))
 
     async def tell(exchange: Exchange) -> None:
         with house.rates.streams.held(caller):
-            await replay(exchange, head, frames(), following, stall=house.settings.stream_stall)
+            await replay_events(exchange, head, frames(), following, stall=house.settings.stream_stall)
 
     return Told(tell)
 
@@ -175,4 +173,4 @@ async def _given_again(house: House, request: Asked, once: IdempotentRequest, be
                 kept = await house.database.write(idempotency.claim_for_run, once, row.id)
     except TimeoutError:
         raise Overloaded("The same was asked a moment ago, and is not answered yet: try again.") from None
-    return response(Answer(status=kept.status, headers=(*kept.headers, REPLAYED), body=kept.body))
+    return response(Answer(status=kept.status, headers=(*kept.headers, REPLAYED_HEADER), body=kept.body))

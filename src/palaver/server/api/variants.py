@@ -43,7 +43,7 @@ from palaver.server.api.variant_views import (
     version_view,
 )
 from palaver.server.settings import Settings
-from palaver.server.variants import keep_default
+from palaver.server.variants import store_default_variant
 from palaver.storage import variants
 from palaver.storage.database import Database
 from palaver.storage.pagination import Page, Window
@@ -65,7 +65,7 @@ def routes(
         after: After = None,
     ) -> Page[VariantRow]:
         project = caller_of(request).project
-        await keep_default(database, project, registry.workflow(workflow))
+        await store_default_variant(database, project, registry.workflow(workflow))
         window = Window(limit, after)
         page = await database.read(variants.list_variants, project, workflow=workflow, archived=archived, window=window)
         return page.of(row)

@@ -12,7 +12,7 @@ from palaver.core.descriptions import IsChatSource, Schemas
 from palaver.discovery.registry import Registry
 from palaver.errors import InvalidValue
 from palaver.frameworks.remote import RemoteWorkflow
-from palaver.server import routes as paths
+from palaver.server import routing as paths
 from palaver.server.api.conventions import (
     After,
     Asked,
@@ -25,11 +25,11 @@ from palaver.server.api.conventions import (
     caller_of,
     told_time,
 )
-from palaver.server.callers import Callers
-from palaver.server.connected import Connected
+from palaver.server.auth import Authenticator
+from palaver.server.connection_sync import ConnectionSync
 from palaver.server.settings import Settings
 from palaver.server.snippets import Snippet, snippets
-from palaver.server.variants import keep_default
+from palaver.server.variants import store_default_variant
 from palaver.storage import variants
 from palaver.storage.database import Database
 from palaver.storage.pagination import paginate_by_name
@@ -99,7 +99,7 @@ def view(
         schemas=description.schemas,
         parameters=description.parameters,
         variants=[VariantNamed(variant.id, variant.name, variant.head) for variant in known or ()],
-        routes={name: base + path for name, path in paths.of(description.name).items()},
+        routes={name: base + path for name, path in paths.workflow_paths(description.name).items()},
         snippets=snippets(description, base, keyed=keyed),
         evidence=workflow.evidence if isinstance(workflow, RemoteWorkflow) else None,
     )
@@ -116,13 +116,13 @@ def base_of(request: Asked, settings: Settings) -> str:
     return f"{request.scope['scheme']}://{request.headers['host']}{settings.root_path}"
 
 
-async def is_keyed(settings: Settings, callers: Callers) -> bool:
+async def is_keyed(settings: Settings, callers: Authenticator) -> bool:
     """Do callers need a key?"""
     return not settings.is_loopback or await callers.has_keys()
 
 
 def routes(
-    registry: Registry, settings: Settings, database: Database, callers: Callers, connected: Connected
+    registry: Registry, settings: Settings, database: Database, callers: Authenticator, connected: ConnectionSync
 ) -> list[HTTPRouteHandler]:
     """The routes."""
 
@@ -167,7 +167,7 @@ def routes(
 
     async def whole(request: Asked, workflow: Workflow) -> WorkflowView:
         project, name = caller_of(request).project, workflow.description.name
-        await keep_default(database, project, workflow)
+        await store_default_variant(database, project, workflow)
         known = await database.read(variants.list_variants, project, workflow=name, window=_EVERY)
         keyed, base = await is_keyed(settings, callers), base_of(request, settings)
         return view(workflow, default=registry.default, base=base, keyed=keyed, known=known.data)

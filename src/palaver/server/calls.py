@@ -1,0 +1,456 @@
+"""Calls of workflows: decode, resolve, run, and stream the answer in the protocol of the request."""
+
+import asyncio
+import hashlib
+import re
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from datetime import datetime
+from typing import Any, NamedTuple, cast
+
+import msgspec
+from msgspec.structs import replace
+from sqlalchemy import Connection
+
+from palaver.core.calls import Call
+from palaver.core.files import file_ids, has_files
+from palaver.core.origins import Origin
+from palaver.discovery.registry import Registry
+from palaver.engine.engine import Engine, utc_now
+from palaver.engine.ids import new_run_id
+from palaver.engine.queue import RunQueue
+from palaver.engine.run_reader import RunReader
+from palaver.errors import ConflictingFields, InvalidValue, Overloaded, PalaverError, RunNotFound
+from palaver.protocols.base import Adapter, Answer, Later, Request
+from palaver.protocols.ui_client import Client
+from palaver.server import conversations, file_references, security, streaming
+from palaver.server.auth import Authenticator, Caller
+from palaver.server.conversations import ConversationResolver, ResolvedCall, TurnPlan
+from palaver.server.error_responses import add_headers, error_status, final_status, with_error_headers
+from palaver.server.rate_limit import RateLimits
+from palaver.server.replay import replay_events
+from palaver.server.request import NO_HEADERS, Exchange, RequestHeaders
+from palaver.server.routing import Endpoint, RouteMatch
+from palaver.server.settings import Settings
+from palaver.server.streaming import RunStream, StreamMonitor
+from palaver.storage import idempotency, runs
+from palaver.storage.database import Database
+from palaver.storage.idempotency import IdempotentRequest
+from palaver.storage.runs import RunRow
+from palaver.storage.threads import repository as threads
+from palaver.storage.threads.repository import Thread
+from palaver.workflows.workflow import Workflow
+
+TURNS_PROTOCOL = "turns"
+"""What such runs say that they were begun by."""
+
+
+class TurnOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run is given beside what was said; the thread has the rest."""
+
+    variant: str | None = None
+    parameters: Mapping[str, Any] = {}
+    inputs: Mapping[str, Any] = {}
+    background: bool = False
+    trace_parent: str | None = None
+
+
+class ThreadRunner:
+    """Begins such runs."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        settings: Settings,
+        engine: Engine,
+        records: RunReader,
+        joining: ConversationResolver,
+        backlog: RunQueue,
+    ) -> None:
+        self._registry = registry
+        self._settings = settings
+        self.engine = engine
+        self._records = records
+        self._joining = joining
+        self.backlog = backlog
+
+    async def take(
+        self, caller: Caller, thread: str, look: TurnPlan, given: TurnOptions, run_id: str | None = None
+    ) -> ResolvedCall:
+        """Say something in a thread and begin to answer it. All that was said is durable, and the run has a name."""
+        found = await self._joining.thread(caller.project, thread, None)
+        workflow = self._registry.workflow(found.workflow)
+        if self.engine.alive >= self._settings.max_streams_total:
+            raise Overloaded("This server answers as many calls as it can: try again in a moment.")
+        call = Call(
+            workflow=workflow.description.name,
+            parameters=given.parameters,
+            inputs=given.inputs,
+            background=given.background,
+            trace_parent=given.trace_parent,
+        )
+        origin = Origin(project=caller.project, key=caller.key, protocol=TURNS_PROTOCOL, background=given.background)
+        asked = ResolvedCall(call, None, origin, run_id)
+        asked = await self._joining.with_variant(caller.project, workflow, asked, given.variant, found)
+        return await self._begin(found, workflow, asked, look)
+
+    async def _begin(self, thread: Thread, workflow: Workflow, asked: ResolvedCall, look: TurnPlan) -> ResolvedCall:
+        async with self._joining.in_thread(thread, workflow, workflow.options.turns, asked, look) as joined:
+            if asked.call.background:
+                self.backlog.begin()  # Where nobody told us that we start.
+                await self.backlog.put(workflow, joined.call, joined.origin, joined.run_id)
+                return joined
+            run, producer = self.engine.open(workflow, joined.call, origin=joined.origin, run_id=joined.run_id)
+            await self._records.written()  # Whoever finds the thread taken must find the run that took it.
+        run.begin(producer)
+        self._records.orphans.left(run)
+        return joined
+
+
+_THREAD, _ANSWER, _VARIANT, _KEY = "x-palaver-thread", "x-palaver-answer", "x-palaver-variant", "idempotency-key"
+_NAMES = frozenset(name.encode() for name in (_THREAD, _ANSWER, _VARIANT, _KEY))
+_PRINTABLE = re.compile(r"[\x21-\x7e]{1,128}")
+_LONGEST_ROUTE = 200
+
+
+class CallHeaders(NamedTuple):
+    """Those headers."""
+
+    thread: str | None = None
+    """The thread, and the message in it that is to be answered."""
+    answer: str | None = None
+    variant: str | None = None
+    key: str | None = None
+
+
+NO_CALL_HEADERS = CallHeaders()
+
+
+def read_call_headers(headers: RequestHeaders) -> CallHeaders:
+    """What they say. Most calls have none, and pay for one look."""
+    if headers.raw.keys().isdisjoint(_NAMES):
+        return NO_CALL_HEADERS
+    marks = CallHeaders(*(headers.get(name) for name in (_THREAD, _ANSWER, _VARIANT, _KEY)))
+    if (marks.thread is None) != (marks.answer is None):
+        raise ConflictingFields(f"{_THREAD} and {_ANSWER} belong together: the thread, and the message to answer.")
+    if marks.key is not None and not _PRINTABLE.fullmatch(marks.key):
+        raise InvalidValue("An Idempotency-Key is 1 to 128 printable ASCII characters.")
+    return marks
+
+
+def idempotency_claim(
+    marks: CallHeaders, caller: Caller, place: str, said: tuple[bytes, bytes], now: datetime
+) -> IdempotentRequest | None:
+    """What is to be done once, if they say so; `place` is method and path, `said` the query and the body."""
+    if marks.key is None:
+        return None
+    digest = hashlib.sha256()
+    others = (marks.thread, marks.answer, marks.variant)
+    for piece in (*said, *((mark or "").encode() for mark in others)) if any(others) else said:
+        digest.update(len(piece).to_bytes(8))
+        digest.update(piece)
+    return IdempotentRequest(
+        project=caller.project,
+        owner=caller.key or "",
+        route=place[:_LONGEST_ROUTE],
+        key=marks.key,
+        digest=digest.digest(),
+        at=now,
+    )
+
+
+REPLAYED_HEADER = ("idempotency-replayed", "true")
+"""Says that an answer was given before."""
+_CallContext = AbstractAsyncContextManager[ResolvedCall]
+"""A call, for as long as it is joined to what it goes on from."""
+_POLL_INTERVAL_S = 0.05
+_RUN_START_TIMEOUT_S = 10.0
+
+
+class CallHandler:
+    """Answers calls in every protocol."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        settings: Settings,
+        engine: Engine,
+        records: RunReader,
+        joining: ConversationResolver,
+        database: Database,
+        rates: RateLimits,
+        callers: Authenticator,
+        backlog: RunQueue,
+    ) -> None:
+        self._registry = registry
+        self._settings = settings
+        self._engine = engine
+        self._records = records
+        self._joining = joining
+        self._database = database
+        self._rates = rates
+        self._backlog = backlog
+        self._stores = settings.record == "full"
+        self._bounds = settings.json_bounds
+        self._padded = streaming.padded_adapters() if settings.obfuscate else {}
+        self._leave = records.orphans.left
+        self.pulse = StreamMonitor(stall=settings.stream_stall, callers=callers)
+
+    async def answer(self, exchange: Exchange, found: RouteMatch) -> None:
+        """Answer a call."""
+        endpoint, stream, asked = found.endpoint, None, None
+        adapter = self._padded.get(endpoint.protocol, endpoint.adapter)
+        assert adapter is not None
+        try:
+            named = found.workflow
+            if (named is None and not endpoint.picks) or (named is not None and named not in self._registry):
+                self._registry.find(named)  # Said before the body is read.
+            if self._engine.alive >= self._settings.max_streams_total:
+                raise Overloaded("This server answers as many calls as it can: try again in a moment.")
+            request = await self.read(exchange, found)
+            call, reading = adapter.decode(request, self._registry.find)
+            stream = RunStream(
+                exchange,
+                adapter,
+                reading,
+                column=endpoint.column,
+                cancels=endpoint.cancels,
+                leave=self._leave,
+            )
+            caller, said = exchange.caller, read_call_headers(exchange.headers)
+            origin = Origin(
+                project=caller.project,
+                key=caller.key,
+                protocol=endpoint.protocol,
+                reading=reading if endpoint.keeps else None,
+                stored=call.stored and self._stores,
+                background=call.background,
+            )
+            asked = ResolvedCall(call, reading, origin)
+            if said.key is not None:
+                asked = await self._claimed(exchange, said, request, asked)
+                if asked.said_before is not None:
+                    await self._tell_again(exchange, endpoint, reading, asked.said_before)
+                    return
+            if endpoint.interrupts and said.thread is None:
+                if call.session is not None and call.session.startswith(conversations.THREAD_ID_PREFIX):
+                    said = said._replace(thread=call.session)
+                else:
+                    await self.interrupt(caller.project, call.workflow, call.session)
+            if has_files(call.messages):
+                asked = await self._with_files(exchange, request, asked, is_copy=said.thread is not None)
+            joining = self._joined(caller, found, asked, said)
+            if call.background:
+                await self._answer_later(exchange, adapter, joining or nullcontext(asked))
+                return
+            with self._rates.streams.held(caller):
+                self._open(stream, asked) if joining is None else await self._open_joined(stream, joining)
+                # A stream may be open for hours and there may be thousands: let go of what nobody needs any more.
+                exchange.headers = NO_HEADERS
+                asked = None
+                del call, reading, origin, request, joining
+                await stream.tell(self.pulse)
+        except PalaverError as error:
+            if asked is not None and asked.said_before is None:
+                await self._release(asked)
+            await exchange.answer(_error_answer(adapter, error, stream, endpoint))
+
+    def _open(self, stream: RunStream, asked: ResolvedCall) -> None:
+        stream.open(self._engine, self._registry.workflow(asked.call.workflow), asked)
+
+    async def _open_joined(self, stream: RunStream, joining: _CallContext) -> None:
+        async with joining as joined:
+            stream.reading = joined.reading
+            self._open(stream, joined)
+            if joined.origin.thread is not None:
+                stream.cancels = False  # What joins a thread is not only for whoever asked.
+            if joined.origin.thread is not None or joined.once is not None:
+                await self._records.written()  # Whoever finds it taken must find the run that took it.
+
+    async def _answer_later(self, exchange: Exchange, adapter: Adapter, joining: _CallContext) -> None:
+        """Keep the run for the background and say so; or tell what it says, when it does."""
+        later, caller = cast("Later", adapter), exchange.caller
+        async with joining as joined:
+            reading = later.waiting(joined.reading, utc_now())
+            origin = replace(joined.origin, reading=reading)
+            workflow = self._registry.workflow(joined.call.workflow)
+            self._backlog.begin()  # Where nobody told us that we start.
+            first = await self._backlog.put(workflow, joined.call, origin, joined.run_id)
+        exchange.run_id = first.run_id
+        head = adapter.head(first, reading)
+        if head is None:
+            await exchange.answer(later.queued(first, reading))
+            return
+        opening, frames = later.queued_frames(first, reading)
+        following = self._records.follow(caller.project, first.run_id)
+        with self._rates.streams.held(caller):
+            stall = self._settings.stream_stall
+            await replay_events(exchange, head, frames, following, stall=stall, opening=opening)
+
+    # What a call goes on from
+
+    async def _with_files(
+        self, exchange: Exchange, request: Request, asked: ResolvedCall, *, is_copy: bool
+    ) -> ResolvedCall:
+        """The call with the files that it names, which must be there; in a thread only what is new in it counts."""
+        host, root_path = exchange.headers["host"], self._settings.root_path
+        messages = file_references.resolve_file_urls(asked.call.messages, host=host, root_path=root_path)
+        if not is_copy and file_ids(messages):
+            messages = await self._database.read(
+                file_references.require_files, asked.origin.project, messages, request.body
+            )
+        return asked._replace(call=replace(asked.call, messages=messages))
+
+    def _joined(self, caller: Caller, found: RouteMatch, asked: ResolvedCall, said: CallHeaders) -> _CallContext | None:
+        """The call with what it goes on from, while it is joined to it; None where that is nothing, as of most."""
+        return (
+            self._referring(caller, found, asked)
+            if said is NO_CALL_HEADERS
+            else self._marked(caller, found, asked, said)
+        )
+
+    def _referring(self, caller: Caller, found: RouteMatch, asked: ResolvedCall) -> _CallContext | None:
+        call = asked.call
+        if call.previous is None and call.conversation is None and not call.refers:
+            return None
+        return self._joining.responses(caller, self._registry.workflow(call.workflow), found.workflow, asked)
+
+    @asynccontextmanager
+    async def _marked(
+        self, caller: Caller, found: RouteMatch, asked: ResolvedCall, said: CallHeaders
+    ) -> AsyncGenerator[ResolvedCall]:
+        try:
+            async with await self._placed(caller, found, asked, said) as joined:
+                yield joined
+        except BaseException:
+            await asyncio.shield(self._release(asked))
+            raise
+
+    async def _placed(self, caller: Caller, found: RouteMatch, asked: ResolvedCall, said: CallHeaders) -> _CallContext:
+        call, project = asked.call, caller.project
+        workflow = self._registry.workflow(call.workflow)
+        if said.thread is None:
+            if said.variant is not None:
+                asked = await self._joining.with_variant(project, workflow, asked, said.variant)
+            return self._referring(caller, found, asked) or nullcontext(asked)
+        if call.previous is not None or call.conversation is not None:
+            raise ConflictingFields("A call that answers in a thread goes on from nothing else.")
+        thread = await self._joining.thread(project, said.thread, workflow)
+        asked = await self._joining.with_variant(project, workflow, asked, said.variant, thread)
+        if said.answer is not None:
+            look = conversations.plan_answer(said.answer, call.messages[call.preface :])
+        else:
+            look = conversations.plan_ui_chat(call.messages, cast("Client", asked.reading))
+        policy = "interrupt" if found.endpoint.interrupts else workflow.options.turns
+        return self._joining.in_thread(thread, workflow, policy, asked, look)
+
+    # What is done once
+
+    async def _claimed(
+        self, exchange: Exchange, said: CallHeaders, request: Request, asked: ResolvedCall
+    ) -> ResolvedCall:
+        """The call under a run's name; or, if it was made before, under that one's."""
+        place = f"{exchange.method} {exchange.path}"
+        query: bytes = exchange.scope["query_string"]
+        once = idempotency_claim(said, exchange.caller, place, (query, request.body), utc_now())
+        assert once is not None
+        run = new_run_id()
+        before = await self._database.write(idempotency.claim_for_run, once, run)
+        return asked._replace(run_id=run, once=once, said_before=None if before is None else before.run)
+
+    async def _release(self, asked: ResolvedCall) -> None:
+        """Let another do what was not done."""
+        if asked.once is not None and asked.run_id is not None:
+            await self._database.write(idempotency.release_claim, asked.once, asked.run_id)
+
+    async def _tell_again(self, exchange: Exchange, endpoint: Endpoint, reading: Any, run: str) -> None:
+        """The answer of a run that was begun before: as it was, as far as it has come."""
+        adapter, caller = self._padded.get(endpoint.protocol, endpoint.adapter), exchange.caller
+        assert adapter is not None
+        row = await self.appeared(caller.project, run)
+        exchange.run_id = run
+        with self._rates.streams.held(caller):
+            head = adapter.head(await self._records.first(row), reading)
+            if head is not None:
+                following = self._records.follow(caller.project, run)
+                stall = self._settings.stream_stall
+                await replay_events(
+                    exchange, add_headers(head, REPLAYED_HEADER), adapter.frames(reading), following, stall=stall
+                )
+                return
+            async for _ in self._records.follow(caller.project, run):
+                pass
+        log = await self._records.log(caller.project, run)
+        if not log:
+            raise RunNotFound(f"What the run {run!r} said was not kept.")
+        status = final_status(log[-1], endpoint.column)
+        await exchange.answer(add_headers(adapter.whole(log, reading, status=status), REPLAYED_HEADER))
+
+    async def appeared(self, project: str, run: str) -> RunRow:
+        """A run that somebody is about to begin, once it is there."""
+        try:
+            async with asyncio.timeout(_RUN_START_TIMEOUT_S):
+                while True:
+                    try:
+                        return await self._records.row(project, run)
+                    except RunNotFound:
+                        await asyncio.sleep(_POLL_INTERVAL_S)
+        except TimeoutError:
+            raise Overloaded("The same was asked a moment ago, and has not begun: try again.") from None
+
+    # Sessions
+
+    async def interrupt(self, project: str, workflow: str, session: str | None) -> None:
+        """End what is still going of a session, in any process, and wait until that is recorded."""
+        if not session:
+            return
+        if session.startswith(conversations.THREAD_ID_PREFIX):
+            if (run := await self.going(project, workflow, session)) is not None:
+                await self._records.cancel(project, run)
+            return
+        going = [run for run in self._engine.of_session(workflow, session) if run.origin.project == project]
+        for run in going:
+            run.cancel()
+        for run in going:
+            await run.recorded()
+        if self._database.kind == "postgresql":
+            for row in await self._database.read(runs.list_active_in_session, project, workflow, session):
+                await self._records.cancel(project, row.id)
+
+    async def going(self, project: str, workflow: str, session: str) -> str | None:
+        """The run of a session that has not ended, in any process: the newest."""
+        if session.startswith(conversations.THREAD_ID_PREFIX):
+            row = await self._database.read(_active_run, project, session)
+            return row.id if row is not None and row.workflow == workflow else None
+        here = [run for run in self._engine.of_session(workflow, session) if run.origin.project == project]
+        if here:
+            return max(run.id for run in here)
+        rows = await self._database.read(runs.list_active_in_session, project, workflow, session)
+        return rows[-1].id if rows else None
+
+    async def read(self, exchange: Exchange, found: RouteMatch) -> Request:
+        """The request, its body within the limits."""
+        security.check_json(exchange)
+        return Request(
+            method=exchange.method,
+            route=found.name,
+            workflow=found.workflow,
+            parameters=found.parameters,
+            query=exchange.query if exchange.scope["query_string"] else {},
+            headers=exchange.headers,
+            body=await exchange.body(self._settings),
+            bounds=self._bounds,
+            fresh=exchange.id if found.endpoint.kind == "service" else "",
+        )
+
+
+def _active_run(db: Connection, project: str, thread: str) -> RunRow | None:
+    """The run that is answering in a thread, whatever protocol it began in."""
+    found = threads.get_thread(db, project, thread)
+    row = runs.get_run(db, project, found.run) if found is not None and found.run is not None else None
+    return row if row is not None and row.is_alive else None
+
+
+def _error_answer(adapter: Adapter, error: PalaverError, stream: RunStream | None, endpoint: Endpoint) -> Answer:
+    reading = stream.reading if stream is not None else None
+    return with_error_headers(adapter.failure(error, reading, status=error_status(error, endpoint.column)), error)

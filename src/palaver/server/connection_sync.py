@@ -1,0 +1,218 @@
+"""Services that were connected over HTTP: kept in the database, and served by every process on it.
+
+They belong to the house, as workflows from code do: one name space for all projects (docs/decisions/0019). A process
+begins with what each of them said when it was last asked, and asks again behind its back: nobody waits for strangers.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import datetime
+from functools import partial
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from palaver.core.descriptions import check_name
+from palaver.core.origins import DEFAULT_PROJECT
+from palaver.discovery.connections import Wanted, remote
+from palaver.discovery.registry import Registry
+from palaver.errors import DeclarationError, PalaverError
+from palaver.frameworks.remote import CLIENTS, RemoteWorkflow, Service
+from palaver.server.settings import Settings
+from palaver.storage import connections as kept
+from palaver.storage.connections import ConnectionVersion, StoredConnection
+from palaver.storage.database import Database
+
+log = logging.getLogger("palaver.server")
+_T = TypeVar("_T")
+
+POLL_INTERVAL_S, SLOW_POLL_INTERVAL_S = 2.0, 30.0
+"""Seconds until the table is looked at again; rarely, where others tell us that it changed."""
+_MAX_CONCURRENT_REFRESHES = 8
+"""How many are asked at the same time when a process begins."""
+
+
+class SyncedConnection(msgspec.Struct, frozen=True):
+    """One of them, in this process."""
+
+    mark: ConnectionVersion
+    workflow: RemoteWorkflow | None = None
+    problem: str | None = None
+    """Why it is not served."""
+
+
+class ConnectionSync:
+    """What was connected, in step with the table."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        database: Database,
+        settings: Settings,
+        *,
+        alone: bool,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._registry = registry
+        self._database = database
+        self._settings = settings
+        self._alone = alone  # Then nobody else changes the table.
+        self._now = now
+        self._here: dict[str, SyncedConnection] = {}
+        self._changing = asyncio.Lock()  # What is written is served before anybody looks again.
+        self._news = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def begin(self, *, stored: bool) -> None:
+        """Serve what is kept, where something can be, and ask those that were not asked in this process."""
+        loop = asyncio.get_running_loop()
+        if stored:
+            await self.look()
+            if not self._alone:
+                self._tasks.append(loop.create_task(self._look_on()))
+        unsure = [one for one in self._registry if isinstance(one, RemoteWorkflow) and self._is_unsure(one)]
+        if unsure:
+            self._tasks.append(loop.create_task(self._ask_all(unsure)))
+
+    async def end(self) -> None:
+        """Ask and look no more."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+
+    def changed(self) -> None:
+        """Another process says that the table has changed."""
+        self._news.set()
+
+    def wanted(self, url: str, options: kept.ConnectionOptions) -> Wanted:
+        """A service as somebody wants it over HTTP: each connection to it passes the guard."""
+        from palaver.outbound.guard import Rules, Transport  # Late: most servers connect to nobody.
+
+        rules = Rules(allow_private=self._settings.allow_private_urls)
+        return Wanted(
+            url=url,
+            is_chat=options.is_chat,
+            dialect=cast("Any", options.dialect),  # One that we do not speak is told by whoever calls it.
+            model=options.model,
+            timeout=options.timeout_seconds,
+            transport=lambda: Transport(rules),
+        )
+
+    async def changing(self, work: Callable[[], Awaitable[_T]]) -> _T:
+        """Do what changes the table, and serve what it says then."""
+        async with self._changing:
+            done = await work()
+            await self._look()
+            return done
+
+    async def look(self) -> None:
+        """See whether the table has changed, and serve what it says."""
+        async with self._changing:
+            await self._look()
+
+    def all_here(self) -> list[SyncedConnection]:
+        """All of them, as this process last saw them, by name."""
+        return [self._here[name] for name in sorted(self._here)]
+
+    async def refresh(self, workflow: RemoteWorkflow) -> None:
+        """Ask a service again what it is, and keep what it says, if it was added here and answers."""
+        before = workflow.checked_at
+        await workflow.refresh()
+        if workflow.checked_at != before:
+            await self._keep(workflow)
+
+    # The table
+
+    async def _look(self) -> None:
+        marks = await self._database.read(kept.list_connection_versions, DEFAULT_PROJECT)
+        if marks == [one.mark for one in self.all_here()]:
+            return
+        rows = await self._database.read(kept.list_connections, DEFAULT_PROJECT)
+        for name in self._here.keys() - {row.name for row in rows}:
+            self._drop(name)
+        for row in rows:
+            known = self._here.get(row.name)
+            if known is not None and known.mark.created_at != row.created_at:
+                self._drop(row.name)  # It was removed and added anew.
+                known = None
+            self._here[row.name] = self._made(row) if known is None else self._told(known, row)
+
+    def _made(self, row: StoredConnection) -> SyncedConnection:
+        try:
+            check_name(row.name)
+        except DeclarationError as error:  # It was free once.
+            return self._failed(row, error.message)
+        if row.name in self._registry:
+            return self._failed(row, "A workflow of this name comes from code or settings: connect it under another.")
+        workflow = remote(self.wanted(row.url, row.options), row.name, _stored_service(row))
+        workflow.checked_at = row.checked_at
+        self._registry.put(workflow)
+        return SyncedConnection(row.mark, workflow)
+
+    def _told(self, known: SyncedConnection, row: StoredConnection) -> SyncedConnection:
+        service, at = _stored_service(row), row.checked_at
+        if known.workflow is not None and service is not None and at is not None and at != known.mark.checked_at:
+            known.workflow.tell(service, at)
+        return SyncedConnection(row.mark, known.workflow, known.problem)
+
+    def _failed(self, row: StoredConnection, problem: str) -> SyncedConnection:
+        log.warning("The connection %s is not served: %s", row.name, problem)
+        return SyncedConnection(row.mark, None, problem)
+
+    def _drop(self, name: str) -> None:
+        if self._here.pop(name).workflow is not None:
+            self._registry.remove(name)
+
+    async def _keep(self, workflow: RemoteWorkflow) -> None:
+        here, service = self._here.get(workflow.description.name), workflow.service
+        if here is None or here.workflow is not workflow or service is None or not workflow.reachable:
+            return
+        at = workflow.checked_at or self._now()
+        await self.changing(
+            lambda: self._database.write(kept.update_evidence, DEFAULT_PROJECT, here.mark, service, at=at)
+        )
+
+    # Behind everybody's back
+
+    def _is_unsure(self, workflow: RemoteWorkflow) -> bool:
+        return workflow.description.name in self._here or workflow.checked_at is None
+
+    async def _ask_all(self, workflows: list[RemoteWorkflow]) -> None:
+        several = asyncio.Semaphore(_MAX_CONCURRENT_REFRESHES)
+
+        async def ask(workflow: RemoteWorkflow) -> None:
+            before = msgspec.json.encode(workflow.service)
+            async with several:
+                await workflow.refresh()
+            if msgspec.json.encode(workflow.service) != before:  # Every process asks; the first that hears news tells.
+                await self._keep(workflow)
+
+        await asyncio.gather(*(self._carefully(partial(ask, workflow)) for workflow in workflows))
+
+    async def _look_on(self) -> None:
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SLOW_POLL_INTERVAL_S if self._database.hears else POLL_INTERVAL_S):
+                    await self._news.wait()
+            self._news.clear()
+            await self._carefully(self.look)
+
+    async def _carefully(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except PalaverError as error:
+            log.debug("Connections could not be looked at: %s", error.message)
+        except Exception:
+            log.exception("Looking at connections failed")
+
+
+def _stored_service(row: StoredConnection) -> Service | None:
+    """What it said; None where that cannot be read, so that it is asked again."""
+    try:
+        service = msgspec.convert(row.evidence, Service)
+    except msgspec.ValidationError:
+        return None
+    return service if service.dialect in CLIENTS else None

@@ -1,0 +1,484 @@
+"""What a call continues (a previous response, a conversation, a thread), and its lock on that conversation."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+from sqlalchemy import Connection
+
+from palaver.core.calls import Call
+from palaver.core.files import file_ids, has_files
+from palaver.core.history import Bounds, believed
+from palaver.core.messages import Message
+from palaver.core.origins import Origin
+from palaver.engine.ids import new_run_id
+from palaver.engine.run_reader import RunReader
+from palaver.errors import (
+    ConversationLocked,
+    ConversationNotFound,
+    HistoryConflict,
+    InvalidValue,
+    ItemNotFound,
+    RateLimited,
+    RunNotFound,
+    StillRunning,
+    ThreadNotFound,
+)
+from palaver.protocols import item_pages, response_history, response_store
+from palaver.protocols.approvals import Waiting
+from palaver.protocols.response_object import response_id
+from palaver.protocols.ui_client import Client
+from palaver.server import file_references, variants
+from palaver.server.auth import Caller
+from palaver.storage import files, redaction, run_history, runs
+from palaver.storage.database import Database
+from palaver.storage.idempotency import IdempotentRequest
+from palaver.storage.threads import message_tree
+from palaver.storage.threads import repository as threads
+from palaver.storage.threads.message_tree import Node, with_node_id
+from palaver.storage.threads.repository import Thread
+from palaver.workflows.options import TurnPolicy
+from palaver.workflows.workflow import Workflow
+
+THREAD_ID_PREFIX = "conv_"
+"""What the id of every thread begins with."""
+HEAD = "head"
+
+
+class ThreadTurn(NamedTuple):
+    """What is said, and what it follows."""
+
+    parent: str | None
+    """The message that what is said follows; with nothing said, the one that is answered as it stands."""
+    stored: tuple[Message, ...]
+    """The branch that ends there."""
+    said: tuple[Message, ...] = ()
+
+
+TurnPlan = Callable[[Connection, str, str], ThreadTurn]
+"""`look(db, project, thread)`: the turn, as the thread is now."""
+
+
+def plan_append(parent: str | None, messages: Sequence[Message]) -> TurnPlan:
+    """Say these below a message, `head` or none, and answer them; or answer that message as it stands."""
+
+    def look(db: Connection, project: str, thread: str) -> ThreadTurn:
+        at = threads.require_thread(db, project, thread).head if parent == HEAD else parent
+        message_tree.check_parent(db, project, thread, at)
+        stored = _messages_up_to(db, project, thread, at)
+        Waiting(stored).check(messages)
+        return ThreadTurn(at, stored, tuple(messages))
+
+    return look
+
+
+def plan_regenerate(message: str) -> TurnPlan:
+    """Answer once more what that message answered."""
+
+    def look(db: Connection, project: str, thread: str) -> ThreadTurn:
+        _require_node(db, project, thread, message, "/again")
+        branch = threads.get_branch(db, project, thread, message)
+        if branch[-1].message.role not in ("assistant", "tool"):
+            raise InvalidValue("Only an answer can be given again: name parent to answer this one.", pointer="/again")
+        return _turn_after(db, project, thread, _without_answer(branch))
+
+    return look
+
+
+def plan_answer(message: str, sent: Sequence[Message]) -> TurnPlan:
+    """Answer that message as it stands; what a client sent beside it must ask the same."""
+
+    def look(db: Connection, project: str, thread: str) -> ThreadTurn:
+        message_tree.check_parent(db, project, thread, message)
+        stored = _messages_up_to(db, project, thread, message)
+        workflow = threads.require_thread(db, project, thread).workflow
+        asked = _last_user_text(redaction.redact_messages(db, project, workflow, sent))  # As it would have been kept.
+        if asked is not None and asked != _last_user_text(stored):
+            raise HistoryConflict("The last message of the body is not what the thread's message says.")
+        return ThreadTurn(message, stored)
+
+    return look
+
+
+def plan_ui_chat(sent: Sequence[Message], client: Client) -> TurnPlan:
+    """What a UI client wants that sends its whole list each time: only what is new in it counts."""
+
+    def look(db: Connection, project: str, thread: str) -> ThreadTurn:
+        branch = threads.get_branch(db, project, thread)
+        named = message_tree.get_node(db, project, thread, client.about) if client.about is not None else None
+        if client.regenerates:
+            return _turn_after(db, project, thread, _without_answer(_branch_to(db, project, thread, named) or branch))
+        new = _new_messages(sent)
+        if named is not None and named.message.role == "user":
+            return ThreadTurn(named.parent, _messages_up_to(db, project, thread, named.parent), tuple(new[-1:]))
+        noted = {node.message.metadata.get("client_id") for node in branch}
+        stored = tuple(node.message for node in branch)
+        Waiting(stored).check(_from_last_answer(sent))  # There its user saw what they approve.
+        said = response_history.new(stored, [message for message in new if message.id not in noted or not message.id])
+        return ThreadTurn(branch[-1].id if branch else None, stored, tuple(said.values()))
+
+    return look
+
+
+# Pieces
+
+
+def _messages_up_to(db: Connection, project: str, thread: str, node: str | None) -> tuple[Message, ...]:
+    return tuple(found.message for found in threads.get_branch(db, project, thread, node))
+
+
+def _branch_to(db: Connection, project: str, thread: str, node: Node | None) -> list[Node]:
+    return [] if node is None else threads.get_branch(db, project, thread, node.id)
+
+
+def _turn_after(db: Connection, project: str, thread: str, branch: Sequence[Node]) -> ThreadTurn:
+    """Answer the end of a branch."""
+    at = branch[-1].id if branch else None
+    message_tree.check_parent(db, project, thread, at)
+    return ThreadTurn(at, tuple(node.message for node in branch))
+
+
+def _require_node(db: Connection, project: str, thread: str, node: str, pointer: str) -> Node:
+    found = message_tree.get_node(db, project, thread, node)
+    if found is None:
+        raise ItemNotFound(node, pointer=pointer)
+    return found
+
+
+def _without_answer(branch: Sequence[Node]) -> Sequence[Node]:
+    """The branch without the answer at its end, all of which one run said; without a run, all that is no question."""
+    end = len(branch)
+    last = branch[-1] if branch else None
+    while last is not None and end and _is_of_answer(branch[end - 1], last.run):
+        end -= 1
+    return branch[:end]
+
+
+def _is_of_answer(node: Node, run: str | None) -> bool:
+    return node.run == run and node.message.role in ("assistant", "tool")
+
+
+def _last_user_text(messages: Sequence[Message]) -> str | None:
+    return next((message.text for message in reversed(messages) if message.role == "user"), None)
+
+
+def _new_messages(messages: Sequence[Message]) -> Sequence[Message]:
+    """What follows the last that the assistant said: results and approvals too, which stand in its own message."""
+    return [message for message in _from_last_answer(messages) if message.role != "assistant"]
+
+
+def _from_last_answer(messages: Sequence[Message]) -> Sequence[Message]:
+    """The last message of the assistant and what follows it; all, where it said nothing."""
+    last = max((place for place, message in enumerate(messages) if message.role == "assistant"), default=0)
+    return messages[last:]
+
+
+_POLL_INTERVAL_S = 0.05
+"""Seconds until a turn that waits looks again."""
+
+
+class TurnLock:
+    """Whose turn it is, in every conversation of a database."""
+
+    def __init__(self, database: Database, records: RunReader, *, most_queued: int, seconds: float) -> None:
+        self._database = database
+        self._records = records
+        self._most_queued = most_queued
+        self._seconds = seconds
+        self._waiting: dict[tuple[str, str], int] = {}
+
+    @asynccontextmanager
+    async def taken(self, project: str, thread: str, run: str, policy: TurnPolicy) -> AsyncGenerator[None]:
+        """Let that run answer in the thread. Its end releases it; so does a block that does not come to start it."""
+        await self._take(project, thread, run, policy)
+        try:
+            yield
+        except BaseException:
+            await asyncio.shield(self._database.write(threads.release_thread, project, thread, run))
+            raise
+
+    async def _take(self, project: str, thread: str, run: str, policy: TurnPolicy) -> None:
+        if await self._database.write(threads.claim_thread, project, thread, run):
+            return
+        match policy:
+            case "reject":
+                raise ConversationLocked(f"Another turn runs in the conversation {thread!r}: wait until it has ended.")
+            case "interrupt":
+                await self._interrupt(project, thread, run)
+            case "queue":
+                await self._queue(project, thread, run)
+
+    async def _interrupt(self, project: str, thread: str, run: str) -> None:
+        try:
+            async with asyncio.timeout(self._seconds):
+                while not await self._database.write(threads.claim_thread, project, thread, run):
+                    found = await self._database.read(threads.require_thread, project, thread)
+                    if found.run is not None:
+                        await self._cancel(project, found.run)
+        except TimeoutError:
+            raise ConversationLocked(f"The turn before this one in {thread!r} does not end.") from None
+
+    async def _cancel(self, project: str, run: str) -> None:
+        try:
+            await self._records.cancel(project, run)
+        except RunNotFound:
+            await asyncio.sleep(_POLL_INTERVAL_S)  # It is about to begin.
+
+    async def _queue(self, project: str, thread: str, run: str) -> None:
+        place = project, thread
+        if self._waiting.get(place, 0) >= self._most_queued:
+            raise RateLimited(f"{self._most_queued} turns wait in the conversation {thread!r} already.", retry_after=1)
+        self._waiting[place] = self._waiting.get(place, 0) + 1
+        try:
+            async with asyncio.timeout(self._seconds):
+                while not await self._database.write(threads.claim_thread, project, thread, run):  # noqa: ASYNC110
+                    await asyncio.sleep(_POLL_INTERVAL_S)
+        except TimeoutError:
+            raise ConversationLocked(f"The turns before this one in {thread!r} have not ended.") from None
+        finally:
+            self._waiting[place] -= 1
+            if not self._waiting[place]:
+                del self._waiting[place]
+
+
+class ResolvedCall(NamedTuple):
+    """A call that knows all it goes on from."""
+
+    call: Call
+    reading: Any
+    origin: Origin
+    run_id: str | None = None
+    """The run that holds the conversation, which has a name before it starts."""
+    said: Sequence[Node] = ()
+    """What it put into a thread before it was answered."""
+    once: IdempotentRequest | None = None
+    """What it is done once for, under that run's name."""
+    said_before: str | None = None
+    """The run that was begun for the same before."""
+
+
+class ConversationResolver:
+    """Looks up what calls refer to."""
+
+    def __init__(
+        self, database: Database, records: RunReader, turns: TurnLock, *, bounds: Bounds, now: Callable[[], datetime]
+    ) -> None:
+        self._database = database
+        self._records = records
+        self._turns = turns
+        self._bounds = bounds
+        self._now = now
+
+    # Threads, and variants
+
+    async def thread(self, project: str, name: str, workflow: Workflow | None) -> Thread:
+        """A thread of that project and, if it has one, that workflow; ThreadNotFound for any other."""
+        found = await self._database.read(threads.require_thread, project, name)
+        if workflow is not None and found.workflow not in (None, workflow.description.name):
+            raise ThreadNotFound(name)
+        return found
+
+    async def with_variant(
+        self, project: str, workflow: Workflow, asked: ResolvedCall, variant: str | None, thread: Thread | None = None
+    ) -> ResolvedCall:
+        """The call with what its variant sets below its own parameters, and what its thread has for its runs.
+
+        What a thread sets beside its variant are changes to that one: they do not go with another.
+        """
+        own: Mapping[str, Any] = {}
+        if thread is not None:
+            own = thread.parameters if variant in (None, thread.variant) else {}
+            variant = variant or thread.variant
+        call, origin = asked.call, asked.origin
+        parameters = {**own, **call.parameters}
+        if variant is not None:
+            found = await variants.resolve_variant(self._database, project, workflow, variant)
+            parameters, origin = variants.merge_parameters(found, parameters), replace(origin, variant=found.reference)
+        inputs = {**thread.inputs, **call.inputs} if thread is not None else call.inputs
+        return asked._replace(call=replace(call, parameters=parameters, inputs=inputs), origin=origin)
+
+    @asynccontextmanager
+    async def in_thread(
+        self, thread: Thread, workflow: Workflow, policy: TurnPolicy, asked: ResolvedCall, look: TurnPlan
+    ) -> AsyncGenerator[ResolvedCall]:
+        """A call that answers in a thread. The run is to be opened inside of the block, as for `responses`."""
+        call, reading, origin = asked.call, asked.reading, asked.origin
+        project, run = origin.project, asked.run_id or new_run_id()
+        async with self._turns.taken(project, thread.id, run, policy):
+            turn = await self._database.read(_plan_turn, look, project, thread.id)
+            preface = call.messages[: call.preface]
+            call = replace(call, messages=(*preface, *turn.stored, *turn.said), session=thread.id)
+            # What it cannot take is said before anything is kept.
+            believed(call.messages, system=workflow.options.system, bounds=self._bounds)
+            workflow.bind(call)
+            made: Sequence[Node] = ()
+            if turn.said:
+                made = await self._database.write(_append_messages, project, thread.id, turn, self._now())
+                # What may be kept of it can be less than what is answered.
+                said = [with_node_id(message, node.id) for message, node in zip(turn.said, made, strict=True)]
+                call = replace(call, messages=(*preface, *turn.stored, *said))
+            reading = with_message_id(reading, run) if isinstance(reading, Client) else reading
+            answers = made[-1].id if made else turn.parent
+            origin = replace(origin, reading=reading, thread=thread.id, answers=answers, said=())
+            yield ResolvedCall(call, reading, origin, run, made)
+
+    # Responses
+
+    @asynccontextmanager
+    async def responses(
+        self, caller: Caller, workflow: Workflow, named: str | None, asked: ResolvedCall
+    ) -> AsyncGenerator[ResolvedCall]:
+        """A call in the protocol of Responses; `named` is the workflow that its path names.
+
+        The run is to be opened inside of the block: whatever keeps it from that lets go of the conversation.
+        """
+        call, reading = asked.call, asked.reading
+        if reading.references:
+            run = response_store.previous_run_id(call.previous) if call.previous is not None else None
+            around = (run, call.conversation)
+            found = await self._database.read(_find_items, caller.project, reading.references, around)
+            sent = {"input": reading.unresolved}
+            call, reading = response_history.resolved(call, reading, found)
+            if has_files(call.messages):
+                messages = await self._database.read(_resolve_files, caller.project, call.messages, sent)
+                call = replace(call, messages=messages)
+        asked = asked._replace(call=call, reading=reading)
+        if call.previous is not None:
+            yield await self._after_previous(caller, named, asked)
+        elif call.conversation is not None:
+            async with self._in_conversation(caller, workflow, asked) as joined:
+                yield joined
+        else:
+            yield asked
+
+    async def _after_previous(self, caller: Caller, named: str | None, asked: ResolvedCall) -> ResolvedCall:
+        call, reading, origin = asked.call, asked.reading, asked.origin
+        assert call.previous is not None
+        run = response_store.previous_run_id(call.previous)
+        if self._records.alive(caller.project, run) is not None:
+            await self._records.written()  # It may be too young to be in the database.
+        chain, messages = await self._database.read(_previous_chain, caller.project, run)
+        if not chain or (named is not None and chain[-1].row.workflow != named):
+            raise response_store.unknown_previous(call.previous)
+        last = chain[-1].row
+        if last.is_alive:
+            raise StillRunning(f"The response {call.previous!r} has not ended.", pointer="/previous_response_id")
+        before = call.preface
+        call, reading = response_history.continued(call, reading, messages)
+        said = (*call.messages[:before], *call.messages[before + len(messages) :])
+        call = replace(call, session=call.session or last.session)
+        return asked._replace(call=call, reading=reading, origin=replace(origin, previous=run, said=said))
+
+    @asynccontextmanager
+    async def _in_conversation(
+        self, caller: Caller, workflow: Workflow, asked: ResolvedCall
+    ) -> AsyncGenerator[ResolvedCall]:
+        call, reading, origin = asked.call, asked.reading, asked.origin
+        project, thread, run = caller.project, call.conversation, asked.run_id or new_run_id()
+        assert thread is not None
+        found = await self._database.read(threads.get_thread, project, thread)
+        if found is None or found.workflow not in (None, workflow.description.name):
+            raise ConversationNotFound(thread, pointer="/conversation")
+        async with self._turns.taken(project, thread, run, workflow.options.turns):
+            stored = await self._database.read(_branch_messages, project, thread)
+            before = call.preface + len(stored)
+            call, reading = response_history.continued(call, reading, stored)
+            workflow.bind(call)  # What it cannot take is said before anything is kept.
+            answers = await self._database.write(_append_question, project, thread, call.messages[before:], self._now())
+            call = replace(call, session=call.session or thread)
+            yield ResolvedCall(
+                call, reading, replace(origin, thread=thread, answers=answers, said=call.messages[: call.preface]), run
+            )
+
+
+def with_message_id(client: Client, run: str) -> Client:
+    """A UI client of a run in a thread: there a message that it begins has the id of the message's first node."""
+    return client if client.message is not None else replace(client, message=f"msg_{run.removeprefix('run_')}_1")
+
+
+def _append_messages(db: Connection, project: str, thread: str, turn: ThreadTurn, at: datetime) -> list[Node]:
+    """Put what is said where it belongs; the current branch ends there now."""
+    return threads.append_messages(db, project, thread, turn.parent, turn.said, origin="client", at=at)
+
+
+def _append_question(
+    db: Connection, project: str, thread: str, messages: tuple[Message, ...], at: datetime
+) -> str | None:
+    """Put what is asked below the head, which moves when it is answered; the node that the answer joins."""
+    if not messages:
+        return threads.require_thread(db, project, thread).head
+    made = threads.append_messages(db, project, thread, "head", messages, origin="client", at=at, head="stays")
+    return made[-1].id
+
+
+def _plan_turn(db: Connection, look: TurnPlan, project: str, thread: str) -> ThreadTurn:
+    """The turn, with the files that it names: those of what is said must be there."""
+    turn = look(db, project, thread)
+    said = file_references.require_files(db, project, turn.said) if has_files(turn.said) else turn.said
+    return turn._replace(stored=tuple(files.replace_missing_files(db, project, turn.stored)), said=said)
+
+
+def _resolve_files(db: Connection, project: str, messages: tuple[Message, ...], sent: object) -> tuple[Message, ...]:
+    """The same of a call that refers to stored items: files must be there of what was sent beside the references."""
+    new = {name for name in file_ids(messages) if file_references.file_pointer(sent, name) is not None}
+    told: list[Message] = []
+    for message in messages:
+        is_new = not new.isdisjoint(file_ids([message]))
+        told += (
+            file_references.require_files(db, project, [message], sent)
+            if is_new
+            else files.replace_missing_files(db, project, [message])
+        )
+    return tuple(told)
+
+
+def _branch_messages(db: Connection, project: str, thread: str) -> Sequence[Message]:
+    """The current branch."""
+    return files.replace_missing_files(db, project, [node.message for node in threads.get_branch(db, project, thread)])
+
+
+def _previous_chain(db: Connection, project: str, run: str) -> tuple[list[runs.StoredRun], Sequence[Message]]:
+    chain = run_history.run_chain(db, project, run) or []
+    return chain, files.replace_missing_files(db, project, run_history.chain_messages(db, project, chain))
+
+
+_ItemSource = tuple[str | None, str | None]
+"""The run that a call goes on from, and the conversation that it is in."""
+
+
+def _find_items(
+    db: Connection, project: str, names: Sequence[str], around: _ItemSource
+) -> Mapping[str, Mapping[str, Any]]:
+    """The stored items of these ids: of what the call goes on from, or else of the response or thread that has them."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for name in names:
+        for run, thread in (around, *_item_sources(db, project, name)):
+            if name not in found:
+                found |= {item.id: item.item for item in _source_items(db, project, run, thread)}
+        if name not in found:
+            raise ItemNotFound(name)
+    return found
+
+
+def _item_sources(db: Connection, project: str, name: str) -> list[_ItemSource]:
+    """What may hold an item: the run whose id is in its own, and threads that have a node of its name."""
+    stem = name.partition("_")[2].partition("_")[0]
+    return [
+        (f"run_{stem}", None),
+        *((None, thread) for thread in run_history.find_threads_with_message(db, project, name)),
+    ]
+
+
+def _source_items(db: Connection, project: str, run: str | None, thread: str | None) -> list[item_pages.Placed]:
+    if thread is not None and threads.get_thread(db, project, thread) is not None:
+        return item_pages.placed([node.message for node in threads.get_branch(db, project, thread)], thread)
+    found = runs.get_stored_run(db, project, run) if run is not None else None
+    if found is None or not found.row.stored:
+        return []
+    said = found.reply.messages if found.reply is not None else ()
+    return item_pages.placed(
+        [*(run_history.messages_seen_by(db, project, found) or ()), *said], response_id(found.row.id)
+    )

@@ -1,0 +1,241 @@
+"""Read-only endpoints that run no workflow: health, readiness, version, status, metrics, models, inspect."""
+
+import asyncio
+import inspect
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from sqlalchemy import Connection, select
+
+from palaver.core import jsons, secrets
+from palaver.core.descriptions import Description
+from palaver.discovery.registry import Registry
+from palaver.errors import PalaverError
+from palaver.outbound import printable
+from palaver.protocols import inspect as inspection
+from palaver.protocols import models as listing
+from palaver.protocols.base import Answer, Find, Request
+from palaver.server.error_responses import add_headers, json_answer
+from palaver.server.metrics import METRICS_CONTENT_TYPE
+from palaver.server.request import Exchange
+from palaver.storage.database import Database
+from palaver.workflows.callables import called
+from palaver.workflows.threads import Threads
+from palaver.workflows.workflow import Workflow
+
+if TYPE_CHECKING:
+    from palaver.server.app import Server
+    from palaver.server.routing import RouteMatch
+
+
+VERSION = version("palaver")
+_VERSION_HEADER = ("x-api-version", VERSION)
+
+
+async def answer_server_route(server: "Server", exchange: Exchange, found: "RouteMatch", path: str) -> Answer:
+    """The answer of the route that was found."""
+    match found.name:
+        case "asset":
+            return await server.pages.answer(exchange, found, path)
+        case "page":
+            return add_headers(await server.pages.answer(exchange, found, path), _VERSION_HEADER)
+        case "v1/traces":
+            return await server.telemetry.traces.answer(exchange)
+        case "health":
+            return json_answer(200, {"status": "ok"})
+        case "ready":
+            waiting = ["shutdown"] if server.engine.draining else server.waiting_for
+            return (
+                json_answer(503, {"status": "not ready", "waiting": waiting})
+                if waiting
+                else json_answer(200, {"status": "ready"})
+            )
+        case "version" | "livez":
+            return add_headers(json_answer(200, {"version": VERSION}), _VERSION_HEADER)
+        case "status":
+            return await server.health.answer()
+        case "metrics":
+            return Answer(status=200, headers=(("content-type", METRICS_CONTENT_TYPE),), body=server.metrics.text())
+        case _:
+            api = await server.api()
+            from palaver.server import openapi
+
+            return json_answer(
+                200, openapi.openapi_document(server.registry.descriptions(), server.registry.default, api, VERSION)
+            )
+
+
+_JSON = (("content-type", "application/json"),)
+
+
+class ServedWorkflows(NamedTuple):
+    """What a question may ask about."""
+
+    find: Find
+    descriptions: Callable[[], Sequence[Description]]
+    routes: Callable[[str], Mapping[str, str]]
+    default: Callable[[], str | None]
+    version: str
+    since: int
+    """When they were registered, in unix seconds."""
+
+
+def inspect_workflow(request: Request, served: ServedWorkflows) -> Answer:
+    """What a workflow says about itself."""
+    description = served.find(request.workflow)
+    inspection.check(request)
+    return inspection.answer(description, routes=served.routes(description.name), version=served.version)
+
+
+def list_models(request: Request, served: ServedWorkflows) -> Answer:
+    """Every chat; below a workflow, that one."""
+    known = served.descriptions() if request.workflow is None else [served.find(request.workflow)]
+    return listing.listing(known, served.since)
+
+
+def get_model(request: Request, served: ServedWorkflows) -> Answer:
+    """One chat."""
+    if request.workflow is not None:
+        served.find(request.workflow)
+    return listing.one(served.find(request.parameters["model"]), served.since)
+
+
+def agent_info(request: Request, served: ServedWorkflows) -> Answer:
+    """What MLflow's clients ask an agent server."""
+    served_as = served.default() if request.workflow is None else served.find(request.workflow).name
+    document = {"name": served_as or "palaver", "use_case": "agent", "agent_api": "responses"}
+    return Answer(status=200, headers=_JSON, body=jsons.encode(document))
+
+
+WORKING, NOT_WORKING = "working", "not working"
+CHECK_TIMEOUT_S = 2.0
+"""How long an answer is waited for; one that comes later is told the next time."""
+STATUS_CACHE_S = 5.0
+"""How long an answer is told again."""
+_MAX_CONCURRENT_CHECKS = 8
+_MAX_STATUS_CHARS = 80
+_MAX_COMPONENTS = 20
+"""Of what one function says: characters of a word, and how many things it may speak of."""
+
+log = logging.getLogger("palaver.server")
+ComponentStatus = Mapping[str, str]
+
+
+class _CachedStatus(NamedTuple):
+    words: ComponentStatus
+    at: float
+
+
+class HealthChecks:
+    """Asks after everything that is served."""
+
+    def __init__(self, registry: Registry, database: Database, *, version: str) -> None:
+        self._registry = registry
+        self._database = database
+        self._version = version
+        self._threads = Threads(_MAX_CONCURRENT_CHECKS)
+        self._asking: dict[str, asyncio.Task[ComponentStatus]] = {}
+        self._said: dict[str, _CachedStatus] = {}
+
+    async def document(self) -> dict[str, str]:
+        """What works and what does not."""
+        served = sorted(self._registry, key=lambda workflow: workflow.description.name)
+        told = await asyncio.gather(self._of_database(), *map(self._of, served))
+        document: dict[str, str] = {}
+        for words in told:  # The house's own words come first, and nobody speaks for it.
+            document = {**words, **document}
+        return {**document, "version": self._version}
+
+    async def answer(self) -> Answer:
+        """The same, as an answer."""
+        body = jsons.encode(await self.document())
+        headers = (("content-type", "application/json"), ("x-api-version", self._version))
+        return Answer(status=200, headers=(*headers, ("cache-control", "no-store")), body=body)
+
+    async def _of_database(self) -> ComponentStatus:
+        try:
+            async with asyncio.timeout(CHECK_TIMEOUT_S):
+                await self._database.read(_ping)
+        except (PalaverError, TimeoutError):
+            return {"database": NOT_WORKING}
+        return {"database": WORKING}
+
+    async def _of(self, workflow: Workflow) -> ComponentStatus:
+        name, check = workflow.description.name, workflow.options.health
+        if check is None:
+            return {}
+        said = self._said.get(name)
+        if said is not None and time.monotonic() - said.at < STATUS_CACHE_S:
+            return said.words
+        asking = self._asking.get(name)
+        if asking is None:  # Else somebody asks already: whoever hangs is not asked twice.
+            asking = self._asking[name] = asyncio.create_task(self._asked(name, check))
+        await asyncio.wait([asking], timeout=CHECK_TIMEOUT_S)
+        return asking.result() if asking.done() else {name: NOT_WORKING}
+
+    async def _asked(self, name: str, check: Callable[[], Any]) -> ComponentStatus:
+        try:
+            given = await self._given(check)
+            words = _component_status(name, given)
+        except Exception as error:  # The author's code may raise anything, and says by it that something is wrong.
+            what = printable(secrets.masked(f"{type(error).__name__}: {error}"))
+            log.warning("The health of %s could not be told: %s", name, what)
+            words = {name: NOT_WORKING}
+        self._said[name] = _CachedStatus(words, time.monotonic())
+        del self._asking[name]
+        return words
+
+    async def _given(self, check: Callable[[], Any]) -> object:
+        given: object
+        if inspect.iscoroutinefunction(called(check)):
+            return await check()
+        given = await self._in_thread(check)
+        return await cast("Any", given) if inspect.isawaitable(given) else given
+
+    async def _in_thread(self, check: Callable[[], Any]) -> object:
+        loop = asyncio.get_running_loop()
+        answered: asyncio.Future[object] = loop.create_future()
+
+        def settle(error: BaseException | None, given: object) -> None:
+            if answered.done():
+                return
+            if error is not None:
+                answered.set_exception(error)
+            else:
+                answered.set_result(given)
+
+        def work() -> None:
+            try:
+                told = partial(settle, None, check())
+            except BaseException as error:  # sys.exit is no answer, either.
+                told = partial(settle, RuntimeError(type(error).__name__), None)
+            loop.call_soon_threadsafe(told)
+
+        await self._threads.start(work)
+        return await answered
+
+
+def _component_status(name: str, given: object) -> ComponentStatus:
+    """What a function said: that it works or not, a word for it, or such a thing of several."""
+    if isinstance(given, Mapping):
+        several = list(cast("Mapping[object, object]", given).items())[:_MAX_COMPONENTS]
+        return {printable(str(thing), _MAX_STATUS_CHARS): _status_text(value) for thing, value in several}
+    return {name: _status_text(given)}
+
+
+def _status_text(value: object) -> str:
+    match value:
+        case True | None:
+            return WORKING
+        case str() if value.strip():
+            return printable(value, _MAX_STATUS_CHARS)
+        case _:
+            return NOT_WORKING
+
+
+def _ping(db: Connection) -> None:
+    db.execute(select(1))

@@ -1,0 +1,114 @@
+"""Evaluation in a server, a worker or a command: runner, live scorer, planner and evaluator context."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from palaver.discovery.registry import Registry
+from palaver.engine.engine import Engine, utc_now
+from palaver.evaluation.online.scorer import OnlineScorer
+from palaver.evaluation.running.runner import Runner
+from palaver.server.redaction import RedactionPolicy
+from palaver.server.settings import Settings
+from palaver.server.variants import resolve_variant
+from palaver.storage.database import Database
+
+if TYPE_CHECKING:
+    from palaver.evaluation.known import Evaluators
+    from palaver.evaluation.online.scoring import Scoring
+    from palaver.evaluation.outside.reaching import Online
+    from palaver.evaluation.planning.requests import Planning
+    from palaver.evaluation.running.slice_runs import SliceRuns
+    from palaver.evaluation.scoring.reach import Reach
+
+
+def create_runner(
+    engine: Engine, database: Database, registry: Registry, settings: Settings, redacting: RedactionPolicy, process: str
+) -> Runner:
+    """The runner of a process. Its cells leave half of what sync workflows can run at once to those who wait.
+
+    One that takes nothing from the background takes no cells either.
+    """
+
+    def make() -> "SliceRuns":
+        from palaver.evaluation.known import Evaluators
+        from palaver.evaluation.running.slice_runs import SliceRuns
+
+        evaluators = Evaluators(registry.evaluators, served=registry.names)
+        return SliceRuns(
+            engine,
+            database,
+            process=process,
+            find=registry.workflow,
+            evaluators=evaluators,
+            reach=create_evaluator_context(evaluators, registry, settings, engine),
+            now=utc_now,
+            redact=redacting.run if redacting.cleans else None,
+            prices=settings.prices,
+        )
+
+    return Runner(
+        engine,
+        database,
+        process=process,
+        names=registry.names,
+        make=make,
+        most=max(1, settings.threads // 2) if settings.background_runs else 0,
+        now=utc_now,
+    )
+
+
+def create_planner(
+    registry: Registry, database: Database, settings: Settings, known: "Evaluators", reach: "Reach"
+) -> "Planning":
+    """What makes plans."""
+    from palaver.evaluation.planning.requests import Planning
+    from palaver.evaluation.planning.stored_sets import StoredSets
+
+    return Planning(
+        workflow=registry.workflow,
+        testsets=StoredSets(database),
+        resolve=lambda project, workflow, reference: resolve_variant(database, project, workflow, reference),
+        bind=lambda key, parameters, name: known.find(key).bind(parameters, reach, name=name),
+        most_cells=settings.eval_max_cells,
+        most_cost=settings.eval_max_cost or None,
+    )
+
+
+def create_evaluator_context(
+    evaluators: "Evaluators",
+    registry: Registry,
+    settings: Settings,
+    engine: Engine | None = None,
+    *,
+    env: Mapping[str, str] = os.environ,
+    allow_private: bool | None = None,
+) -> "Online":
+    """The Reach of a process. Without an engine, workflows can be named as judges and not asked."""
+    from palaver.evaluation.outside.reaching import Online, Outside
+
+    outside = Outside(
+        providers=settings.providers,
+        default_judge=settings.eval_judge,
+        prices=settings.prices,
+        models=Path(settings.eval_models),
+        env=env,
+        allow_private=settings.allow_private_urls if allow_private is None else allow_private,
+    )
+    return Online(evaluators, outside, find=registry.workflow, engine=engine)
+
+
+def create_live_scorer(
+    engine: Engine, database: Database, registry: Registry, settings: Settings, process: str
+) -> OnlineScorer:
+    """The scorer of a process."""
+
+    def make() -> "Scoring":
+        from palaver.evaluation.known import Evaluators
+        from palaver.evaluation.online.scoring import Scoring
+
+        evaluators = Evaluators(registry.evaluators)
+        return Scoring(database, evaluators, create_evaluator_context(evaluators, registry, settings, engine))
+
+    return OnlineScorer(database, process=process, make=make, draining=lambda: engine.draining, now=utc_now)

@@ -1,0 +1,83 @@
+"""The stored files that a call names: read from what was sent, looked up in the caller's project, told by their type.
+
+A file may be named by its id, or by the path under which we give it back: that is read as the id, and never fetched.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any, cast
+
+from sqlalchemy import Connection
+
+from palaver.core import jsons
+from palaver.core.files import file_ids, gone, with_files
+from palaver.core.ids import LONGEST
+from palaver.core.messages import Message
+from palaver.core.parts import File, Part
+from palaver.storage import files
+
+_FILE_URL = re.compile(r"(?P<before>.*)/api/files/(?P<name>[A-Za-z0-9_]{1,64})")
+_FILE_FIELD_SUFFIXES = ("id", "url", "uri")
+"""How the fields end in which a body may name a file, in any dialect."""
+_SCHEMES = ("https://", "http://")
+
+
+def resolve_file_urls(messages: Sequence[Message], *, host: str, root_path: str) -> tuple[Message, ...]:
+    """The messages, with the ids of files that they name by a URL of ours: a path, or one below our own origin."""
+    ours = {"", root_path, *(f"{scheme}{host}{prefix}" for scheme in _SCHEMES for prefix in ("", root_path) if host)}
+
+    def named(part: File) -> File:
+        found = _FILE_URL.fullmatch(part.url) if part.url is not None and part.file_id is None else None
+        if found is None or found["before"] not in ours:
+            return part
+        return File(part.media_type, None, None, found["name"], part.filename, part.detail)
+
+    return with_files(messages, named)
+
+
+def require_files(
+    db: Connection, project: str, messages: Sequence[Message], sent: object = None
+) -> tuple[Message, ...]:
+    """The messages, with the type and the name of each file that they name by its id, as its store has them.
+
+    NotFound for one that the project does not have, with its place in what was `sent`. What a client says that the
+    assistant gave is no reason to refuse the rest: a model's provider has ids of its own. It is given in words.
+    """
+    there = files.find_files(db, project, [name for name in file_ids(messages) if len(name) <= LONGEST])
+
+    def found(part: File) -> Part:
+        if part.file_id is None:
+            return part
+        file = there.get(part.file_id)
+        if file is None:
+            raise files.file_not_found(part.file_id, pointer=file_pointer(sent, part.file_id))
+        return File(file.media_type, None, None, file.id, file.filename, part.detail)
+
+    def told(part: File) -> Part:
+        return found(part) if part.file_id is None or part.file_id in there else gone(part)
+
+    looked_up = [with_files([message], told if message.role == "assistant" else found) for message in messages]
+    return tuple([message for (message,) in looked_up])
+
+
+def file_pointer(sent: object, name: str) -> str | None:
+    """A JSON pointer to where a file is named in a body, by its id or by a URL; None where it is not."""
+    if isinstance(sent, bytes):
+        sent = jsons.opened(sent.decode(errors="replace"))
+    waiting: list[tuple[str, object]] = [("", sent)]
+    while waiting:
+        pointer, value = waiting.pop()
+        match value:
+            case str() if pointer.lower().endswith(_FILE_FIELD_SUFFIXES) and value.endswith(
+                (name, f"/api/files/{name}")
+            ):
+                return pointer
+            case dict():
+                inside = cast("dict[str, object]", value).items()
+                waiting += reversed([(f"{pointer}/{jsons.escaped(key)}", inner) for key, inner in inside])
+            case list() | tuple():
+                inner = cast("Sequence[Any]", value)
+                waiting += reversed([(f"{pointer}/{index}", item) for index, item in enumerate(inner)])
+            case _:
+                pass
+    return None

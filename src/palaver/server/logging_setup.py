@@ -1,0 +1,225 @@
+"""Logs: one record, one line. For people on a terminal, as JSON everywhere else.
+
+The access log has a way of its own. Handing every request to `logging` costs more than routing it, so while nobody has
+put handlers of their own there, its lines are made by hand and written together, a few times a second.
+"""
+
+import asyncio
+import logging
+import os
+import sys
+import time
+from functools import lru_cache
+from typing import Any, TextIO
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from palaver.core import jsons, secrets
+from palaver.outbound import printable, printable_json, printable_lines
+
+access_logger = logging.getLogger("palaver.access")
+
+_encode_lines = msgspec.json.Encoder().encode_lines
+
+_FLUSH_DELAY_S = 0.05
+"""Seconds until the lines of the access log are written."""
+
+
+AccessRecord = tuple[float, str, str, str, int, float, str | None]
+"""One request: when it ended, its id, method, path, status, how long it took in seconds, and its run."""
+
+
+def log_access(seen: AccessRecord) -> None:
+    """One request in the log."""
+    handler = _only_handler()
+    if handler is not None:
+        handler.note(seen)
+    else:
+        line = _access_line(seen)
+        record = logging.LogRecord(access_logger.name, logging.INFO, __file__, 0, line.message, None, None)
+        kept = ("request_id", "method", "path", "status", "milliseconds", "run_id")
+        record.fields = {name: value for name in kept if (value := getattr(line, name)) is not UNSET}
+        access_logger.handle(record)
+
+
+def _only_handler() -> "LogHandler | None":
+    """Ours, if access records would go nowhere else."""
+    if access_logger.handlers or access_logger.filters or not access_logger.propagate:
+        return None
+    parent = access_logger.parent
+    if parent is None or parent.propagate or len(parent.handlers) != 1:
+        return None
+    handler = parent.handlers[0]
+    return handler if isinstance(handler, LogHandler) else None
+
+
+class LogHandler(logging.StreamHandler[TextIO]):
+    """Writes lines to standard error; those of the access log a moment later, all at once."""
+
+    def __init__(self, *, as_json: bool, worker: int | None = None) -> None:
+        super().__init__(sys.stderr)
+        self._as_json = as_json
+        self._worker = worker
+        self._waiting: list[AccessRecord] = []
+        self.setFormatter(JsonFormatter(worker) if as_json else TextFormatter(worker))
+
+    def note(self, seen: AccessRecord) -> None:
+        """One line of the access log. On the loop only."""
+        if not self._waiting:
+            asyncio.get_running_loop().call_later(_FLUSH_DELAY_S, self.flush)
+        self._waiting.append(seen)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Any other record, after what happened before it."""
+        self._write()
+        super().emit(record)
+
+    def flush(self) -> None:
+        """Write what waits."""
+        self.acquire()
+        try:
+            self._write()
+        finally:
+            self.release()
+        super().flush()
+
+    def _write(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            lines = [_access_line(seen, self._worker) for seen in waiting]
+            self.stream.write(
+                _format_json_lines(lines) if self._as_json else _format_text_lines(waiting, lines, self._worker)
+            )
+
+
+class _AccessLine(msgspec.Struct):
+    """A line of the access log, as JSON."""
+
+    at: str
+    level: str
+    logger: str
+    message: str
+    request_id: str
+    method: str
+    path: str
+    status: int
+    milliseconds: float
+    run_id: str | UnsetType
+    worker: int | UnsetType = UNSET
+
+
+def _access_line(seen: AccessRecord, worker: int | None = None) -> _AccessLine:
+    at, request_id, method, path, status, seconds, run_id = seen
+    milliseconds = round(seconds * 1000, 1)
+    if "plv_" in path:
+        path = secrets.masked(path)  # A key is no part of a path, but some will try.
+    said = f"{method} {path}  {status}  {milliseconds} ms"
+    run: str | UnsetType = UNSET if run_id is None else run_id
+    whose: int | UnsetType = UNSET if worker is None else worker
+    return _AccessLine(
+        _format_time(at), "info", access_logger.name, said, request_id, method, path, status, milliseconds, run, whose
+    )
+
+
+def _format_json_lines(lines: list[_AccessLine]) -> str:
+    try:
+        return printable_json(_encode_lines(lines).decode())
+    except UnicodeEncodeError:  # Half a character, in a path as it was sent.
+        return "".join([f"{_encode_line(line)}\n" for line in lines])
+
+
+def _format_text_lines(waiting: list[AccessRecord], lines: list[_AccessLine], worker: int | None) -> str:
+    whose = _worker_prefix(worker)
+    return "".join(
+        [
+            f"{_format_clock(int(seen[0]))}  {whose}{printable(line.message, 500)}\n"
+            for seen, line in zip(waiting, lines, strict=True)
+        ]
+    )
+
+
+class JsonFormatter(logging.Formatter):
+    """A record as one line of JSON."""
+
+    def __init__(self, worker: int | None = None) -> None:
+        super().__init__()
+        self._worker = worker
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Time, level, logger, message, the fields of an access record, and a traceback where there is one."""
+        line: dict[str, Any] = {
+            "at": _format_time(record.created),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": _mask_secrets(record.getMessage()),
+        }
+        line |= getattr(record, "fields", {})
+        if self._worker is not None:
+            line["worker"] = self._worker
+        if record.exc_info:
+            line["traceback"] = _mask_secrets(self.formatException(record.exc_info))
+        return _encode_line(line)
+
+
+class TextFormatter(logging.Formatter):
+    """A record for a person: short, and with nothing in it that could move the cursor."""
+
+    def __init__(self, worker: int | None = None) -> None:
+        super().__init__()
+        self._whose = _worker_prefix(worker)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, and a traceback where there is one."""
+        line = (
+            f"{_format_clock(int(record.created))}  {self._whose}{printable(_mask_secrets(record.getMessage()), 500)}"
+        )
+        if record.exc_info:
+            trace = printable_lines(_mask_secrets(self.formatException(record.exc_info)))
+            line += "\n  " + trace.replace("\n", "\n  ")  # So that none of its lines looks like a record.
+        return line
+
+
+def _worker_prefix(worker: int | None) -> str:
+    """Which of several processes on one socket speaks."""
+    return "" if worker is None else f"[{worker}] "
+
+
+def _encode_line(line: Any) -> str:
+    try:
+        return printable_json(jsons.encode(line).decode())
+    except UnicodeEncodeError:  # Half a character, in a path as it was sent.
+        return printable_json(jsons.encode(jsons.plain(line)).decode())
+
+
+def _mask_secrets(text: str) -> str:
+    return secrets.masked(text, _environment_secrets())
+
+
+def _environment_secrets() -> set[str]:
+    """Values of variables that by their names are secrets: libraries put them into their exceptions."""
+    ends = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
+    return {value for name, value in os.environ.items() if name.upper().endswith(ends)}
+
+
+def _format_time(seconds: float) -> str:
+    whole = int(seconds)
+    return f"{_format_date(whole)}.{int((seconds - whole) * 1000):03}Z"
+
+
+@lru_cache(4)  # Most lines of a second share it.
+def _format_date(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+
+
+@lru_cache(4)
+def _format_clock(seconds: int) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(seconds))
+
+
+def configure_logging(*, verbose: bool = False, worker: int | None = None) -> None:
+    """Send our log to the terminal or, as JSON, to wherever standard error goes; its lines name the worker."""
+    root = logging.getLogger("palaver")
+    root.handlers = [LogHandler(as_json=not sys.stderr.isatty(), worker=worker)]
+    root.setLevel(logging.DEBUG if verbose else logging.INFO)
+    root.propagate = False

@@ -1,0 +1,260 @@
+"""Notifications between processes and to open pages."""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Collection, Generator, MutableMapping, Sequence
+from contextlib import contextmanager
+from typing import assert_never, cast, get_args
+
+from palaver.engine.engine import Engine
+from palaver.engine.heartbeat import Heartbeat
+from palaver.engine.queue import RunQueue
+from palaver.engine.run_reader import RunReader
+from palaver.errors import PalaverError
+from palaver.evaluation.running.runner import Runner
+from palaver.server.auth import Authenticator
+from palaver.server.connection_sync import ConnectionSync
+from palaver.storage import notifications
+from palaver.storage.database import Database
+from palaver.storage.notifications import ALL_PROJECTS, Change, ChangeKind, Notification
+
+log = logging.getLogger("palaver.server")
+
+REPEAT_INTERVAL_S = 0.25
+"""Seconds until the same thing is told of again,"""
+SLOW_REPEAT_INTERVAL_S = 1.0
+"""and of what may come by the thousand, all day."""
+_SLOW_KINDS = frozenset[ChangeKind]({"spans", "rule"})
+"""Spans, and what rules score of them."""
+_BATCH_INTERVAL_S = 0.1
+"""Seconds for which is gathered what other processes are to hear: each notice costs every write a little."""
+_MAX_RUNS_PER_PROJECT = 32
+"""Runs of a project that are told of in one such while: a page that looks at one of many also looks at its thread."""
+_KINDS = frozenset(get_args(ChangeKind))
+
+ChangeListener = Callable[[Change], None]
+_Key = tuple[str, ChangeKind, str]
+
+
+class ChangeFeed:
+    """Hands on what changes, to the pages that are open here and to other processes."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._me = secrets.token_hex(4)
+        self._is_watching = False
+        self._tabs: dict[str, set[ChangeListener]] = {}
+        self._recent: dict[_Key, Change | None] = {}
+        """What was told of a moment ago, and what of it is to be told then."""
+        self._runs: dict[str, int] = {}
+        self._others: dict[_Key, Change] = {}
+        self._slow: dict[_Key, Change | None] = {}
+        """The same as `_recent` of what is told slowly, for other processes: each notice is a transaction."""
+        self._telling: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """Hear what this process writes: from its first page on or, where others want to know it, from the start."""
+        if not self._is_watching:
+            self._is_watching = True
+            try:
+                await self._database.watch(self._touched)
+            except BaseException:
+                self._is_watching = False
+                raise
+
+    @property
+    def has_others(self) -> bool:
+        """Do other processes hear what this one tells?"""
+        return self._database.kind == "postgresql"
+
+    @contextmanager
+    def told(self, project: str, tell: ChangeListener) -> Generator[None]:
+        """Tell a page of the changes in its project."""
+        self._tabs.setdefault(project, set()).add(tell)
+        try:
+            yield
+        finally:
+            self._tabs[project].discard(tell)
+            if not self._tabs[project]:
+                del self._tabs[project]
+
+    def tell(self, *changes: Change) -> None:
+        """Something changed here that no database knows of."""
+        self._touched(changes)
+
+    def heard(self, names: Collection[str]) -> None:
+        """Other processes tell, and so do we ourselves."""
+        for name in names:
+            who, *rest = name.split("/")
+            if who != self._me and len(rest) == 4 and rest[1] in _KINDS:
+                project, kind, ref, run = rest
+                self._tell(Change(project, cast("ChangeKind", kind), ref, run or None))
+
+    async def end(self) -> None:
+        """Tell others what is left to tell."""
+        waiting, self._slow = self._slow, {}
+        for change in waiting.values():
+            if change is not None:
+                self._tell_elsewhere(change)
+        if self._telling is not None:
+            await asyncio.wait([self._telling])
+
+    # This process
+
+    def _touched(self, changes: Sequence[Change]) -> None:
+        together: dict[_Key, Change] = {}
+        for change in changes:
+            _merge(together, change)
+        for change in together.values():
+            if self._tabs:
+                self._tell(change)
+            if self.has_others:
+                self._tell_elsewhere(change)
+
+    def _tell(self, change: Change) -> None:
+        """At once, unless the same thing was told of a moment ago: then once that moment is over."""
+        if change.project != ALL_PROJECTS and change.project not in self._tabs:
+            return
+        key = _change_key(change)
+        if key in self._recent:
+            _merge(self._recent, change)
+            return
+        if change.kind == "run":
+            count = self._runs.get(change.project, 0)
+            if count >= _MAX_RUNS_PER_PROJECT:
+                return
+            self._runs[change.project] = count + 1
+        self._hand_on(key, change)
+
+    def _hand_on(self, key: _Key, change: Change) -> None:
+        self._recent[key] = None
+        pause = SLOW_REPEAT_INTERVAL_S if change.kind in _SLOW_KINDS else REPEAT_INTERVAL_S
+        asyncio.get_running_loop().call_later(pause, self._over, key)
+        projects = list(self._tabs) if change.project == ALL_PROJECTS else [change.project]
+        for project in projects:
+            for tell in list(self._tabs.get(project, ())):
+                tell(change)
+
+    def _over(self, key: _Key) -> None:
+        change = self._recent.pop(key)
+        if change is not None:
+            self._hand_on(key, change)
+        elif key[1] == "run":
+            self._runs[key[0]] -= 1
+            if not self._runs[key[0]]:
+                del self._runs[key[0]]
+
+    # The others
+
+    def _tell_elsewhere(self, change: Change) -> None:
+        key = _change_key(change)
+        if key in self._slow:
+            self._slow[key] = change
+            return
+        if change.kind in _SLOW_KINDS:
+            self._slow[key] = None
+            asyncio.get_running_loop().call_later(SLOW_REPEAT_INTERVAL_S, self._slow_over, key)
+        _merge(self._others, change)
+        if self._telling is None:
+            self._telling = asyncio.get_running_loop().create_task(self._tell_others())
+
+    def _slow_over(self, key: _Key) -> None:
+        change = self._slow.pop(key, None)
+        if change is not None:
+            self._tell_elsewhere(change)
+
+    async def _tell_others(self) -> None:
+        while self._others:
+            await asyncio.sleep(_BATCH_INTERVAL_S)
+            names = ["/".join((self._me, *change[:3], change.run or "")) for change in self._others.values()]
+            self._others = {}
+            try:
+                await self._database.write(notifications.notify, "changed", names)
+            except PalaverError as error:
+                log.debug("Other processes could not be told what changed: %s", error.message)
+        self._telling = None
+
+
+def _change_key(change: Change) -> _Key:
+    return change.project, change.kind, change.ref
+
+
+def _merge(waiting: MutableMapping[_Key, Change] | MutableMapping[_Key, Change | None], change: Change) -> None:
+    """Let one change of a thing stand for all that wait; if any of them names a run, so does it."""
+    before = waiting.get(_change_key(change))
+    if before is not None and change.run is None:
+        change = change._replace(run=before.run)
+    waiting[_change_key(change)] = change
+
+
+class NotificationRouter:
+    """Wakes whoever waits for something that happens elsewhere."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        records: RunReader,
+        presence: Heartbeat,
+        backlog: RunQueue,
+        callers: Authenticator,
+        connected: ConnectionSync,
+        changes: ChangeFeed,
+        runner: Runner,
+    ) -> None:
+        self._engine = engine
+        self._records = records
+        self._presence = presence
+        self._backlog = backlog
+        self._callers = callers
+        self._connected = connected
+        self._changes = changes
+        self._runner = runner
+        self._answering: set[asyncio.Task[None]] = set()
+
+    def heard(self, notice: Notification) -> None:
+        """One notice, in our loop."""
+        match notice.kind:
+            case "grew":
+                self._records.watching.grew(notice.names)
+            case "followed":
+                self._follow(notice)
+            case "cancel":
+                self._follow(notice)  # Whoever asks for its end waits for it.
+                self._runner.heed()
+            case "waiting":
+                self._backlog.wake()
+                self._runner.wake()
+            case "key":
+                self._callers.changed(*notice.names)
+            case "connection":
+                self._connected.changed()
+            case "changed":
+                self._changes.heard(notice.names)
+            case "missed":
+                self._records.watching.missed()
+                self._presence.asked()
+                self._backlog.wake()
+                self._runner.wake()
+                self._callers.changed_all()
+                self._connected.changed()
+            case _:
+                assert_never(notice.kind)
+
+    async def end(self) -> None:
+        """Wait for what is still being told."""
+        await asyncio.gather(*self._answering)
+
+    def _follow(self, notice: Notification) -> None:
+        if any(self._engine.find(name) is not None for name in notice.names):
+            task = asyncio.get_running_loop().create_task(self._answer(notice))
+            self._answering.add(task)
+            task.add_done_callback(self._answering.discard)
+            if notice.kind == "cancel":
+                self._presence.asked()
+
+    async def _answer(self, notice: Notification) -> None:
+        try:
+            await self._records.followed(notice.names)
+        except PalaverError as error:
+            log.debug("Those who follow a run of ours could not be told: %s", error.message)

@@ -1,0 +1,322 @@
+"""Export the spans of our own runs to an OTLP endpoint."""
+
+import asyncio
+import contextvars
+import gzip
+import logging
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote
+
+import msgspec
+
+from palaver.errors import PalaverError, SettingsError
+from palaver.outbound import check_headers, check_url, client, printable, read_limited
+from palaver.server.settings import Settings
+
+if TYPE_CHECKING:
+    import httpx
+
+    from palaver.traces.otlp import Form, Request
+    from palaver.traces.record import Span
+
+
+_TRACES_PATH = "/v1/traces"
+
+
+class OtlpEndpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """A server that takes OTLP."""
+
+    url: str
+    headers: dict[str, str] = {}
+    form: "Form" = "protobuf"
+
+
+def configured_endpoint(settings: Settings) -> OtlpEndpoint | None:
+    """The one that is set, if any. A SettingsError says what cannot be meant, and never a header's value."""
+    if not settings.otlp_endpoint:
+        return None
+    return OtlpEndpoint(
+        url=_endpoint_url(settings.otlp_endpoint),
+        headers=parse_headers(settings.otlp_headers),
+        form="json" if settings.otlp_protocol == "http/json" else "protobuf",
+    )
+
+
+def mask_headers(headers: str) -> str:
+    """How the setting is shown."""
+    return "***" if headers else ""
+
+
+def parse_headers(given: str) -> dict[str, str]:
+    """Headers as OpenTelemetry's variables hold them: `name=value,other=value`, percent-encoded. They are secrets."""
+    headers: dict[str, str] = {}
+    for pair in filter(None, map(str.strip, given.split(","))):
+        name, is_there, value = pair.partition("=")
+        if not is_there:
+            raise SettingsError("Setting otlp_headers: write name=value, and commas between several.")
+        headers[name.strip().lower()] = unquote(value.strip())
+    try:
+        check_headers(headers)
+    except PalaverError:
+        raise SettingsError("Setting otlp_headers: there is a header in it that HTTP cannot carry.") from None
+    return headers
+
+
+def _endpoint_url(given: str) -> str:
+    """The URL to send to. Of a bare address it is the place where OTLP has it."""
+    import httpx
+
+    try:
+        check_url(given)
+    except PalaverError as error:
+        told = error.message.replace("Pass credentials with headers=.", "Put credentials into otlp_headers.")
+        raise SettingsError(f"Setting otlp_endpoint: {told}") from None
+    url = httpx.URL(given)
+    return str(url.copy_with(path=_TRACES_PATH)) if url.path in ("", "/") else given
+
+
+log = logging.getLogger("palaver.traces")
+
+SpanSink = Callable[[Sequence["Span"]], None]
+
+MAX_PENDING_BYTES = 16 * 1024 * 1024
+"""Bytes of spans that may wait, about."""
+_REQUEST_TIMEOUT_S = 10.0
+_MAX_ANSWER_BYTES = 64 * 1024
+"""Bytes of an answer that are read."""
+_BATCH_SPANS = 100
+"""Spans that are made ready at once: as many as a request holds."""
+_SPAN_OVERHEAD_BYTES = 512
+"""Bytes that a span takes up whatever is in it."""
+_RETRYABLE_STATUSES = frozenset({408, 429, 502, 503, 504})
+"""Answers after which the same may be sent again; after all others not, as OTLP says."""
+
+
+class ExportTiming(msgspec.Struct, frozen=True, kw_only=True):
+    """How long is waited, in seconds."""
+
+    gather: float = 1.0
+    """For more spans, before some are sent."""
+    first: float = 1.0
+    """Before the second try; before each one after it, twice as long as before the last,"""
+    longest: float = 30.0
+    """but no longer than that."""
+    patience: float = 300.0
+    """For an endpoint that does not take a request, whatever it asks for; then it is dropped."""
+    end: float = 5.0
+    """For what is left when the server stops."""
+
+
+DEFAULT_TIMING = ExportTiming()
+
+
+class _ExportFailure(NamedTuple):
+    """Why a request was not taken, and whether it may be sent again; after how long, if they say."""
+
+    why: str
+    passes: bool
+    after: float = 0.0
+
+
+class OtlpExporter:
+    """Sends spans on. Everything but the work in a thread happens on one loop."""
+
+    def __init__(
+        self,
+        endpoint: OtlpEndpoint | None,
+        *,
+        redact: Callable[["Span"], "Span"],
+        room: int = MAX_PENDING_BYTES,
+        pace: ExportTiming = DEFAULT_TIMING,
+    ) -> None:
+        self.endpoint = endpoint
+        self._redact = redact
+        self._room = room
+        self._pace = pace
+        self._waiting: deque[Span] = deque()
+        self._held = 0
+        self._enough = asyncio.Event()
+        self._working: asyncio.Task[None] | None = None
+        self._http: httpx.AsyncClient | None = None
+        self._is_ailing = False
+        self._is_closing = False
+        self.sent = 0
+        """Spans that the endpoint has taken."""
+        self.dropped = 0
+        """Spans that it was not given, or refused."""
+
+    def put(self, spans: Sequence["Span"]) -> None:
+        """Send these on, later; or drop what there is no room for."""
+        if self.endpoint is None:
+            return
+        for span in spans:
+            size = _span_bytes(span)
+            if self._is_closing or (self._held and self._held + size > self._room):
+                self._drop(1, "spans come faster than it takes them")
+                continue
+            self._held += size
+            self._waiting.append(span)
+        if len(self._waiting) >= _BATCH_SPANS:
+            self._enough.set()
+        if self._waiting and self._working is None:
+            # In nobody's context: what instruments HTTP must not take this for a part of somebody's run.
+            context = contextvars.Context()
+            self._working = asyncio.get_running_loop().create_task(self._work(self.endpoint), context=context)
+
+    async def close(self) -> None:
+        """Send what is left, as long as that takes not too long."""
+        self._is_closing = True
+        self._enough.set()
+        if self._working is not None:
+            _, late = await asyncio.wait([self._working], timeout=self._pace.end)
+            for task in late:
+                task.cancel()
+                await asyncio.wait([task])
+        if self._waiting:
+            self._drop(len(self._waiting), "the server has stopped")
+            self._waiting.clear()
+        if self._http is not None:
+            await self._http.aclose()
+            self._http = None
+
+    # Work
+
+    async def _work(self, to: OtlpEndpoint) -> None:
+        try:
+            while self._waiting:
+                if not self._is_closing and len(self._waiting) < _BATCH_SPANS:
+                    self._enough.clear()
+                    timer = asyncio.get_running_loop().call_later(self._pace.gather, self._enough.set)
+                    await self._enough.wait()
+                    timer.cancel()
+                await self._send_some(to)
+        finally:
+            self._working = None
+
+    async def _send_some(self, to: OtlpEndpoint) -> None:
+        some = [self._waiting.popleft() for _ in range(min(_BATCH_SPANS, len(self._waiting)))]
+        size, left = sum(map(_span_bytes, some)), len(some)
+        try:
+            requests = await asyncio.to_thread(_encode_requests, some, self._redact, to.form)
+            lost = len(some) - sum(request.spans for request in requests)
+            if lost:
+                self._drop(lost, "they could not be written")
+            left -= lost
+            for request in requests:
+                await self._deliver(request, to)
+                left -= request.spans
+        except asyncio.CancelledError:
+            self._drop(left, "the server has stopped")
+            raise
+        except Exception:  # A mistake of ours: what comes after these is still good.
+            log.exception("Spans could not be sent on")
+            self._drop(left, "something broke")
+        finally:
+            self._held -= size
+
+    async def _deliver(self, request: "Request", to: OtlpEndpoint) -> None:
+        """Send a request until it is taken, or is not to be."""
+        pause, until = self._pace.first, time.monotonic() + self._pace.patience
+        while True:
+            trouble = await self._sent(request, to)
+            if trouble is None:
+                return
+            if not trouble.passes:
+                self._drop(request.spans, trouble.why)
+                return
+            self._say(trouble.why)
+            wait = max(trouble.after, pause * random.uniform(0.5, 1.0))  # noqa: S311 -- no secret
+            if time.monotonic() + wait > until:
+                self._drop(request.spans, trouble.why)
+                return
+            await asyncio.sleep(wait)
+            pause = min(2 * pause, self._pace.longest)
+
+    async def _sent(self, request: "Request", to: OtlpEndpoint) -> _ExportFailure | None:
+        """Send it once."""
+        import httpx
+
+        from palaver.traces.otlp import MEDIA_TYPES, refused_spans
+
+        http = self._http = self._http or client(headers=to.headers, timeout=_REQUEST_TIMEOUT_S)
+        headers = {"content-type": MEDIA_TYPES[to.form], "content-encoding": "gzip"}
+        body = b""
+        try:
+            async with http.stream("POST", to.url, content=request.body, headers=headers) as response:
+                with suppress(PalaverError):  # What it says is too long, or packed: it has answered all the same.
+                    body = await read_limited(response, _MAX_ANSWER_BYTES)
+        except httpx.HTTPError as error:
+            return _ExportFailure(f"it cannot be reached ({type(error).__name__})", passes=True)
+        status = response.status_code
+        if 200 <= status < 300:
+            self._taken(request, refused_spans(body, to.form))
+            return None
+        after = _parse_retry_after(response.headers.get("retry-after", ""))
+        return _ExportFailure(f"it answered {status}", passes=status in _RETRYABLE_STATUSES, after=after)
+
+    def _taken(self, request: "Request", refused: int) -> None:
+        refused = min(refused, request.spans)
+        self.sent += request.spans - refused
+        if refused:
+            self._drop(refused, "it refused some of them")
+        elif self._is_ailing:
+            self._is_ailing = False
+            log.info("The OTLP endpoint takes spans again.")
+
+    def _drop(self, count: int, why: str) -> None:
+        self.dropped += count
+        self._say(why)
+
+    def _say(self, why: str) -> None:
+        """Once, until it is well again: a log is not for counting."""
+        if not self._is_ailing:
+            self._is_ailing = True
+            log.warning("Spans are not, or not all, sent on to the OTLP endpoint: %s.", printable(why))
+
+
+def combine_sinks(keep: SpanSink, sender: OtlpExporter) -> SpanSink:
+    """What keeps spans, and also sends them on, if to anybody."""
+    if sender.endpoint is None:
+        return keep
+    put = sender.put
+
+    def sink(spans: Sequence["Span"]) -> None:
+        keep(spans)
+        put(spans)
+
+    return sink
+
+
+def _encode_requests(spans: Sequence["Span"], redact: Callable[["Span"], "Span"], form: "Form") -> "list[Request]":
+    """In a thread: requests, packed. What cannot be redacted or written is left out."""
+    from palaver.traces.otlp import Request, requests
+
+    clean: list[Span] = []
+    for span in spans:
+        try:
+            clean.append(redact(span))
+        except Exception:  # A mistake of ours: the others are still good.
+            log.exception("A span could not be sent on")
+    return [Request(gzip.compress(body, 1), count) for body, count in requests(clean, form)]
+
+
+def _parse_retry_after(retry_after: str) -> float:
+    """How long a server asks to be left alone: seconds, or until when."""
+    if retry_after.isdecimal():
+        return float(retry_after[:9])
+    try:
+        return (parsedate_to_datetime(retry_after) - datetime.now(UTC)).total_seconds()
+    except (ValueError, TypeError):
+        return 0.0
+
+
+def _span_bytes(span: "Span") -> int:
+    """About how many bytes a span takes up. Asked on the loop, so it looks at lengths only."""
+    return _SPAN_OVERHEAD_BYTES + sum(len(value) for value in span.attributes.values() if isinstance(value, str))

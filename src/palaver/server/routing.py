@@ -1,0 +1,259 @@
+"""Which path means what. Adding a protocol is one line in the table of what every workflow answers."""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import lru_cache, partial
+from types import ModuleType, SimpleNamespace
+from typing import Literal, NamedTuple, Protocol, cast
+
+from palaver.core.descriptions import RESERVED
+from palaver.errors import MethodNotAllowed, NotFound, PalaverError
+from palaver.protocols import agenta, chat_completions, invoke, openai_errors, responses, run, services, ui_stream
+from palaver.protocols.base import Adapter, Answer, Request
+from palaver.server import endpoints
+from palaver.server.endpoints import ServedWorkflows
+from palaver.server.error_responses import StatusColumn, final_status
+from palaver.server.request import Exchange
+from palaver.server.security import is_unnormalized
+from palaver.server.stored_responses import StoredResponses
+
+EndpointKind = Literal["call", "question", "stored", "resume", "stop", "service", "traces", "own", "api", "page"]
+MetadataHandler = Callable[[Request, ServedWorkflows], Answer]
+StoredHandler = Callable[[StoredResponses, Exchange, Request], Awaitable[Answer | None]]
+_READ = ("GET", "HEAD")
+_MAX_CACHED_PATH_CHARS = 200  # What strangers send us may not fill our memory.
+
+
+class ErrorEncoder(Protocol):
+    """How an error looks on a route."""
+
+    def __call__(self, error: PalaverError, reading: None, *, status: int) -> Answer:
+        """The answer to a request that could not even be read."""
+        ...
+
+
+class Endpoint(NamedTuple):
+    """What stands at a path."""
+
+    kind: EndpointKind
+    methods: tuple[str, ...]
+    fails: ErrorEncoder | None = None
+    adapter: Adapter | None = None
+    """For a call: the protocol it is made in."""
+    ask: MetadataHandler | None = None
+    """For a question: who answers it."""
+    asks: StoredHandler | None = None
+    """For what was stored: who answers it."""
+    cancels: bool = True
+    """For a call: does a client that leaves end the run, where the author says nothing?"""
+    interrupts: bool = False
+    """For a call: does it end a run of the same session that is still going?"""
+    picks: bool = False
+    """For a call: may its body name the workflow?"""
+    keeps: bool = True
+    """For a call: is the note of how to answer it kept with the run?"""
+    column: StatusColumn = "a"
+    protocol: str = ""
+    """For a call: the name of the protocol."""
+
+
+class RouteMatch(NamedTuple):
+    """An endpoint, the workflow that the path names (None: the default one), and what else it names."""
+
+    endpoint: Endpoint
+    workflow: str | None
+    name: str
+    parameters: Mapping[str, str] = {}
+
+
+def call_endpoint(
+    protocol: ModuleType,
+    *,
+    column: StatusColumn = "b",
+    picks: bool = False,
+    cancels: bool = True,
+    interrupts: bool = False,
+) -> Endpoint:
+    """A protocol's place in the table."""
+    adapter = cast("Adapter", protocol)
+    fails = cast("ErrorEncoder", adapter.failure)
+    name = protocol.__name__.rpartition(".")[2]
+    return Endpoint(
+        "call",
+        ("POST",),
+        fails,
+        adapter,
+        cancels=cancels,
+        interrupts=interrupts,
+        picks=picks,
+        column=column,
+        protocol=name,
+    )
+
+
+def _metadata_endpoint(
+    ask: MetadataHandler, fails: Callable[..., Answer], methods: tuple[str, ...] = _READ, *, column: StatusColumn = "b"
+) -> Endpoint:
+    return Endpoint("question", methods, cast("ErrorEncoder", fails), ask=ask, column=column)
+
+
+def _openai_error(error: PalaverError, reading: None, *, status: int) -> Answer:  # noqa: ARG001 - the shape of all of them
+    return openai_errors.failure(error, status=status)
+
+
+WORKFLOW_ROUTES: dict[str, Endpoint] = {
+    "inspect": _metadata_endpoint(endpoints.inspect_workflow, agenta.failure, ("GET", "POST"), column="a"),
+    "invoke": call_endpoint(invoke, column="a"),
+    "run": call_endpoint(run, column="a"),
+    "test": call_endpoint(run, column="a"),
+    "invocations": call_endpoint(responses, picks=True),
+    "responses": call_endpoint(responses, picks=True),
+    "v1/responses": call_endpoint(responses, picks=True),
+    "v1/chat/completions": call_endpoint(chat_completions, picks=True),
+    "api/chat": call_endpoint(ui_stream, cancels=False, interrupts=True),
+    "v1/models": _metadata_endpoint(endpoints.list_models, _openai_error),
+    "agent/info": _metadata_endpoint(endpoints.agent_info, _openai_error),
+}
+"""Below `/{w}`, and at the root for the default workflow."""
+
+
+def _stored_endpoint(asks: StoredHandler, *methods: str) -> Endpoint:
+    return Endpoint("stored", methods, _openai_error, asks=asks, column="b")
+
+
+_PATTERNS: Sequence[tuple[str, re.Pattern[str], Endpoint]] = [
+    (name, re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", name)), endpoint)
+    for name, endpoint in {
+        "v1/models/{model}": _metadata_endpoint(endpoints.get_model, _openai_error),
+        "api/chat/{id}/stream": Endpoint("resume", _READ, cast("ErrorEncoder", ui_stream.failure), column="b"),
+        "api/chat/{id}/stop": Endpoint("stop", ("POST",), cast("ErrorEncoder", ui_stream.failure), column="b"),
+        "(v1/)?responses/{id}": _stored_endpoint(StoredResponses.response, "GET", "HEAD", "DELETE"),
+        "(v1/)?responses/{id}/cancel": _stored_endpoint(StoredResponses.cancel, "POST"),
+        "(v1/)?responses/{id}/input_items": _stored_endpoint(StoredResponses.input_items, "GET", "HEAD"),
+        "(v1/)?conversations": _stored_endpoint(StoredResponses.conversations, "POST"),
+        "(v1/)?conversations/{id}": _stored_endpoint(StoredResponses.conversation, "GET", "HEAD", "POST", "DELETE"),
+        "(v1/)?conversations/{id}/items": _stored_endpoint(StoredResponses.items, "GET", "HEAD", "POST"),
+        "(v1/)?conversations/{id}/items/{item}": _stored_endpoint(StoredResponses.item, "GET", "HEAD", "DELETE"),
+    }.items()
+]
+"""The same, for paths that name something more."""
+
+
+def _service_endpoint() -> Endpoint:
+    """Services are answered elsewhere; their calls as those of any protocol, which tells the status of errors too."""
+    own = SimpleNamespace(**vars(services))
+    own.frames = partial(services.frames, status=partial(final_status, column="b"))
+    return call_endpoint(cast("ModuleType", own))._replace(kind="service", keeps=False)
+
+
+_SERVICE = _service_endpoint()
+SERVICE_ROUTES: Mapping[str, Endpoint] = {
+    "services": _SERVICE._replace(methods=_READ),
+    "services/{w}": _SERVICE._replace(methods=(*_READ, "POST")),
+    services.STREAM: _SERVICE,
+    "services/{w}/README.md": _SERVICE._replace(methods=_READ),
+}
+_UNKNOWN_SERVICE = _SERVICE._replace(methods=(*_READ, "POST", "PUT", "PATCH", "DELETE"))
+
+SERVER_ROUTES: Mapping[str, Endpoint] = {
+    path: Endpoint("own", _READ)
+    for path in ("health", "ready", "livez", "version", "status", "metrics", "openapi.json")
+}
+OTLP_ROUTES: Mapping[str, Endpoint] = {"v1/traces": Endpoint("traces", ("POST",), column="b")}
+"""What is sent over OTLP: spans, and neither logs nor metrics. At the root only."""
+_API = Endpoint("api", ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
+_PAGE = Endpoint("page", _READ)
+PAGE_SEGMENTS = frozenset("play workflows traces sessions testsets evaluations reviews settings login".split())
+"""First segments of the page's own paths: each gives the same document, which looks at the rest itself."""
+
+
+def match_path(path: str) -> RouteMatch | None:
+    """What a path means; None where it means nothing. A slash at its end changes nothing."""
+    whole = path.strip("/")
+    first, _, rest = whole.partition("/")
+    if first not in RESERVED and rest in WORKFLOW_ROUTES:
+        return RouteMatch(WORKFLOW_ROUTES[rest], first, rest)
+    if whole in WORKFLOW_ROUTES:
+        return RouteMatch(WORKFLOW_ROUTES[whole], None, whole)
+    if whole in OTLP_ROUTES:
+        return RouteMatch(OTLP_ROUTES[whole], None, whole)
+    if not first or first in PAGE_SEGMENTS:
+        return RouteMatch(_PAGE, None, "page")
+    if first == "assets":
+        return RouteMatch(_PAGE, None, "asset", {"file": rest})
+    if first == "services":
+        return _match_service(rest)
+    if not rest and first in SERVER_ROUTES:
+        return RouteMatch(SERVER_ROUTES[first], None, first)
+    found = _match_pattern(whole, None) if first in RESERVED else _match_pattern(rest, first)
+    return found or (RouteMatch(_API, None, "api") if first == "api" else None)
+
+
+def _match_service(rest: str) -> RouteMatch:
+    """A path below /services; also one at which nothing stands, for services have their own way to say so."""
+    workflow, _, more = rest.partition("/")
+    name = "/".join(["services", *(["{w}"] if workflow else []), *([more] if more else [])])
+    if name not in SERVICE_ROUTES:
+        return RouteMatch(_UNKNOWN_SERVICE, workflow, "services/{w}/other")
+    return RouteMatch(SERVICE_ROUTES[name], workflow or None, name)
+
+
+class ResolvedPath(NamedTuple):
+    """What a path means, if anything."""
+
+    path: str
+    """Without the prefix that a proxy may have left on it."""
+    bad: bool
+    """Is it anything but one plain spelling?"""
+    found: RouteMatch | None
+
+
+def resolve_path(prefix: str, path: str, raw_path: bytes) -> ResolvedPath:
+    """What a path means, behind a proxy that may leave that prefix on it."""
+    return (_resolve_cached if len(path) <= _MAX_CACHED_PATH_CHARS else _resolve_cached.__wrapped__)(
+        prefix, path, raw_path
+    )
+
+
+@lru_cache(1024)
+def _resolve_cached(prefix: str, path: str, raw_path: bytes) -> ResolvedPath:
+    bad = is_unnormalized(path, raw_path)
+    path = strip_prefix(prefix, path)
+    return ResolvedPath(path, bad, None if bad else match_path(path))
+
+
+def _match_pattern(path: str, workflow: str | None) -> RouteMatch | None:
+    for name, pattern, endpoint in _PATTERNS:
+        if named := pattern.fullmatch(path):
+            return RouteMatch(
+                endpoint, workflow, name, {key: value for key, value in named.groupdict().items() if value}
+            )
+    return None
+
+
+def path_not_found(path: str) -> NotFound:
+    """The answer to a path that means nothing."""
+    return NotFound(f"There is nothing at {path[:80]}.")
+
+
+def strip_prefix(prefix: str, path: str) -> str:
+    """The path without the prefix that a proxy may have left on it."""
+    return path[len(prefix) :] or "/" if path == prefix or path.startswith(f"{prefix}/") else path
+
+
+def require_method(endpoint: Endpoint, method: str, path: str) -> None:
+    """Raise for a method that the endpoint does not take."""
+    if method not in endpoint.methods:
+        raise MethodNotAllowed(method, path, allowed=endpoint.methods)
+
+
+def workflow_paths(workflow: str) -> dict[str, str]:
+    """The paths under which a workflow can be called, by protocol."""
+    return {
+        "invoke": f"/{workflow}/invoke",
+        "responses": f"/{workflow}/v1/responses",
+        "invocations": f"/{workflow}/invocations",
+        "chat_completions": f"/{workflow}/v1/chat/completions",
+        "ui_stream": f"/{workflow}/api/chat",
+        "services": f"/services/{workflow}",
+    }

@@ -1,0 +1,167 @@
+"""Checks of every request before it is routed: Host, Origin, media type, sizes, and trusted proxies."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from itertools import chain
+
+from palaver.errors import (
+    ForeignOrigin,
+    InvalidValue,
+    RequestError,
+    SettingsError,
+    TooLarge,
+    UnsupportedMediaType,
+    WrongHost,
+)
+from palaver.server.request import Exchange, Scope
+from palaver.server.settings import Settings
+
+ORIGINAL_HOST = "palaver.host"
+"""Where the scope has the Host as it was sent, if a proxy named another: what we answer to is that of our own door."""
+
+_HOST = re.compile(rb"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
+_WITH_PORT = re.compile(r"\[([^\]]+)\](?::[0-9]+)?|([0-9.]+):[0-9]+")
+_FORWARDED_FOR, _FORWARDED_PROTO, _FORWARDED_HOST = b"x-forwarded-for", b"x-forwarded-proto", b"x-forwarded-host"
+_Address = IPv4Address | IPv6Address
+
+
+class TrustedProxies:
+    """The proxies that are trusted: single addresses, or networks. Of an empty list nobody is."""
+
+    def __init__(self, listed: Iterable[str]) -> None:
+        self._networks = [_parse_network(one) for one in listed]
+
+    def seen(self, scope: Scope) -> Scope:
+        """The request as the proxy saw it; as it is, if it comes from anybody else."""
+        client: Sequence[str] | None = scope.get("client") if self._networks else None
+        if client is None or not self._trusts(_parse_address(client[0])):
+            return scope
+        said: dict[bytes, list[bytes]] = {}
+        for name, value in scope["headers"]:
+            said.setdefault(name, []).extend(value.split(b","))
+        seen = {**scope, "client": (self._client(said, client[0]), 0)}
+        if (scheme := _last_value(said, _FORWARDED_PROTO).lower()) in (b"http", b"https"):
+            secure, plain = ("wss", "ws") if scope["type"] == "websocket" else ("https", "http")
+            seen["scheme"] = secure if scheme == b"https" else plain
+        if _HOST.fullmatch(host := _last_value(said, _FORWARDED_HOST)) and len(sent := said.get(b"host", [])) == 1:
+            seen["headers"] = [pair if pair[0] != b"host" else (b"host", host) for pair in scope["headers"]]
+            seen[ORIGINAL_HOST] = sent[0]
+        return seen
+
+    def _client(self, said: Mapping[bytes, list[bytes]], peer: str) -> str:
+        """The last address that is no proxy's: what stands before it anybody may have written."""
+        found = peer
+        for text in reversed(said.get(_FORWARDED_FOR, [])):
+            address = _parse_address(text.decode("latin-1").strip())
+            if address is None:
+                return found
+            found = str(address)
+            if not self._trusts(address):
+                return found
+        return found
+
+    def _trusts(self, address: _Address | None) -> bool:
+        return address is not None and any(address in network for network in self._networks)
+
+
+def _parse_network(text: str) -> IPv4Network | IPv6Network:
+    try:
+        return ip_network(text, strict=False)
+    except ValueError:
+        raise SettingsError(f"Setting trusted_proxies: {text!r} is no address and no network, as 10.0.0.0/8.") from None
+
+
+def _parse_address(text: str) -> _Address | None:
+    """The address, also of one with a port; one of IPv4 that is written as one of IPv6 is the same."""
+    if found := _WITH_PORT.fullmatch(text):
+        text = found[1] or found[2]
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def _last_value(said: Mapping[bytes, list[bytes]], name: bytes) -> bytes:
+    return said.get(name, [b""])[-1].strip()
+
+
+_UNNORMALIZED = re.compile(
+    r"//|[\\;\0]|\.(?:/|$)"
+)  # `//`, `\\`, `;params`, NUL, and segments that end with a dot, `..` too.
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+
+
+def check_request(exchange: Exchange, settings: Settings) -> None:
+    """Raise for a request that must not go any further."""
+    _check_size(exchange, settings)
+    raw = exchange.headers.raw
+    host = raw.get(b"host")
+    if host is None or (exchange.headers.repeats and _count_header(exchange, b"host") != 1):
+        raise InvalidValue("A request must have exactly one Host header.")
+    if settings.is_loopback:
+        server = exchange.scope.get("server")
+        host = (
+            exchange.scope.get(ORIGINAL_HOST) or host
+        )  # A page that makes its own name resolve here sends any header.
+        if not _is_allowed_host(host, server[1] if server else None, settings.allowed_hosts):
+            raise WrongHost("This server answers to localhost only: list other names in PALAVER_ALLOWED_HOSTS.")
+    if exchange.method not in ("GET", "HEAD") and (b"origin" in raw or b"sec-fetch-site" in raw):
+        check_origin(exchange, settings)
+
+
+def _count_header(exchange: Exchange, wanted: bytes) -> int:
+    return sum(name == wanted for name, _ in exchange.scope["headers"])
+
+
+@lru_cache(256)
+def _is_allowed_host(host: bytes, port: int | None, allowed: tuple[str, ...]) -> bool:
+    name = host.decode("latin-1").lower()
+    return name.removesuffix(f":{port}") in _LOOPBACK_NAMES or name in allowed
+
+
+def check_origin(exchange: Exchange, settings: Settings) -> None:
+    """Raise for a page of another origin."""
+    origin = exchange.headers.get("origin")
+    if origin is None:
+        if exchange.headers.get("sec-fetch-site") == "cross-site":
+            raise ForeignOrigin("This request comes from a page of another site.")
+        return
+    own = f"{exchange.scope.get('scheme', 'http')}://{exchange.headers.get('host', '')}"
+    if origin.lower() != own.lower() and origin not in settings.allowed_origins:
+        raise ForeignOrigin("This request comes from a page of another origin: list it in PALAVER_ALLOWED_ORIGINS.")
+
+
+def check_json(exchange: Exchange) -> None:
+    """Raise for a body that is not declared as JSON; an empty one needs no type."""
+    raw = exchange.headers.raw.get(b"content-type", b"")
+    if raw == b"application/json":
+        return
+    declared = raw.decode("latin-1").partition(";")[0].strip().lower()
+    if declared == "application/json" or (declared.startswith("application/") and declared.endswith("+json")):
+        return
+    length = exchange.headers.get("content-length")
+    if declared or length not in (None, "0") or "transfer-encoding" in exchange.headers:
+        given = f"not {declared}" if declared else "and the body has no type"
+        raise UnsupportedMediaType(f"Send application/json, {given}.")
+
+
+def _check_size(exchange: Exchange, settings: Settings) -> None:
+    url = len(exchange.scope.get("raw_path") or b"") + len(exchange.scope["query_string"])
+    if url > settings.max_url:
+        raise TooLarge(f"The URL is longer than {settings.max_url} bytes.", part="url")
+    headers = exchange.scope["headers"]
+    if len(headers) > 100 or sum(map(len, chain.from_iterable(headers))) > settings.max_headers:
+        raise TooLarge(f"The headers are more than 100, or larger than {settings.max_headers} bytes.", part="headers")
+
+
+def is_unnormalized(path: str, raw_path: bytes) -> bool:
+    """Is this path anything but one plain spelling? No route of ours needs an escape, and one spelling is one route."""
+    return b"%" in raw_path or _UNNORMALIZED.search(path) is not None
+
+
+def unnormalized_path(path: str) -> RequestError:
+    """The answer to such a path."""
+    return InvalidValue(f"The path {path[:80]!r} is not in its plain form.")

@@ -1,0 +1,241 @@
+"""Stored responses and conversations: read, resumed, cancelled, deleted, and listed item by item.
+
+They belong to the caller's project, and below `/{w}` to that workflow: whatever else exists is not there.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection
+
+from palaver.core.events import Event, RunStarted
+from palaver.core.files import has_files
+from palaver.core.history import believed
+from palaver.core.messages import Message
+from palaver.engine.ids import new_id
+from palaver.engine.run_reader import RunReader
+from palaver.errors import (
+    ConversationLocked,
+    ConversationNotFound,
+    NotCancellable,
+    ResponseNotFound,
+    RunNotFound,
+    StillRunning,
+)
+from palaver.protocols import conversations, item_pages, response_history, response_store, responses
+from palaver.protocols.base import Answer, Request
+from palaver.protocols.conversations import Given
+from palaver.protocols.item_pages import Placed
+from palaver.protocols.response_request import Reading
+from palaver.server import file_references
+from palaver.server.replay import replay_events
+from palaver.server.request import Exchange
+from palaver.server.settings import Settings
+from palaver.server.streaming import pad_deltas
+from palaver.storage import run_history, runs
+from palaver.storage.database import Database
+from palaver.storage.runs import StoredRun
+from palaver.storage.threads import repository as threads
+from palaver.storage.threads.message_tree import Node
+from palaver.storage.threads.repository import NewThread, Thread, ThreadChanges, lock_thread_row
+
+
+class StoredResponses:
+    """Answers questions about what was stored. Each gives an answer, or None where it has answered by itself."""
+
+    def __init__(
+        self, settings: Settings, database: Database, records: RunReader, *, now: Callable[[], datetime]
+    ) -> None:
+        self._settings = settings
+        self._database = database
+        self._records = records
+        self._now = now
+
+    # Responses
+
+    async def response(self, exchange: Exchange, request: Request) -> Answer | None:
+        """GET and DELETE of a response."""
+        project, name = exchange.caller.project, request.parameters["id"]
+        asked = response_store.decode(request) if request.method != "DELETE" else None
+        found = await self._found(project, name, request.workflow)
+        if asked is None:
+            return await self._delete(project, found)
+        if not asked.stream:
+            return _response_answer(found, await self._records.log_of(found.row))
+        reading, started = _decode_reading(found), _run_started(found)
+        following = self._records.follow(project, found.row.id)
+        frames = response_store.resumed(reading, asked.after)
+        frames = pad_deltas(frames) if self._settings.obfuscate else frames
+        await replay_events(exchange, responses.streamed(started), frames, following, stall=self._settings.stream_stall)
+        return None
+
+    async def cancel(self, exchange: Exchange, request: Request) -> Answer:
+        """POST of a response's cancel: at once, and the same again when repeated."""
+        project, name = exchange.caller.project, request.parameters["id"]
+        found = await self._found(project, name, request.workflow)
+        if found.row.is_alive:
+            await self._records.cancel(project, found.row.id)
+            found = await self._found(project, name, request.workflow)
+        if found.row.status != "cancelled":
+            raise NotCancellable(f"The response {name!r} has ended and cannot be cancelled any more.")
+        return _response_answer(found, await self._records.log_of(found.row))
+
+    async def input_items(self, exchange: Exchange, request: Request) -> Answer:
+        """GET of what a response saw."""
+        asked = item_pages.decode(request)
+        project, name = exchange.caller.project, request.parameters["id"]
+        found = await self._found(project, name, request.workflow)
+        seen = await self._database.read(run_history.messages_seen_by, project, found)
+        if seen is None:
+            raise ResponseNotFound(name)  # What it went on from is gone.
+        return item_pages.page(item_pages.placed(seen, name), asked)
+
+    async def _found(self, project: str, name: str, workflow: str | None) -> StoredRun:
+        try:
+            found = await self._records.whole(project, response_store.run_id(name))
+        except RunNotFound:
+            raise ResponseNotFound(name) from None
+        if not found.row.stored or workflow not in (None, found.row.workflow):
+            raise ResponseNotFound(name)
+        return found
+
+    async def _delete(self, project: str, found: StoredRun) -> Answer:
+        if found.row.is_alive:
+            raise StillRunning("The response has not ended: cancel it first.")
+        await self._database.write(runs.delete_runs, project, [found.row.id])
+        return response_store.deleted(found.row.id)
+
+    # Conversations
+
+    async def conversations(self, exchange: Exchange, request: Request) -> Answer:
+        """POST of a new conversation."""
+        given = await self._with_files(exchange, request, conversations.decode_new(request))
+        believed(given.messages, system="keep", bounds=self._settings.history_bounds)  # As in _add.
+        thread = NewThread(
+            id=new_id("conv"), at=self._now(), origin="api", workflow=request.workflow, metadata=given.metadata
+        )
+        made = await self._database.write(threads.create_thread, exchange.caller.project, thread, given.messages)
+        return _conversation_answer(made)
+
+    async def conversation(self, exchange: Exchange, request: Request) -> Answer:
+        """GET, POST and DELETE of a conversation."""
+        project, name = exchange.caller.project, request.parameters["id"]
+        metadata = conversations.decode_metadata(request) if request.method == "POST" else None
+        found = await self._thread(project, request)
+        if metadata is not None:
+            found = await self._database.write(threads.update_thread, project, name, ThreadChanges(metadata=metadata))
+        if request.method == "DELETE":
+            await self._database.write(threads.delete_thread, project, name)
+            return conversations.deleted(name)
+        return _conversation_answer(found)
+
+    async def items(self, exchange: Exchange, request: Request) -> Answer:
+        """GET and POST of a conversation's items."""
+        project, name = exchange.caller.project, request.parameters["id"]
+        given: Given | None = None
+        if request.method == "POST":
+            given = await self._with_files(exchange, request, conversations.decode_items(request))
+        asked = item_pages.decode(request) if given is None else None
+        await self._thread(project, request)
+        if given is None:
+            branch = await self._database.read(threads.get_branch, project, name)
+            assert asked is not None
+            return item_pages.page(_branch_items(branch, name), asked)
+        made, branch = await self._database.write(_append_items, project, name, given.messages, self._now())
+        new = {node.id for node in made}
+        return item_pages.everything([item for item in _branch_items(branch, name) if branch[item.message].id in new])
+
+    async def item(self, exchange: Exchange, request: Request) -> Answer:
+        """GET and DELETE of one item."""
+        project, name, wanted = exchange.caller.project, request.parameters["id"], request.parameters["item"]
+        await self._thread(project, request)
+        if request.method != "DELETE":
+            branch = await self._database.read(threads.get_branch, project, name)
+            return item_pages.one(item_pages.found(_branch_items(branch, name), wanted))
+        await self._database.write(_remove_item, project, name, wanted, self._now())
+        return _conversation_answer(await self._thread(project, request))
+
+    async def _with_files(self, exchange: Exchange, request: Request, given: Given) -> Given:
+        """What a conversation is given, with the files that it names: they must be there."""
+        if not has_files(given.messages):
+            return given
+        host, root_path = exchange.headers["host"], self._settings.root_path
+        messages = file_references.resolve_file_urls(given.messages, host=host, root_path=root_path)
+        messages = await self._database.read(
+            file_references.require_files, exchange.caller.project, messages, request.body
+        )
+        return given._replace(messages=messages)
+
+    async def _thread(self, project: str, request: Request) -> Thread:
+        name = request.parameters["id"]
+        found = await self._database.read(threads.get_thread, project, name)
+        if found is None or (request.workflow is not None and found.workflow not in (None, request.workflow)):
+            raise ConversationNotFound(name)
+        return found
+
+
+def _response_answer(found: StoredRun, log: Sequence[Event]) -> Answer:
+    running = "queued" if found.row.status == "queued" else "in_progress"
+    return response_store.shown(log, _decode_reading(found), started=_run_started(found), status_if_running=running)
+
+
+def _decode_reading(found: StoredRun) -> Reading:
+    return msgspec.convert(found.reading, Reading)
+
+
+def _run_started(found: StoredRun) -> RunStarted:
+    row = found.row
+    return RunStarted(0, row.id, row.session, row.created_at, row.trace_id or "")
+
+
+def _conversation_answer(thread: Thread) -> Answer:
+    return conversations.shown(thread.id, thread.created_at, _text_metadata(thread.metadata))
+
+
+def _text_metadata(metadata: Mapping[str, Any]) -> Mapping[str, str]:
+    return {name: value for name, value in metadata.items() if isinstance(value, str)}
+
+
+def _branch_items(branch: Sequence[Node], thread: str) -> list[Placed]:
+    return item_pages.placed([node.message for node in branch], thread)
+
+
+def _append_items(
+    db: Connection, project: str, thread: str, messages: tuple[Message, ...], at: datetime
+) -> tuple[list[Node], list[Node]]:
+    """Append what is new to a conversation: the new nodes, and the whole branch with them."""
+    if lock_thread_row(db, project, thread).run is not None:  # Its answer would join a branch that is left.
+        raise ConversationLocked(f"A turn runs in the conversation {thread!r}: wait until it has ended.")
+    stored = tuple(node.message for node in threads.get_branch(db, project, thread))
+    fresh = tuple(response_history.new(stored, messages).values())
+    believed((*stored, *fresh), system="keep")  # Refuses a result that answers nothing; a call may wait for its own.
+    made = threads.append_messages(db, project, thread, "head", fresh, origin="client", at=at)
+    return made, threads.get_branch(db, project, thread)
+
+
+def _remove_item(db: Connection, project: str, thread: str, wanted: str, at: datetime) -> None:
+    """Take an item out: its message goes, and what it said besides stands in its place.
+
+    A call goes with its result, which would answer nothing: no turn could go on from there.
+    """
+    branch = threads.get_branch(db, project, thread)
+    items = _branch_items(branch, thread)
+    item = item_pages.found(items, wanted)
+    for gone in (item, *_call_outputs(items, item)):
+        node = branch[gone.message]
+        left = item_pages.without(node.message, gone)
+        if left is None:
+            threads.delete_message(db, project, thread, node.id, below="keep", at=at)
+        else:
+            run_history.replace_message(db, project, thread, node, left)
+
+
+def _call_outputs(items: Sequence[Placed], call: Placed) -> list[Placed]:
+    """The result of a call, if it has one; an id may come again once it has its result."""
+    if call.item["type"] != "function_call":
+        return []
+    later = items[items.index(call) + 1 :]
+    same = next((item for item in later if item.item.get("call_id") == call.item["call_id"]), None)
+    return [same] if same is not None and same.item["type"] == "function_call_output" else []

@@ -1,0 +1,247 @@
+"""Parent processes: several workers on one socket, and --reload."""
+
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple, Self
+
+from palaver.errors import SettingsError
+from palaver.server.settings import Settings
+
+log = logging.getLogger("palaver.server")
+
+_POLL_INTERVAL_S = 0.1
+_RESTART_DELAYS_S = (0.1, 5.0)
+"""Seconds until one that died at its start is replaced: at first, and at most."""
+_EARLY_EXIT_S = 5.0
+_READY_BYTE = b"r"
+
+
+def check_worker_count(settings: Settings, url: str) -> None:
+    """Refuse more than one process where only one can serve."""
+    if not url.startswith("postgres"):
+        raise SettingsError(
+            f"{settings.workers} workers need PostgreSQL, which many processes can write to at once:"
+            " give --db postgresql://…, or serve with one."
+        )
+    if os.name != "posix":  # pragma: no cover - elsewhere sockets are not handed on
+        raise SettingsError("Only one worker can serve on this system.")
+
+
+class InheritedSockets(NamedTuple):
+    """What a worker has from its parent."""
+
+    number: int
+    speaks: bool
+    """Does it say for all of them what is served, and where?"""
+    listening: socket.socket
+    line: socket.socket
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """As the parent wrote it: two numbers, and two open files."""
+        number, speaks, *files = map(int, text.split(":"))
+        for file in files:
+            os.set_inheritable(file, False)  # What a workflow starts is not to hold the port.
+        listening, line = (socket.socket(fileno=file) for file in files)
+        listening.setblocking(False)
+        line.setblocking(False)
+        return cls(number, bool(speaks), listening, line)
+
+    def ready(self) -> None:
+        """Say that it serves."""
+        with suppress(OSError):
+            self.line.send(_READY_BYTE)
+
+
+class _WorkerProcess:
+    """One of them, as its parent sees it."""
+
+    def __init__(self, number: int, process: "subprocess.Popen[bytes]", line: socket.socket, began: float) -> None:
+        self.number = number
+        self.process = process
+        self.began = began
+        self.told = 0
+        self._line = line
+        self._is_ready = False
+
+    @property
+    def is_ready(self) -> bool:
+        if not self._is_ready:
+            with suppress(OSError):
+                self._is_ready = self._line.recv(1) == _READY_BYTE
+        return self._is_ready
+
+    def tell(self, stops: int) -> None:
+        """Hand on the signals to stop: the second one ends it at once."""
+        for _ in range(stops - self.told):
+            self.process.send_signal(signal.SIGTERM)
+        self.told = stops
+
+    def close(self) -> None:
+        self._line.close()
+
+
+class WorkerSupervisor:
+    """The parent's side."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        listening: socket.socket,
+        count: int,
+        *,
+        seconds: float,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._command = command
+        self._listening = listening
+        self._seconds = seconds
+        self._monotonic = monotonic
+        self._workers: dict[int, _WorkerProcess] = {}
+        self._due = dict.fromkeys(range(2, count + 1), 0.0)
+        """When each of those that are missing is to be started."""
+        self._pauses: dict[int, float] = {}
+        self._stops = 0
+        self._has_served = False
+
+    def run(self) -> int:
+        """Serve until a signal says stop, and all have ended: 0. If the first cannot serve at all: its exit code."""
+        with self._signals():
+            try:
+                self._start(1)
+                while not self._stops:
+                    time.sleep(_POLL_INTERVAL_S)
+                    for worker in self._ended():
+                        if not self._has_served and not worker.is_ready:
+                            return worker.process.returncode  # It said why, and so would all others.
+                        self._replace(worker)
+                    if self._has_served or self._workers[1].is_ready:
+                        self._has_served = True
+                        self._start_due()
+                return 0
+            finally:
+                self._stop()
+
+    def _start(self, number: int) -> None:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        files = (self._listening.fileno(), theirs.fileno())
+        speaks = not self._workers and not self._has_served
+        told = f"{number}:{speaks:d}:{files[0]}:{files[1]}"
+        with theirs:
+            # In a group of its own: Ctrl+C is for the parent, who hands it on.
+            process = subprocess.Popen([*self._command, "--inherit", told], pass_fds=files, process_group=0)
+        self._workers[number] = _WorkerProcess(number, process, ours, self._monotonic())
+
+    def _start_due(self) -> None:
+        now = self._monotonic()
+        for number in [number for number, due in self._due.items() if due <= now]:
+            del self._due[number]
+            self._start(number)
+
+    def _ended(self) -> list[_WorkerProcess]:
+        return [worker for worker in self._workers.values() if worker.process.poll() is not None]
+
+    def _replace(self, worker: _WorkerProcess) -> None:
+        log.warning(
+            "Worker %d (process %d) ended %s; another takes its place.",
+            worker.number,
+            worker.process.pid,
+            _describe_exit(worker.process.returncode),
+        )
+        worker.close()
+        del self._workers[worker.number]
+        now, before = self._monotonic(), self._pauses.get(worker.number, _RESTART_DELAYS_S[0] / 2)
+        pause = min(before * 2, _RESTART_DELAYS_S[1]) if now - worker.began < _EARLY_EXIT_S else 0.0
+        self._pauses[worker.number] = max(pause, _RESTART_DELAYS_S[0] / 2)
+        self._due[worker.number] = now + pause
+
+    def _stop(self) -> None:
+        """Let all of them end; kill those that do not."""
+        self._stops = max(self._stops, 1)
+        until = self._monotonic() + self._seconds
+        while len(self._ended()) < len(self._workers):
+            for worker in self._workers.values():
+                worker.tell(self._stops)
+            if self._monotonic() > until:
+                for worker in self._workers.values():
+                    worker.process.kill()
+            time.sleep(_POLL_INTERVAL_S)
+        for worker in self._workers.values():
+            worker.close()
+        self._workers.clear()
+
+    @contextmanager
+    def _signals(self) -> Generator[None]:
+        def stop(_sign: int, _frame: FrameType | None) -> None:
+            self._stops += 1
+
+        before = {sign: signal.signal(sign, stop) for sign in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for sign, handler in before.items():
+                signal.signal(sign, handler)
+
+
+def _describe_exit(code: int) -> str:
+    return f"with exit code {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
+
+
+_RELOAD_POLL_INTERVAL_S = 0.3
+_IGNORED_FOLDERS = frozenset({".venv", "venv", "node_modules", "__pycache__", ".git"})
+
+
+def run_with_reload(command: Sequence[str], folders: Iterable[Path]) -> int:
+    """Run the command until it is interrupted; end and start it anew on every change below the folders."""
+    roots = sorted({folder.resolve() for folder in folders})
+    seen = _modification_times(roots)
+    child = subprocess.Popen(command)
+    for sign in (signal.SIGINT, signal.SIGTERM):  # A shell's background job is born deaf to the first.
+        signal.signal(sign, signal.default_int_handler)
+    try:
+        while True:
+            time.sleep(_RELOAD_POLL_INTERVAL_S)
+            now = _modification_times(roots)
+            if now == seen:
+                continue
+            changed = sorted(str(path.name) for path in now.keys() | seen.keys() if now.get(path) != seen.get(path))
+            sys.stderr.write(f"{', '.join(changed[:3])} changed: starting again\n")
+            seen = now
+            _stop_child(child)
+            child = subprocess.Popen(command)
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        _stop_child(child)
+
+
+def _stop_child(child: "subprocess.Popen[bytes]") -> None:
+    child.terminate()
+    try:
+        child.wait(5)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
+def _modification_times(roots: Iterable[Path]) -> dict[Path, float]:
+    """Every Python file below the folders, and when it was last written."""
+    stamps: dict[Path, float] = {}
+    for root in roots:
+        for path in root.rglob("*.py"):
+            if _IGNORED_FOLDERS.isdisjoint(path.relative_to(root).parts):
+                try:
+                    stamps[path] = path.stat().st_mtime
+                except OSError:
+                    continue  # Gone between listing and looking.
+    return stamps

@@ -1,0 +1,8 @@
+"""One WebSocket per browser tab that carries all of its requests: a browser opens at most six connections to a host.
+
+Modules:
+
+    socket        the socket: admission, its open requests, its end
+    envelopes     messages on the socket: requests in, response chunks and change notices out
+    outbox        what waits to be sent, fairly shared between responses
+"""

@@ -1,0 +1,198 @@
+"""What passes on a tab's socket, as text: requests in, pieces of their answers and notices out. Pure.
+
+Many requests share one socket, each under a number of the page's own. A request is handed to the application as if it
+had come by itself; what says who it is from is the socket's, and cannot be said by the request.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Annotated
+from urllib.parse import unquote
+
+import msgspec
+
+from palaver.errors import InvalidJson, InvalidValue, MisplacedField, PalaverError
+from palaver.server.request import Scope
+from palaver.server.routing import strip_prefix
+from palaver.server.security import ORIGINAL_HOST
+from palaver.storage.notifications import Change
+
+RequestNumber = Annotated[int, msgspec.Meta(ge=0, le=(1 << 53) - 1)]
+"""As far as numbers of JavaScript are exact."""
+
+_METHOD = re.compile(r"[A-Z]{1,16}")
+_PATH = re.compile(r"/[\x21\x22\x24-\x7e]*")  # No space, no fragment.
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
+_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_EXCLUDED_PATHS = ("/api/session", "/api/files", "/assets")
+"""Cookies cannot be set on a socket, and only text passes there."""
+
+CREDENTIAL_HEADERS = frozenset({b"authorization", b"cookie", b"x-api-key", b"api-key"})
+_SOCKET_HEADERS = CREDENTIAL_HEADERS | {b"host", b"origin", b"user-agent", b"accept-language"}
+"""Headers that a request has from the socket it came on."""
+_HOP_BY_HOP_HEADERS = "connection content-length expect forwarded keep-alive te trailer transfer-encoding upgrade via"
+_IGNORED_HEADERS = _SOCKET_HEADERS | frozenset(_HOP_BY_HOP_HEADERS.encode().split())
+_IGNORED_PREFIXES = (b"sec-", b"proxy-", b"x-forwarded-")
+_OMITTED_RESPONSE_HEADERS = {b"set-cookie", b"connection", b"transfer-encoding", b"keep-alive"}
+"""Headers of an answer that mean nothing on a socket."""
+
+
+class SocketRequest(msgspec.Struct, frozen=True):
+    """A request; or, with `abort`, that nobody wants the answer to an earlier one any more."""
+
+    id: RequestNumber
+    method: str = "GET"
+    path: str = ""
+    headers: Mapping[str, str] = {}
+    body: str | None = None
+    abort: bool = False
+
+
+class _NumberOnly(msgspec.Struct):
+    id: RequestNumber
+
+
+class _ResponseStart(msgspec.Struct):
+    id: int
+    status: int
+    headers: Mapping[str, str]
+
+
+class _ResponseData(msgspec.Struct):
+    id: int
+    data: str
+
+
+class _ResponseEnd(msgspec.Struct):
+    id: int
+    end: bool = True
+
+
+class _ErrorBody(msgspec.Struct):
+    code: str
+    message: str
+
+
+class _ErrorMessage(msgspec.Struct):
+    id: int | None
+    error: _ErrorBody
+
+
+class _ChangeMessage(msgspec.Struct, omit_defaults=True):
+    changed: str
+    ref: str
+    run: str | None = None
+
+
+class MalformedRequest(Exception):
+    """A message that is no request: `id` is the number that it would have had, if it has one."""
+
+    def __init__(self, error: PalaverError, number: int | None = None) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.id = number
+
+
+_request_decoder = msgspec.json.Decoder(SocketRequest)
+_number_decoder = msgspec.json.Decoder(_NumberOnly)
+_encode = msgspec.json.Encoder().encode
+
+
+# In
+
+
+def decode_request(text: str) -> SocketRequest:
+    """The request in a message, or Unreadable."""
+    try:
+        return _request_decoder.decode(text)
+    except msgspec.ValidationError as error:
+        try:
+            number = _number_decoder.decode(text).id
+        except (msgspec.DecodeError, RecursionError):
+            number = None
+        raise MalformedRequest(InvalidValue(f"This is no request: {error}."), number) from None
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        raise MalformedRequest(InvalidJson("This message is not JSON.")) from None
+
+
+def http_scope(asked: SocketRequest, body: bytes | None, outer: Scope, *, root_path: str = "") -> Scope:
+    """The request as the application gets it; an error where it cannot be one, or has to go by itself."""
+    if not _METHOD.fullmatch(asked.method):
+        raise InvalidValue("A request's method is a word in upper case.", pointer="/method")
+    if not _PATH.fullmatch(asked.path):
+        raise InvalidValue("A request's path begins with '/', and what is not ASCII in it is escaped.", pointer="/path")
+    raw_path, _, query = asked.path.partition("?")
+    path = unquote(raw_path)
+    place = strip_prefix(root_path, path)
+    if any(place == one or place.startswith(f"{one}/") for one in _EXCLUDED_PATHS):
+        raise MisplacedField("This path is not for the socket: send a request of its own.", pointer="/path")
+    headers = [pair for pair in outer["headers"] if pair[0] in _SOCKET_HEADERS]
+    headers += _request_headers(asked.headers)
+    if body is not None:
+        headers.append((b"content-length", b"%d" % len(body)))
+    sent = {ORIGINAL_HOST: outer[ORIGINAL_HOST]} if ORIGINAL_HOST in outer else {}
+    return {
+        **sent,
+        "type": "http",
+        "asgi": outer["asgi"],
+        "http_version": "1.1",
+        "method": asked.method,
+        "scheme": http_scheme(outer),
+        "path": path,
+        "raw_path": raw_path.encode(),
+        "query_string": query.encode(),
+        "root_path": outer.get("root_path", ""),
+        "headers": headers,
+        "server": outer.get("server"),
+        "client": outer.get("client"),
+    }
+
+
+def http_scheme(outer: Scope) -> str:
+    """Of the page that opened the socket."""
+    return "https" if outer.get("scheme") in ("wss", "https") else "http"
+
+
+def _request_headers(given: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    """The headers that a request may have of its own. As browsers do, we pass over those that are not for it to say."""
+    heard: dict[bytes, bytes] = {}
+    for name, value in given.items():
+        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+            raise InvalidValue(f"{name[:40]!r} is no header that HTTP could carry.", pointer="/headers")
+        known = name.lower().encode()
+        if known not in _IGNORED_HEADERS and not known.startswith(_IGNORED_PREFIXES):
+            heard[known] = value.strip().encode("latin-1")
+    return list(heard.items())
+
+
+# Out
+
+
+def encode_start(number: int, status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """An answer begins."""
+    told: dict[str, str] = {}
+    for raw, value in headers:
+        name, text = raw.lower().decode("latin-1"), value.decode("latin-1")
+        if raw.lower() not in _OMITTED_RESPONSE_HEADERS:
+            told[name] = f"{told[name]}, {text}" if name in told else text
+    return _encode(_ResponseStart(number, status, told))
+
+
+def encode_data(number: int, text: str) -> bytes:
+    """A piece of an answer."""
+    return _encode(_ResponseData(number, text))
+
+
+def encode_end(number: int) -> bytes:
+    """An answer is complete."""
+    return _encode(_ResponseEnd(number))
+
+
+def encode_error(number: int | None, code: str, message: str) -> bytes:
+    """A request was none, or its answer broke off: there will be no more of it."""
+    return _encode(_ErrorMessage(number, _ErrorBody(code, message)))
+
+
+def encode_change(change: Change) -> bytes:
+    """Something is not as it was: look again."""
+    return _encode(_ChangeMessage(change.kind, change.ref, change.run))

@@ -1,0 +1,284 @@
+"""One socket for all requests of a tab: a browser opens six connections to a host, and six streams would take them all.
+
+Each request enters the application by the same door as any other, with the socket's own credential: it is routed, its
+scope is checked, it is counted and logged. Its answer goes through an outbox, where all of them take turns.
+"""
+
+import asyncio
+import logging
+from collections.abc import MutableMapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from palaver.errors import NotFound, PalaverError, RateLimited, ShuttingDown
+from palaver.protocols.base import Answer
+from palaver.server import routing, scopes, security
+from palaver.server.request import Exchange, Receive, Scope, Send
+from palaver.server.tab_socket import envelopes
+from palaver.server.tab_socket.envelopes import MalformedRequest, SocketRequest
+from palaver.server.tab_socket.outbox import Outbox, ResponseQueue
+
+if TYPE_CHECKING:
+    from palaver.server.app import Server  # It opens sockets.
+    from palaver.server.auth import Caller
+
+log = logging.getLogger("palaver.server")
+
+SOCKET_PATH = "/api/socket"
+MAX_OPEN_REQUESTS = 64
+"""Requests that may be open at once."""
+CONNECTION_EXTENSION = "palaver.connection"
+"""Where our own connections say what they can do that ASGI has no words for."""
+_CLOSE_TIMEOUT_S = 2.0
+"""Seconds that the end of a socket may take to be told."""
+_POLICY_VIOLATION, _PROTOCOL_ERROR, _SERVICE_RESTART = 1008, 1002, 1012
+
+
+async def handle_tab_socket(server: "Server", scope: Scope, receive: Receive, send: Send) -> None:
+    """A WebSocket that somebody wants to open: guarded like any request, and refused like one."""
+    await receive()
+    exchange = Exchange({**scope, "method": "GET", "scheme": envelopes.http_scheme(scope)}, receive, send)
+    try:
+        caller = await _admit(server, exchange)
+    except PalaverError as error:
+        await refuse_handshake(exchange, server.refusal(error, None))
+        server.note(exchange, "socket")
+        return
+    exchange.status = 101
+    socket = TabSocket(server, scope, receive, send, caller)
+    try:
+        await socket.serve()
+    finally:
+        server.rates.sockets.leave(caller)
+        server.note(exchange, "socket")
+    await socket.ended()
+
+
+async def _admit(server: "Server", exchange: Exchange) -> "Caller":
+    """Who opens it, if they may; as one more of theirs."""
+    place = routing.resolve_path(server.settings.root_path, exchange.path, exchange.scope.get("raw_path") or b"")
+    security.check_request(exchange, server.settings)
+    security.check_origin(exchange, server.settings)  # Anybody's page can open one, and do more on it than look.
+    caller = await server.callers.resolve(exchange)
+    if place.bad or place.path.rstrip("/") != SOCKET_PATH:
+        raise NotFound(f"There is no socket at {place.path[:80]}.")
+    scopes.require_scope(scopes.required_scope(place.found, exchange.method, place.path), caller)
+    server.rates.request(caller)
+    await server.changes.begin()
+    server.rates.sockets.take(caller)
+    return caller
+
+
+async def refuse_handshake(exchange: Exchange, answer: Answer) -> None:
+    """Answer an opening as if it were a request; where the server underneath cannot, close it."""
+    exchange.status = answer.status
+    if "websocket.http.response" not in (exchange.scope.get("extensions") or {}):
+        await exchange.send({"type": "websocket.close", "code": _POLICY_VIOLATION})
+        return
+    headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
+    headers.append((b"x-request-id", exchange.id.encode()))
+    await exchange.send({"type": "websocket.http.response.start", "status": answer.status, "headers": headers})
+    await exchange.send({"type": "websocket.http.response.body", "body": answer.body})
+
+
+class TabSocket:
+    """A socket that is open."""
+
+    def __init__(self, server: "Server", scope: Scope, receive: Receive, send: Send, caller: "Caller") -> None:
+        self._server = server
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._caller = caller
+        self._outbox = Outbox(self._wake)
+        self._open: dict[int, _OpenRequest] = {}
+        self._tasks: set[asyncio.Task[None]] = set()  # Also of requests that nobody waits for any more.
+        self._writing: asyncio.Task[None] | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._over = self._is_leaving = self._is_closing = False
+        extensions: dict[str, Any] = scope.get("extensions") or {}
+        self._connection: Any = extensions.get(CONNECTION_EXTENSION)
+
+    async def serve(self) -> None:
+        """Until it is closed, by either side; then nobody waits for its requests, and they end as their routes say."""
+        await self._send({"type": "websocket.accept"})
+        if self._connection is not None:
+            self._connection.leaving = self._leave
+        self._reading = asyncio.get_running_loop().create_task(self._read_on())
+        watched = self._server.callers.watched(self._caller, self._turn_away)
+        told = self._server.changes.told(self._caller.project, self._outbox.change)
+        try:
+            with watched, told:
+                await asyncio.wait([self._reading])
+        finally:
+            self._over = True
+            self._reading.cancel()
+            for request in list(self._open.values()):
+                request.leave()
+            self._open.clear()
+            if self._writing is not None:
+                self._writing.cancel()
+            if self._connection is not None:
+                self._connection.leaving = None
+        if not self._reading.cancelled():
+            self._reading.result()
+
+    async def ended(self) -> None:
+        """Wait for the requests that go on though nobody waits for their answers."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    # In
+
+    async def _read_on(self) -> None:
+        while (message := await self._receive())["type"] != "websocket.disconnect":
+            text = message.get("text")
+            try:
+                asked = envelopes.decode_request(text if text is not None else "")
+            except MalformedRequest as problem:
+                await self._tell_problem(problem.id, problem.error)
+                continue
+            if asked.abort:
+                self._abort(asked.id)
+            else:
+                await self._begin(asked)
+
+    async def _begin(self, asked: SocketRequest) -> None:
+        if asked.id in self._open:
+            self._close(_PROTOCOL_ERROR, f"request {asked.id} is open")  # An answer would be taken for that one's.
+            return
+        body = None if asked.body is None else asked.body.encode()
+        try:
+            if self._is_leaving:
+                raise ShuttingDown("The server is stopping: ask again in a moment.")
+            if len(self._open) >= MAX_OPEN_REQUESTS:
+                raise RateLimited(f"A socket may have {MAX_OPEN_REQUESTS} requests open: wait for one of them to end.")
+            scope = envelopes.http_scope(asked, body, self._scope, root_path=self._server.settings.root_path)
+        except PalaverError as error:
+            await self._tell_problem(asked.id, error)
+            return
+        request = _OpenRequest(ResponseQueue(asked.id, self._outbox, partial(self._ended, asked.id)), body or b"")
+        self._open[asked.id] = request
+        task = asyncio.get_running_loop().create_task(self._answer(request, scope))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, request: "_OpenRequest", scope: Scope) -> None:
+        try:
+            await self._server(scope, request.receive, request.send)
+        except Exception as error:
+            # The application has logged it. Its headers are out: elsewhere the connection would end.
+            log.debug("An answer on a socket broke off: %r", error)
+        if not request.left.is_set():
+            request.fail("interrupted", "The answer broke off.")
+
+    def _abort(self, number: int) -> None:
+        """Of one that has ended there is nothing to abort: its end and this may have met on the way."""
+        request = self._open.pop(number, None)
+        if request is not None:
+            request.leave()
+            self._check_left()
+
+    def _ended(self, number: int) -> None:
+        self._open.pop(number, None)
+        self._check_left()
+
+    async def _tell_problem(self, number: int | None, error: PalaverError) -> None:
+        await self._outbox.note(envelopes.encode_error(number, error.code, error.message))
+
+    # Out
+
+    def _wake(self) -> None:
+        if self._writing is None and not self._over:
+            self._writing = asyncio.get_running_loop().create_task(self._write_on())
+
+    async def _write_on(self) -> None:
+        try:
+            while (message := self._outbox.take()) is not None:
+                async with asyncio.timeout(self._server.settings.stream_stall):
+                    await self._send({"type": "websocket.send", "text": message.decode()})
+            self._writing = None
+        except TimeoutError:
+            self._break_off()  # It takes nothing.
+        except (OSError, RuntimeError):
+            pass  # It has left, as reading will tell. What is still said goes nowhere.
+
+    # The end
+
+    def _turn_away(self) -> None:
+        self._close(_POLICY_VIOLATION, "unauthorized")
+
+    def _leave(self) -> None:
+        """The server is to stop: what is open may end, nothing more begins."""
+        self._is_leaving = True
+        self._check_left()
+
+    def _check_left(self) -> None:
+        if self._is_leaving and not self._open:
+            self._close(_SERVICE_RESTART, "the server stops")
+
+    def _close(self, code: int, reason: str) -> None:
+        if self._is_closing:
+            return
+        self._is_closing = True
+        task = asyncio.get_running_loop().create_task(self._tell_end(code, reason))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _tell_end(self, code: int, reason: str) -> None:
+        try:
+            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+                await self._send({"type": "websocket.close", "code": code, "reason": reason})
+        except TimeoutError:
+            pass
+        except (OSError, RuntimeError):
+            return  # It is closed already.
+        self._break_off(after=_CLOSE_TIMEOUT_S)
+
+    def _break_off(self, after: float = 0) -> None:
+        """End it, whether or not the other side takes notice."""
+        if self._connection is not None:
+            asyncio.get_running_loop().call_later(after, self._connection.abort)
+        if self._reading is not None:
+            self._reading.cancel()
+
+
+class _OpenRequest:
+    """One request, as ASGI sees it."""
+
+    __slots__ = ("_body", "_line", "left")
+
+    def __init__(self, line: ResponseQueue, body: bytes) -> None:
+        self.left = asyncio.Event()
+        """Nobody waits for more of it: it is complete, or not wanted."""
+        self._line = line
+        self._body: bytes | None = body
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        if self._body is not None:
+            body, self._body = self._body, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        await self.left.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        if self.left.is_set():
+            return
+        if message["type"] == "http.response.start":
+            self._line.open(message["status"], message["headers"])
+            return
+        if body := message.get("body"):
+            await self._line.put(body)
+        if not message.get("more_body", False) and not self.left.is_set():
+            self.left.set()
+            self._line.end()
+
+    def leave(self) -> None:
+        """The page does not want it any more."""
+        self.left.set()
+        self._line.drop()
+
+    def fail(self, code: str, message: str) -> None:
+        """There will be no more of it, though it is not complete."""
+        self.left.set()
+        self._line.fail(code, message)

@@ -1,0 +1,217 @@
+"""The built web page and its assets, and a plain page where it was not built."""
+
+import asyncio
+import hashlib
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from html import escape
+from pathlib import Path
+from typing import NamedTuple
+
+from palaver.core.descriptions import Description
+from palaver.discovery.registry import Registry
+from palaver.protocols.base import Answer, Headers
+from palaver.server.request import Exchange
+from palaver.server.routing import RouteMatch, path_not_found
+from palaver.server.snippets import curl_command
+
+BUILT_WEB = Path(__file__).parents[1] / "web"
+"""Where the build puts it."""
+ROOT_PLACEHOLDER, NONCE_PLACEHOLDER = b"/__ROOT__", b"__NONCE__"
+"""In the document: the prefix that a proxy adds to our paths, and what style elements of this answer carry."""
+
+_CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'{}; style-src-attr 'unsafe-inline';"
+    " img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self';"
+    " frame-ancestors 'none'"
+)
+_HEADERS: Headers = (
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-opener-policy", "same-origin"),
+)
+_IMMUTABLE = ("cache-control", "public, max-age=31536000, immutable")
+_CONTENT_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".gif": "image/gif",
+    ".ico": "image/x-icon",
+    ".jpg": "image/jpeg",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".map": "application/json",
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+    ".wasm": "application/wasm",
+    ".webp": "image/webp",
+    ".woff2": "font/woff2",
+}
+_ENCODINGS = {"br": ".br", "gzip": ".gz"}
+"""Best first, and how a file is called that is in it."""
+
+
+class _Asset(NamedTuple):
+    path: Path
+    kind: str
+    encodings: tuple[str, ...]
+    """Those in which it is there, too."""
+
+
+class WebPages:
+    """The web as it was built into a folder; nothing where it was not."""
+
+    def __init__(self, folder: Path, registry: Registry, *, root_path: str = "") -> None:
+        self._folder = folder
+        self._registry = registry
+        self._root_path = root_path
+        self._built_at: int | None = None
+        self._document: bytes | None = None
+        self._files: dict[str, _Asset] = {}
+        self._look()
+
+    def _look(self) -> None:
+        """See what there is, if it was built since. What was shown once stays: nothing else may take its place."""
+        index = self._folder / "index.html"
+        try:
+            built_at = index.stat().st_mtime_ns
+            if built_at == self._built_at:
+                return
+            self._document = index.read_bytes().replace(ROOT_PLACEHOLDER, self._root_path.encode())
+        except OSError:
+            return
+        self._built_at, self._files = built_at, dict(_find_assets(self._folder / "assets"))
+
+    @property
+    def are_built(self) -> bool:
+        """Is there anything to show?"""
+        return self._document is not None
+
+    async def answer(self, exchange: Exchange, found: RouteMatch, path: str) -> Answer:
+        """What stands at a path of the page: the document, or one of its files."""
+        if found.name == "asset":
+            return await self._file(found.parameters["file"], exchange.headers)
+        if self._document is not None:
+            self._look()  # Whoever works on the page builds it again and again.
+            return _document_answer(self._document)
+        if path.strip("/"):
+            raise path_not_found(path)
+
+        return plain_home_page(self._registry, exchange.headers["host"], self._root_path)
+
+    async def _file(self, name: str, asked: Mapping[str, str]) -> Answer:
+        """One of the files, packed as the browser likes it; 304 to one that has it."""
+        found = self._files.get(name)
+        if found is None:
+            raise path_not_found(f"/assets/{name}")
+        packed = _choose_encoding(found.encodings, asked.get("accept-encoding", ""))
+        path = found.path.with_name(found.path.name + _ENCODINGS[packed]) if packed else found.path
+        try:
+            body, tag = await asyncio.to_thread(_read_asset, path)
+        except OSError:  # It was built anew since.
+            raise path_not_found(f"/assets/{name}") from None
+        headers = (
+            ("etag", tag),
+            _IMMUTABLE,
+            ("content-security-policy", _CONTENT_SECURITY_POLICY.format("")),
+            *_HEADERS,
+        )
+        if found.encodings:
+            headers = (*headers, ("vary", "accept-encoding"))
+        if tag in asked.get("if-none-match", ""):
+            return Answer(status=304, headers=headers)
+        if packed:
+            headers = (*headers, ("content-encoding", packed))
+        return Answer(status=200, headers=(("content-type", found.kind), *headers), body=body)
+
+
+def _document_answer(body: bytes) -> Answer:
+    """The one document. Browsers ask for it each time, as it names the files."""
+    nonce = ""
+    if NONCE_PLACEHOLDER in body:
+        value = secrets.token_urlsafe(16)
+        body, nonce = body.replace(NONCE_PLACEHOLDER, value.encode()), f" 'nonce-{value}'"
+    headers = (
+        ("content-type", "text/html; charset=utf-8"),
+        ("cache-control", "no-cache"),
+        ("content-security-policy", _CONTENT_SECURITY_POLICY.format(nonce)),
+        *_HEADERS,
+    )
+    return Answer(status=200, headers=headers, body=body)
+
+
+def _find_assets(folder: Path) -> Iterator[tuple[str, _Asset]]:
+    there = {path for path in folder.rglob("*") if path.is_file()}
+    for path in there:
+        if path.suffix in _ENCODINGS.values() and path.with_suffix("") in there:
+            continue
+        packed = tuple(name for name, end in _ENCODINGS.items() if path.with_name(path.name + end) in there)
+        kind = _CONTENT_TYPES.get(path.suffix, "application/octet-stream")
+        yield path.relative_to(folder).as_posix(), _Asset(path, kind, packed)
+
+
+def _read_asset(path: Path) -> tuple[bytes, str]:
+    body = path.read_bytes()
+    return body, f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
+
+
+def _choose_encoding(there: tuple[str, ...], accepted: str) -> str:
+    """The best of those encodings that the browser takes; none where it takes none of them."""
+    taken: dict[str, bool] = {}
+    for one in accepted.lower().split(","):
+        name, _, weight = one.partition(";")
+        taken[name.strip()] = re.fullmatch(r"\s*q=0(\.0*)?\s*", weight) is None
+    return next((name for name in there if taken.get(name, False)), "")
+
+
+_HOME_POLICY = "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_STYLE = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:46rem;margin:3rem auto;padding:0 1rem}"
+    "body{color:#1c2024;background:#fff}h1{font-size:1.6rem;margin-bottom:.2rem}"
+    "h2{font-size:1.1rem;margin:2rem 0 .2rem}"
+    "p{margin:.2rem 0 .6rem;color:#51585f}"
+    "pre{background:#f4f5f6;border-radius:8px;padding:.8rem 1rem;overflow-x:auto;font-size:.85rem}"
+    "span{font-size:.75rem;font-weight:600;padding:.15rem .5rem;border-radius:1rem;background:#e6effc;color:#1a56a8;"
+    "vertical-align:middle}span.no{background:#eee;color:#555}a{color:#1a56a8}"
+    "@media(prefers-color-scheme:dark){body{background:#15181b;color:#e8eaed}p{color:#a5acb3}pre{background:#1f2428}"
+    "span{background:#1b3357;color:#a9cbff}span.no{background:#2b3035;color:#b9bec4}a{color:#8ab8ff}}"
+)
+
+
+def plain_home_page(registry: Registry, host: str, root_path: str) -> Answer:
+    """The list of workflows, each with a curl line."""
+    base = f"http://{host}{root_path}"
+    listed = "".join(_section(description, base) for description in registry.descriptions())
+    empty = "<p>No workflow is served. Start with <code>palaver serve app.py</code>.</p>"
+    body = (
+        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+        f"<title>Palaver</title><style>{_STYLE}</style><h1>Palaver</h1>"
+        "<p>These workflows can be called here."
+        f" All of it as <a href='{escape(root_path)}/openapi.json'>OpenAPI</a>.</p>"
+        f"{listed or empty}<p>The playground is not built here: <code>make demo</code> builds it.</p></html>"
+    )
+    headers = (
+        ("content-type", "text/html; charset=utf-8"),
+        ("content-security-policy", _HOME_POLICY.format(_STYLE_HASH)),
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "no-referrer"),
+        ("cross-origin-opener-policy", "same-origin"),
+    )
+    return Answer(status=200, headers=headers, body=body.encode())
+
+
+def _section(description: Description, base: str) -> str:
+    kind = "<span>chat</span>" if description.is_chat else "<span class=no>workflow</span>"
+    told = f"<p>{escape(description.description)}</p>" if description.description else ""
+    line = curl_command(description, base)
+    return f"<h2>{escape(description.name)} {kind}</h2>{told}<pre>{escape(line)}</pre>"
+
+
+def _hash_style(style: str) -> str:
+    import base64
+    import hashlib
+
+    return base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+
+
+_STYLE_HASH = _hash_style(_STYLE)

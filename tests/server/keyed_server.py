@@ -1,0 +1,50 @@
+"""A server with keys, in process: its database, a client without any credential, and keys for whoever needs one."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+
+from palaver.core.keys import ALL, Scope
+from palaver.discovery.registry import Registry
+from palaver.server.app import Server
+from palaver.server.in_process_client import _transport
+from palaver.server.settings import Settings
+from palaver.storage import api_keys as kept
+from palaver.storage.api_keys import ApiKey
+from palaver.storage.database import MEMORY_URL, Database, open_database
+from palaver.testing import echo, scripted
+
+
+@dataclass
+class KeyedServer:
+    """One server."""
+
+    server: Server
+    database: Database
+    http: httpx.AsyncClient
+
+    async def give(self, *scopes: Scope, project: str = "default", **more: Any) -> tuple[ApiKey, dict[str, str]]:
+        """A key with these scopes (none: all), and the header that shows it."""
+        held = frozenset(scopes) or ALL
+        key, secret = kept.new_api_key(project=project, name="test", scopes=held, now=datetime.now(UTC), **more)
+        await self.database.write(kept.insert_key, key)
+        self.server.callers.changed(key.id)
+        return key, {"authorization": f"Bearer {secret}"}
+
+
+@asynccontextmanager
+async def keyed_server(url: str = MEMORY_URL, **options: Any) -> AsyncIterator[KeyedServer]:
+    """A server of `echo` and `scripted`."""
+    database = open_database(url)
+    settings = Settings(**options)
+    server = Server(Registry([echo, scripted]), settings, database=database)
+    await server.api()
+    try:
+        async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
+            yield KeyedServer(server, database, http)
+    finally:
+        await server.close()

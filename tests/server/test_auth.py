@@ -1,0 +1,401 @@
+"""Who is asking: how a credential becomes a caller, and how soon one that is no longer good is refused."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from palaver.core.keys import ALL, Scope, hashed
+from palaver.errors import ConflictingFields, Overloaded, SettingsError, Unauthorized
+from palaver.server.auth import LOOPBACK_CALLER, Authenticator, Caller, check_exposure, steady_clock
+from palaver.server.request import Exchange
+from palaver.server.settings import Settings
+from palaver.storage import api_keys, projects
+from palaver.storage.api_keys import ApiKey
+from palaver.storage.database import MEMORY_URL, Database, open_database
+
+NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
+LOCAL, PUBLIC = Settings(), Settings(host="0.0.0.0")
+
+
+class House:
+    """A database that counts what is asked of it, clocks that are set by hand, and the callers of one server."""
+
+    def __init__(self, database: Database, settings: Settings = LOCAL) -> None:
+        self.database = database
+        self.now = NOW
+        self.seconds = 0.0
+        self.asked: list[str] = []
+        self.away = False
+        self.callers = self.another(settings)
+
+    def another(self, settings: Settings = LOCAL) -> Authenticator:
+        """The callers of another process."""
+        return Authenticator(self, settings, wall=lambda: self.now, monotonic=lambda: self.seconds)  # type: ignore[arg-type]
+
+    def later(self, **time: float) -> None:
+        passed = timedelta(**time)
+        self.now += passed
+        self.seconds += passed.total_seconds()
+
+    async def read(self, work: Any, *args: Any, **kwargs: Any) -> Any:
+        return await self._do(self.database.read, work, args, kwargs)
+
+    async def write(self, work: Any, *args: Any, **kwargs: Any) -> Any:
+        return await self._do(self.database.write, work, args, kwargs)
+
+    async def _do(self, way: Any, work: Any, args: Any, kwargs: Any) -> Any:
+        self.asked.append(work.__name__)
+        if self.away:
+            raise Overloaded("The database cannot be reached.")
+        return await way(work, *args, **kwargs)
+
+    async def give(self, scopes: frozenset[Scope] = ALL, **more: Any) -> tuple[ApiKey, str]:
+        """A key, kept by another process."""
+        options: dict[str, Any] = {"project": "default", "name": "test", "now": self.now} | more
+        key, secret = api_keys.new_api_key(scopes=scopes, **options)
+        await self.database.write(api_keys.insert_key, key)
+        return key, secret
+
+    async def ask(self, *headers: tuple[str, str], callers: Authenticator | None = None) -> Caller:
+        return await (callers or self.callers).resolve(request(*headers))
+
+    async def is_refused(self, *headers: tuple[str, str]) -> bool:
+        try:
+            await self.ask(*headers)
+        except Unauthorized:
+            return True
+        return False
+
+
+def request(*headers: tuple[str, str]) -> Exchange:
+    async def nothing(*_: Any) -> Any:
+        raise AssertionError("a credential is looked at before anything is read or sent")
+
+    raw = [(name.encode(), value.encode("latin-1")) for name, value in headers]
+    scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": raw}
+    return Exchange(scope, nothing, nothing)
+
+
+def bearer(secret: str) -> tuple[str, str]:
+    return ("authorization", f"Bearer {secret}")
+
+
+@pytest.fixture
+async def house() -> AsyncIterator[House]:
+    database = open_database(MEMORY_URL)
+    made = House(database)
+    yield made
+    await made.callers.close()
+    await database.close()
+
+
+async def test_without_any_key_everybody_on_this_machine_may_do_everything(house: House) -> None:
+    assert await house.ask() == LOOPBACK_CALLER == Caller("default", ALL, None, "loopback")
+    assert await house.ask(bearer("whatever"), ("x-api-key", "else")) == LOOPBACK_CALLER  # SDKs must send something.
+    assert house.asked == ["any_at_all"]
+
+
+async def test_without_any_key_nobody_elsewhere_may_do_anything(house: House) -> None:  # S1.1
+    with pytest.raises(Unauthorized):
+        await house.ask(callers=house.another(PUBLIC))
+
+
+async def test_a_key_of_another_process_closes_the_server_within_two_seconds(house: House) -> None:
+    await house.ask()
+    key, secret = await house.give(frozenset({"read"}), project="team-a")
+    house.later(seconds=2)
+
+    assert await house.is_refused()
+    assert await house.ask(bearer(secret)) == Caller("team-a", frozenset({"read"}), key.id, "key")
+
+
+async def test_a_key_of_this_process_closes_it_at_once(house: House) -> None:
+    await house.ask()
+    key, _ = await house.give()
+    house.callers.changed(key.id)
+
+    assert await house.is_refused()
+
+
+async def test_a_server_that_had_a_key_never_opens_by_itself(house: House) -> None:
+    key, _ = await house.give(expires_at=NOW + timedelta(hours=1))
+    assert await house.is_refused()
+    house.later(hours=2)
+    assert await house.is_refused()
+    await house.database.write(api_keys.revoke_key, "default", key.id, at=house.now)
+    house.later(hours=2)
+    assert await house.is_refused()
+
+    with pytest.raises(Unauthorized):
+        await house.ask(callers=house.another())
+
+
+@pytest.mark.parametrize("header", ["authorization", "x-api-key", "api-key"])
+async def test_only_the_whole_key_is_good(house: House, header: str) -> None:  # S2.2, S2.3
+    _, secret = await house.give()
+    spell = "ApiKey {}".format if header == "authorization" else str
+    other = secret[:-1] + ("0" if secret[-1] != "0" else "1")
+
+    assert (await house.ask((header, spell(secret)))).kind == "key"
+    for wrong in (other, secret[:-1], secret[4:], secret.upper(), secret + secret, "é", "x" * 10_240, ""):
+        assert await house.is_refused((header, spell(wrong))), wrong
+
+
+async def test_two_credentials_are_refused_even_if_one_is_good(house: House) -> None:  # S2.3
+    _, secret = await house.give()
+    with pytest.raises(ConflictingFields):
+        await house.ask(bearer(secret), ("x-api-key", "other"))
+
+
+async def test_an_unknown_id_is_asked_for_and_compared_like_a_known_one(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:  # S2.2
+    _, secret = await house.give()
+    await house.ask(bearer(secret))
+    compared: list[bytes | None] = []
+    monkeypatch.setattr("palaver.core.keys.is_secret_of", lambda _, kept: compared.append(kept) and False)
+    await house.callers.close()
+    house.asked.clear()
+    house.later(seconds=5)
+    unknown = "plv_00000000_" + "0" * 40
+
+    for text in (unknown, secret):
+        assert await house.is_refused(bearer(text))
+
+    assert house.asked == ["find", "find"]
+    assert [kept is None for kept in compared] == [True, False]
+
+
+async def test_the_database_is_asked_once_in_two_seconds(house: House) -> None:
+    _, secret = await house.give()
+    for _ in range(5):
+        await house.ask(bearer(secret))
+    await house.callers.close()
+    assert house.asked == ["any_at_all", "find", "note_use"]
+
+    house.later(seconds=2)
+    await asyncio.gather(*(house.ask(bearer(secret)) for _ in range(5)))
+    assert house.asked == ["any_at_all", "find", "note_use", "find"]
+
+
+async def test_the_last_use_is_written_once_a_minute_and_never_waited_for(house: House) -> None:
+    key, secret = await house.give()
+    seen: list[datetime | None] = []
+    for seconds in (0, 30, 29.9, 0.2, 100):
+        house.later(seconds=seconds)
+        await house.ask(bearer(secret))
+        await house.callers.close()
+        kept = await house.database.read(api_keys.get_key, "default", key.id)
+        assert kept is not None
+        seen.append(kept.last_used_at)
+
+    first, second, third = NOW, NOW + timedelta(seconds=60.1), NOW + timedelta(seconds=160.1)
+    assert seen == [first, first, first, second, third]
+
+
+async def test_a_use_that_cannot_be_written_down_fails_nobody(house: House) -> None:
+    _, secret = await house.give()
+    await house.ask(bearer(secret))
+    await house.callers.close()
+    house.later(minutes=2)
+    await house.callers.gone([Caller("default", ALL, secret.split("_")[1], "key")])  # Knows the key again.
+    house.away = True
+
+    assert (await house.ask(bearer(secret))).kind == "key"
+    await house.callers.close()
+    assert house.asked[-1] == "note_use"
+
+
+async def test_a_revoked_key_is_refused_at_once_here_and_within_two_seconds_elsewhere(house: House) -> None:  # S2.6
+    key, secret = await house.give()
+    elsewhere = house.another()
+    await house.ask(bearer(secret))
+    await house.ask(bearer(secret), callers=elsewhere)
+
+    await house.database.write(api_keys.revoke_key, "default", key.id, at=house.now)
+    house.callers.changed(key.id)
+
+    assert await house.is_refused(bearer(secret))
+    house.later(seconds=2)
+    with pytest.raises(Unauthorized):
+        await house.ask(bearer(secret), callers=elsewhere)
+    await elsewhere.close()
+
+
+async def test_an_expired_key_is_refused_and_does_not_revive_when_the_clock_is_set_back(house: House) -> None:  # S2.6
+    _, secret = await house.give(expires_at=NOW + timedelta(hours=1))
+    house.later(minutes=59, seconds=59)
+    assert (await house.ask(bearer(secret))).kind == "key"
+    house.later(seconds=1)
+    assert await house.is_refused(bearer(secret))
+    house.now -= timedelta(hours=1)
+
+    assert await house.is_refused(bearer(secret))
+
+
+def test_a_clock_that_is_set_forward_is_believed_and_one_set_back_is_not() -> None:
+    wall, monotonic = [NOW], [50.0]
+    now = steady_clock(lambda: wall[0], lambda: monotonic[0])
+    hour = timedelta(hours=1)
+
+    told = [now()]
+    wall[0] += hour  # The machine slept, or was set.
+    told.append(now())
+    wall[0] -= 2 * hour
+    monotonic[0] += 60
+    told.append(now())
+
+    assert told == [NOW, NOW + hour, NOW + timedelta(seconds=60)]
+
+
+async def test_while_the_database_is_away_nobody_new_comes_in(house: House) -> None:
+    _, secret = await house.give()
+    await house.ask(bearer(secret))
+    house.away = True
+    assert (await house.ask(bearer(secret))).kind == "key"  # For two seconds more.
+    house.later(seconds=2)
+
+    with pytest.raises(Overloaded):
+        await house.ask(bearer(secret))
+
+
+# Sessions
+
+
+async def logged_in(house: House, **more: Any) -> tuple[Caller, tuple[str, str]]:
+    _, secret = await house.give(frozenset({"read", "invoke"}), project="team-a", **more)
+    caller = await house.ask(bearer(secret))
+    value, _ = await house.callers.begin_session(caller)
+    return caller, ("cookie", f"palaver={value}")
+
+
+async def test_a_session_stands_for_its_key_for_twelve_hours(house: House) -> None:  # S2.7
+    caller, cookie = await logged_in(house)
+    by_cookie = await house.ask(cookie)
+
+    value = cookie[1].removeprefix("palaver=")
+    assert by_cookie == msgspec.structs.replace(caller, kind="session", session=hashed(value))
+    assert await house.callers.expires_at(by_cookie) == NOW + timedelta(hours=12)
+    assert await house.callers.expires_at(caller) is None
+    house.later(hours=11.99)
+    assert await house.ask(cookie) == by_cookie
+    house.later(hours=0.01)
+    assert await house.is_refused(cookie)
+
+
+async def test_a_session_does_not_outlive_its_key(house: House) -> None:  # S2.7
+    _, cookie = await logged_in(house, expires_at=NOW + timedelta(hours=1))
+    by_cookie = await house.ask(cookie)
+
+    assert await house.callers.expires_at(by_cookie) == NOW + timedelta(hours=1)
+    house.later(hours=1)
+    assert await house.is_refused(cookie)
+
+
+async def test_a_session_ends_with_its_key(house: House) -> None:  # S2.6, S2.7
+    caller, cookie = await logged_in(house)
+    await house.ask(cookie)
+    assert caller.key is not None
+    await house.database.write(lambda db: api_keys.revoke_key(db, "team-a", caller.key or "", at=NOW) and None)
+    house.callers.changed(caller.key)
+
+    assert await house.is_refused(cookie)
+
+
+async def test_whoever_logs_out_is_out_at_once(house: House) -> None:  # S2.7
+    caller, cookie = await logged_in(house)
+    by_cookie = await house.ask(cookie)
+    await house.callers.end_session(by_cookie)
+    await house.callers.end_session(caller)  # By a key: there is nothing to end.
+
+    assert await house.is_refused(cookie)
+    assert await house.callers.expires_at(by_cookie) is None
+    assert await house.database.read(api_keys.find_sessions, [by_cookie.session or b""]) == []
+
+
+@pytest.mark.parametrize("value", ["", "0" * 40, "0" * 39, "é" * 40, "x" * 10_240])
+async def test_a_cookie_that_was_made_up_opens_nothing(house: House, value: str) -> None:
+    await logged_in(house)
+
+    assert await house.is_refused(("cookie", f"palaver={value}"))
+
+
+# What stays open
+
+
+async def test_what_is_open_learns_that_its_key_is_gone(house: House) -> None:  # S2.6
+    callers = house.callers
+    kept, revoked, expiring = (
+        await house.give(),
+        await house.give(),
+        await house.give(expires_at=NOW + timedelta(seconds=9)),
+    )
+    erased = await house.give(project="team-b")
+    open_ = [await house.ask(bearer(secret)) for _, secret in (kept, revoked, expiring, erased)]
+    assert await callers.gone([*open_, LOOPBACK_CALLER]) == set()
+
+    await house.database.write(api_keys.revoke_key, "default", revoked[0].id, at=NOW)
+    await house.database.write(projects.revoke_access, "team-b")
+    house.asked.clear()
+    house.later(seconds=2)
+    assert await callers.gone(open_) == {open_[1], open_[3]}
+    assert house.asked == ["find"]  # One question for all.
+    house.later(seconds=7)
+    assert await callers.gone(open_) == {open_[1], open_[2], open_[3]}
+    await callers.close()
+
+
+async def test_what_is_open_learns_that_its_session_ended(house: House) -> None:
+    _, cookie = await logged_in(house)
+    by_cookie = await house.ask(cookie)
+    assert await house.callers.gone([by_cookie]) == set()
+    await house.database.write(api_keys.delete_session, by_cookie.session or b"")
+    house.later(seconds=2)
+
+    assert await house.callers.gone([by_cookie]) == {by_cookie}
+
+
+async def test_while_the_database_is_away_what_is_open_goes_on_as_far_as_is_known(house: House) -> None:
+    (_, staying), (_, expiring) = await house.give(), await house.give(expires_at=NOW + timedelta(seconds=9))
+    open_ = [await house.ask(bearer(staying)), await house.ask(bearer(expiring))]
+    await house.callers.close()
+    stranger = Caller("default", ALL, "00000000", "key")
+    house.away = True
+    house.later(seconds=5)
+    assert await house.callers.gone([*open_, stranger]) == set()
+    house.later(seconds=5)
+
+    assert await house.callers.gone([*open_, stranger]) == {open_[1]}
+
+
+# Reach
+
+
+@pytest.mark.parametrize(
+    ("host", "has_key", "refused"),
+    [
+        ("127.0.0.1", False, False),
+        ("::1", False, False),
+        ("localhost", True, False),
+        ("0.0.0.0", True, False),
+        ("0.0.0.0", False, True),
+        ("192.0.2.1", False, True),
+        ("example.org", False, True),
+    ],
+)
+def test_without_a_key_only_this_machine_may_reach_us(host: str, has_key: bool, refused: bool) -> None:  # S1.1
+    settings = Settings(host=host)
+    if not refused:
+        check_exposure(settings, has_key=has_key)
+        return
+    with pytest.raises(SettingsError) as raised:
+        check_exposure(settings, has_key=has_key)
+
+    assert raised.value.message == (
+        f"Others can reach {host}, and there is no key to tell who they are:"
+        " make one with palaver key create, or bind to 127.0.0.1."
+    )

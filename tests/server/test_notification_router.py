@@ -1,0 +1,135 @@
+"""Several servers on one PostgreSQL tell each other what is worth a look."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+
+from palaver.core.keys import ALL
+from palaver.discovery.registry import Registry
+from palaver.engine import heartbeat
+from palaver.engine.engine import utc_now
+from palaver.errors import Overloaded
+from palaver.server.app import Server
+from palaver.server.in_process_client import _transport
+from palaver.server.settings import Settings
+from palaver.storage import api_keys, runs
+from palaver.storage.database import Database, open_database
+from palaver.storage.notifications import Notification
+from palaver.testing import scripted
+from palaver.workflows.workflow import Workflow
+
+
+@asynccontextmanager
+async def serving(url: str, *workflows: Workflow, **settings: Any) -> AsyncIterator[tuple[Server, httpx.AsyncClient]]:
+    server = Server(Registry(workflows or [scripted]), Settings(**settings), database=open_database(url))
+    await server.arrive()
+    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost", timeout=30) as http:
+        try:
+            yield server, http
+        finally:
+            await server.engine.drain(0)
+            await server.close()
+
+
+@asynccontextmanager
+async def closing(database: Database) -> AsyncIterator[None]:
+    try:
+        yield
+    finally:
+        await database.close()
+
+
+@pytest.fixture(autouse=True)
+def nobody_looks_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is not told comes too late."""
+    monkeypatch.setattr(heartbeat, "NOTIFIED_CANCEL_POLL_S", 600)
+    monkeypatch.setattr("palaver.engine.queue.POLL_INTERVAL_S", 600)
+    monkeypatch.setattr("palaver.engine.run_reader.NOTIFIED_POLL_INTERVAL_S", 600)
+    monkeypatch.setattr("palaver.server.auth.CACHE_TTL_S", 600)
+
+
+async def test_a_run_is_cancelled_and_read_to_its_end_through_another_process(postgres_url: str) -> None:
+    body = {"model": "scripted", "input": '[{"text": "Hel"}, {"sleep": 60}]', "stream": True}
+    async with (
+        serving(postgres_url) as (_, here),
+        serving(postgres_url) as (_, there),
+        asyncio.timeout(20),
+        here.stream("POST", "/v1/responses", json=body) as answer,
+    ):
+        run = answer.headers["x-palaver-run-id"]
+        following = asyncio.create_task(there.get(f"/api/runs/{run}/events"))
+        await asyncio.sleep(0.5)
+        ended = await there.post(f"/api/runs/{run}/cancel")
+        told = await following
+
+    assert ended.json()["status"] == "cancelled"
+    assert "run-cancelled" in told.text
+
+
+async def test_a_run_that_waits_begins_where_somebody_is_free(postgres_url: str) -> None:
+    async with (
+        serving(postgres_url, background_runs=0) as (_, here),
+        serving(postgres_url) as (other, _),
+        asyncio.timeout(20),
+    ):
+        made = (await here.post("/v1/responses", json={"model": "scripted", "input": "hi", "background": True})).json()
+        told = await here.get(f"/v1/responses/{made['id']}", params={"stream": "true"})
+        row = await other.database.read(runs.get_run, "default", "run_" + made["id"].removeprefix("resp_"))
+
+    assert "response.completed" in told.text
+    assert row is not None
+    assert row.process == other.presence._me.id
+
+
+async def test_a_key_that_is_made_or_revoked_elsewhere_is_known_at_once(postgres_url: str) -> None:
+    key, shown = api_keys.new_api_key(project="default", name="one", scopes=ALL, now=datetime.now(UTC))
+    database = open_database(postgres_url)
+
+    async def answered(http: httpx.AsyncClient, status: int) -> None:
+        async with asyncio.timeout(10):
+            while (await http.get("/api/workflows", headers={"x-api-key": shown})).status_code != status:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+    async with serving(postgres_url) as (_, http), closing(database):
+        before = (await http.get("/api/workflows")).status_code
+        await database.write(api_keys.insert_key, key)
+        async with asyncio.timeout(10):
+            while (await http.get("/api/workflows")).status_code != 401:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        await answered(http, 200)
+        await database.write(api_keys.revoke_key, "default", key.id, at=utc_now())
+        await answered(http, 401)
+
+    assert before == 200
+
+
+async def test_after_a_silence_everything_is_looked_at(postgres_url: str) -> None:
+    key, shown = api_keys.new_api_key(project="default", name="one", scopes=ALL, now=datetime.now(UTC))
+    async with serving(postgres_url) as (server, http):
+        await server.database.write(api_keys.insert_key, key)
+        headers = {"x-api-key": shown}
+        assert (await http.get("/api/workflows", headers=headers)).status_code == 200
+        server._hearing.heard(Notification("missed", ()))
+
+        assert not server.callers._keys.knows(key.id)
+        assert (await http.get("/api/workflows", headers=headers)).status_code == 200
+
+
+async def test_that_followers_cannot_be_told_is_no_harm(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: object) -> None:
+        raise Overloaded("gone")
+
+    async with serving(postgres_url) as (server, http):
+        monkeypatch.setattr(server.records, "followed", fail)
+        body = {"messages": [], "flags": {"stream": True}, "inputs": {"script": [{"text": "a"}, {"sleep": 0.2}]}}
+        async with http.stream("POST", "/scripted/invoke", json=body) as answer:
+            server._hearing.heard(Notification("followed", [answer.headers["x-palaver-run-id"]]))
+            server._hearing.heard(Notification("followed", ["run_of_others"]))
+            lines = [line async for line in answer.aiter_lines()]
+
+    assert lines

@@ -1,0 +1,352 @@
+"""The spans of our own runs, sent on over OTLP: to a receiver that is not always well, and to a real server of ours."""
+
+import asyncio
+import gzip
+import logging
+import re
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTracePartialSuccess,
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+
+from palaver.errors import SettingsError
+from palaver.server.otlp_exporter import (
+    ExportTiming,
+    OtlpEndpoint,
+    OtlpExporter,
+    combine_sinks,
+    configured_endpoint,
+    parse_headers,
+)
+from palaver.server.settings import Settings
+from palaver.traces.record import Span
+from tests.server.keyed_server import keyed_server
+from tests.server.traced_server import chat, send
+from tests.server_process import WORKFLOWS, server_process
+
+FAST = ExportTiming(gather=0.0, first=0.01, longest=0.02, patience=20, end=10)
+Answer = tuple[int, dict[str, str], bytes]
+GOOD: Answer = (200, {}, b"")
+
+
+class Receiver:
+    """Takes OTLP over HTTP, and answers as it is told to; in the end always well."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = list(answers)
+        self.requests: list[tuple[dict[str, str], bytes]] = []
+        self.url = ""
+
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            headers = {"": line.decode()}
+            while (line := await reader.readline()).strip():
+                name, _, value = line.decode().partition(":")
+                headers[name.lower()] = value.strip()
+            body = await reader.readexactly(int(headers["content-length"]))
+            status, more, answer = self.answers.pop(0) if self.answers else GOOD
+            self.requests.append((headers, gzip.decompress(body)))
+            head = "".join(f"{name}: {value}\r\n" for name, value in more.items())
+            writer.write(f"HTTP/1.1 {status} X\r\ncontent-length: {len(answer)}\r\n{head}\r\n".encode() + answer)
+            await writer.drain()
+        writer.close()
+
+    @property
+    def names(self) -> list[str]:
+        """The spans that came, those of requests that were refused too."""
+        return [
+            span.name
+            for headers, body in self.requests
+            for group in ExportTraceServiceRequest.FromString(body).resource_spans
+            for scope in group.scope_spans
+            for span in scope.spans
+        ]
+
+
+@asynccontextmanager
+async def receiving(*answers: Answer) -> AsyncIterator[Receiver]:
+    receiver = Receiver(*answers)
+    server = await asyncio.start_server(receiver.handle, "127.0.0.1", 0)
+    receiver.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1/traces"
+    try:
+        yield receiver
+    finally:
+        server.close()
+
+
+async def until(is_so: Callable[[], bool], seconds: float = 20) -> None:
+    async with asyncio.timeout(seconds):
+        while not is_so():  # noqa: ASYNC110 -- what is waited for tells nobody
+            await asyncio.sleep(0.01)
+
+
+def span(name: str = "a", **fields: Any) -> Span:
+    given = {"trace_id": "1" * 32, "span_id": "2" * 16, "name": name, "start": datetime(2026, 11, 15, tzinfo=UTC)}
+    return Span(**(given | fields))
+
+
+def unchanged(given: Span) -> Span:
+    return given
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+async def test_what_passes_is_sent_again_until_it_is_taken(status: int, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "palaver.traces")
+    async with receiving((status, {"retry-after": "0"}, b"no"), (status, {}, b"")) as receiver:
+        sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=unchanged, pace=FAST)
+        sender.put([span("a"), span("b")])
+        await until(lambda: sender.sent == 2)
+        await sender.close()
+
+    assert (receiver.names, sender.dropped) == (["a", "b"] * 3, 0)
+    assert [record.message for record in caplog.records if record.name == "palaver.traces"] == [
+        f"Spans are not, or not all, sent on to the OTLP endpoint: it answered {status}.",
+        "The OTLP endpoint takes spans again.",
+    ]
+
+
+@pytest.mark.parametrize("seconds", ["1", "date"])
+async def test_an_endpoint_is_left_alone_as_long_as_it_asks_for(seconds: str) -> None:
+    soon = datetime.now(UTC) + timedelta(seconds=2)
+    asked = seconds if seconds != "date" else format_datetime(soon, usegmt=True)
+    async with receiving((503, {"retry-after": asked}, b"")) as receiver:
+        sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=unchanged, pace=FAST)
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        sender.put([span()])
+        await until(lambda: sender.sent == 1)
+        took = loop.time() - begun
+        await sender.close()
+
+    assert took >= 0.9
+
+
+@pytest.mark.parametrize("status", [301, 400, 401, 404, 413, 500])
+async def test_what_does_not_pass_is_dropped_and_counted(status: int) -> None:
+    async with receiving((status, {"location": "http://127.0.0.1:1/"}, b"")) as receiver:
+        sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=unchanged, pace=FAST)
+        sender.put([span("a")])
+        await until(lambda: sender.dropped == 1)
+        sender.put([span("b")])
+        await until(lambda: sender.sent == 1)
+        await sender.close()
+
+    assert receiver.names == ["a", "b"]
+
+
+@pytest.mark.parametrize("form", ["protobuf", "json"])
+async def test_what_is_refused_of_a_request_is_counted(form: Any) -> None:
+    told: dict[str, bytes] = {
+        "protobuf": ExportTraceServiceResponse(
+            partial_success=ExportTracePartialSuccess(rejected_spans=1, error_message="spans[0]: bad")
+        ).SerializeToString(),
+        "json": b'{"partialSuccess": {"rejectedSpans": "1"}}',
+    }
+    answers: list[Answer] = [(200, {}, told[form]), (200, {}, b"\xff{"), (200, {"content-encoding": "br"}, b"x")]
+    async with receiving(*answers) as receiver:
+        sender = OtlpExporter(OtlpEndpoint(url=receiver.url, form=form), redact=unchanged, pace=FAST)
+        for number in range(1, 4):
+            sender.put([span("a"), span("b")])
+            await until(lambda number=number: sender.sent + sender.dropped == 2 * number)
+        await sender.close()
+
+    assert (sender.sent, sender.dropped) == (5, 1)
+    assert {headers["content-type"] for headers, _ in receiver.requests} == {
+        {"protobuf": "application/x-protobuf", "json": "application/json"}[form]
+    }
+
+
+async def test_an_endpoint_that_is_away_costs_no_more_than_the_room_there_is() -> None:
+    pace = ExportTiming(gather=0.0, first=0.01, longest=0.02, patience=60, end=0.05)
+    sender = OtlpExporter(OtlpEndpoint(url="http://127.0.0.1:1/v1/traces"), redact=unchanged, pace=pace, room=4_000)
+    for _ in range(50):
+        sender.put([span(attributes={"text": "x" * 500})])
+    assert sender.dropped == 47  # Of a thousand bytes each, three have room.
+
+    await asyncio.sleep(0.1)
+    await sender.close()
+    sender.put([span()])
+
+    assert (sender.sent, sender.dropped) == (0, 51)
+
+
+async def test_a_request_that_is_never_taken_is_given_up() -> None:
+    pace = ExportTiming(gather=0.0, first=0.01, longest=0.02, patience=0.1, end=1)
+    async with receiving(*[(503, {}, b"")] * 1000) as receiver:
+        sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=unchanged, pace=pace)
+        sender.put([span()])
+        await until(lambda: sender.dropped == 1)
+        await sender.close()
+
+    assert len(receiver.requests) > 1
+
+
+async def test_what_is_left_is_sent_at_the_end() -> None:
+    async with receiving() as receiver:
+        sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=unchanged, pace=ExportTiming(gather=3600, end=20))
+        sender.put([span("a")])
+        await asyncio.sleep(0)
+        sender.put([span("b")])
+        await sender.close()
+
+    assert (receiver.names, sender.sent, sender.dropped) == (["a", "b"], 2, 0)
+
+
+async def test_a_span_that_cannot_be_redacted_or_written_is_not_sent(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL, "palaver.traces")
+
+    def redact(given: Span) -> Span:
+        if given.name == "secret":
+            raise ValueError("no")
+        return given
+
+    async with receiving() as receiver:
+        sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=redact, pace=FAST)
+        sender.put([span("secret"), span("a")])
+        await until(lambda: sender.sent == 1)
+        sender.put([span("odd", trace_id="no hex")])
+        await until(lambda: sender.dropped == 2)
+        sender.put([span("b")])
+        await until(lambda: sender.sent == 2)
+        await sender.close()
+
+    assert receiver.names == ["a", "b"]
+
+
+async def test_many_spans_go_in_requests_of_a_hundred() -> None:
+    async with receiving() as receiver:
+        sender = OtlpExporter(OtlpEndpoint(url=receiver.url), redact=unchanged, pace=ExportTiming(gather=0.2, end=20))
+        sender.put([span(str(number)) for number in range(250)])
+        await until(lambda: sender.sent == 250)
+        await sender.close()
+
+    assert len(receiver.requests) == 3
+    assert receiver.names == [str(number) for number in range(250)]
+
+
+def test_without_an_endpoint_nothing_is_in_the_way() -> None:
+    kept: list[Any] = []
+    sender = OtlpExporter(configured_endpoint(Settings()), redact=unchanged)
+
+    assert combine_sinks(kept.append, sender) == kept.append
+    sender.put([span()])
+    assert (sender.sent, sender.dropped) == (0, 0)
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    ("given", "url"),
+    [
+        ("http://collector:4318", "http://collector:4318/v1/traces"),
+        ("http://collector:4318/", "http://collector:4318/v1/traces"),
+        ("https://c.example/otlp/v1/traces?x=1", "https://c.example/otlp/v1/traces?x=1"),
+    ],
+)
+def test_a_bare_address_means_the_usual_place(given: str, url: str) -> None:
+    found = configured_endpoint(
+        Settings(otlp_endpoint=given, otlp_headers="Authorization=Bearer%20x, b = c ", otlp_protocol="http/json")
+    )
+
+    assert found == OtlpEndpoint(url=url, headers={"authorization": "Bearer x", "b": "c"}, form="json")
+
+
+@pytest.mark.parametrize("given", ["collector:4318", "grpc://collector:4317", "http://user:pass@collector", "http://"])
+def test_what_is_no_endpoint_is_a_settings_error(given: str) -> None:
+    with pytest.raises(SettingsError, match="Setting otlp_endpoint") as raised:
+        configured_endpoint(Settings(otlp_endpoint=given))
+    assert "pass" not in raised.value.message
+
+
+@pytest.mark.parametrize("given", ["secret", "a=secret%0D%0Ab", "b c=secret"])
+def test_an_error_in_headers_does_not_tell_them(given: str) -> None:  # S8.1
+    with pytest.raises(SettingsError) as raised:
+        parse_headers(given)
+    assert "secret" not in raised.value.message
+
+
+async def test_headers_are_shown_to_nobody() -> None:  # S8.3
+    async with keyed_server(otlp_endpoint="http://127.0.0.1:1", otlp_headers="authorization=hush") as house:
+        shown = await house.http.get("/api/settings")
+
+    assert "hush" not in shown.text
+    assert {"name": "otlp_headers", "value": "***", "source": "default"} in shown.json()["data"]
+
+
+# A server
+
+
+async def records(http: httpx.AsyncClient) -> list[dict[str, Any]]:
+    lines = (await http.get("/api/traces/export")).text.splitlines()
+    return sorted((msgspec.json.decode(line) for line in lines), key=lambda record: record["span_id"])
+
+
+@pytest.mark.parametrize("protocol", ["http/protobuf", "http/json"])
+async def test_a_real_server_is_sent_our_runs_and_keeps_equal_records(protocol: Any, tmp_path: Path) -> None:
+    secret = "sk-proj-" + "a1B2" * 8
+    with server_process(tmp_path, db=str(tmp_path / "other.db")) as other:
+        async with (
+            keyed_server(otlp_endpoint=other.url, otlp_protocol=protocol) as house,
+            httpx.AsyncClient(base_url=other.url, trust_env=False) as there,
+        ):
+            said = {"messages": [{"role": "user", "content": f"Hi, my key is {secret}"}]}
+            assert (await house.http.post("/echo/invoke", json=said)).status_code == 200
+            failed = {"messages": [{"role": "user", "content": "fail: no"}]}
+            (await house.http.post("/scripted/invoke", json=failed)).raise_for_status()
+            await send(house.http, chat("foreign", "Hi", "Ho"))
+            await house.server.telemetry.flushed()
+            await until(lambda: house.server.telemetry.sending.sent >= 2)
+            metrics = (await house.http.get("/metrics")).text
+            ours, theirs = await records(house.http), await records(there)
+
+    # What others sent us is not sent on; of a run the other server believes nobody; protobuf has no place for some.
+    ours = [record | {"run_id": None} for record in ours if record["name"] != "foreign"]
+    lost = {"redactions", "notes"} if protocol == "http/protobuf" else set[str]()
+    assert [without(record, lost) for record in theirs] == [without(record, lost) for record in ours]
+    assert len(ours) >= 2
+    assert secret not in str(theirs)
+    assert re.search(r"^palaver_spans_sent_total [2-9]", metrics, re.MULTILINE), metrics
+    assert "palaver_spans_unsent_total 0.0" in metrics
+
+
+def without(record: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    return {name: value for name, value in record.items() if name not in names}
+
+
+def sent(http: httpx.Client) -> int:
+    found = re.search(r"^palaver_spans_sent_total (\d+)", http.get("/metrics").text, re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
+def test_a_server_that_sends_to_itself_keeps_each_span_once(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    settings = {"otlp_endpoint": f"http://127.0.0.1:{port}", "db": str(tmp_path / "one.db")}
+    with (
+        server_process(tmp_path, WORKFLOWS, "--port", port, **settings) as one,
+        httpx.Client(base_url=one.url, trust_env=False, timeout=30) as http,
+    ):
+        http.post("/echo/invoke", json={"messages": [{"role": "user", "content": "Hi"}]}).raise_for_status()
+        until_then = time.monotonic() + 30
+        while not sent(http) and time.monotonic() < until_then:
+            time.sleep(0.05)
+        first = sent(http)
+        time.sleep(1.5)  # Longer than spans are gathered: nothing more comes of it.
+        lines = http.get("/api/traces/export").text.splitlines()
+
+        assert first == sent(http) == len(lines) == 1

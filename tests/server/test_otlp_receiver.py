@@ -1,0 +1,278 @@
+"""POST /v1/traces, as exporters use it: both forms, what is refused and how, and that 200 means durable."""
+
+import asyncio
+import gzip
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTracePartialSuccess,
+    ExportTraceServiceResponse,
+)
+
+from palaver.errors import DiskFull, Overloaded
+from tests.server.keyed_server import keyed_server
+from tests.server.traced_server import NOW, chat, send, span, span_id, trace_id, traced_server
+from tests.traces.otlp.sent import JSON, PROTOBUF, request
+
+SPAN: dict[str, Any] = {
+    "traceId": "0AF7651916CD43DD8448EB211C80319C",
+    "spanId": "b7ad6b7169203331",
+    "name": "chat",
+    "startTimeUnixNano": str(NOW),
+    "endTimeUnixNano": NOW + 5_000_000,
+    "attributes": [{"key": "gen_ai.operation.name", "value": {"stringValue": "chat"}}],
+}
+
+
+def in_json(*spans: Any) -> bytes:
+    return msgspec.json.encode({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]})
+
+
+async def post(http: httpx.AsyncClient, body: bytes, kind: str = JSON, **headers: str) -> httpx.Response:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return await http.post("/v1/traces", content=body, headers={"content-type": kind} | named)
+
+
+def told(answer: httpx.Response) -> tuple[int, str, bytes]:
+    return answer.status_code, answer.headers["content-type"], answer.content
+
+
+async def test_what_was_answered_with_200_is_there() -> None:
+    async with traced_server() as house:
+        answer = await send(house.http, chat("a", "Hi", "Hello."))
+        listed = (await house.http.get("/api/traces")).json()["data"]
+
+        assert told(answer) == (200, PROTOBUF, b"")
+        assert [(row["name"], row["kind"], row["in"]["text"], row["out"]["text"]) for row in listed] == [
+            ("a", "llm", "Hi", "Hello.")
+        ]
+
+
+async def test_the_json_form_is_taken_and_answered_in_json() -> None:
+    async with traced_server() as house:
+        answer = await post(house.http, in_json(SPAN), "application/json; charset=utf-8")
+        found = await house.http.get(f"/api/spans/{SPAN['traceId']}/{SPAN['spanId']}")
+
+        assert told(answer) == (200, JSON, b"{}")
+        assert (found.json()["kind"], found.json()["duration_ms"]) == ("llm", 5.0)
+
+
+@pytest.mark.parametrize("kind", [PROTOBUF, JSON])
+async def test_gzip_is_undone(kind: str) -> None:
+    async with traced_server() as house:
+        body = request(span("a")) if kind == PROTOBUF else in_json(SPAN)
+        answer = await post(house.http, gzip.compress(body), kind, content_encoding="gzip")
+
+        assert answer.status_code == 200
+        assert len((await house.http.get("/api/traces")).json()["data"]) == 1
+
+
+@pytest.mark.parametrize("kind", [PROTOBUF, JSON])
+async def test_a_bad_span_loses_no_other_and_is_told_of(kind: str) -> None:
+    async with traced_server() as house:
+        bad = span("bad")
+        bad.span_id = b"abcd"
+        body = request(span("a"), bad, span("b")) if kind == PROTOBUF else in_json(SPAN, SPAN | {"spanId": "61626364"})
+        answer = await post(house.http, body, kind)
+        kept = (await house.http.post("/api/spans/query", json={})).json()["data"]
+
+    reason = "spans[1]: span id has 4 bytes"
+    if kind == JSON:
+        assert answer.json() == {"partialSuccess": {"rejectedSpans": "1", "errorMessage": reason}}
+        assert len(kept) == 1
+    else:
+        assert ExportTraceServiceResponse.FromString(answer.content) == ExportTraceServiceResponse(
+            partial_success=ExportTracePartialSuccess(rejected_spans=1, error_message=reason)
+        )
+        assert [row["name"] for row in kept] == ["b", "a"]
+
+
+async def test_a_request_of_nothing_but_bad_spans_is_not_to_be_sent_again() -> None:
+    async with traced_server() as house:
+        answer = await post(house.http, in_json(SPAN | {"traceId": "00"}))
+
+        assert answer.status_code == 200
+        assert answer.json()["partialSuccess"]["rejectedSpans"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "encoding", "status"),
+    [
+        (b"\xff\xff", PROTOBUF, "identity", 400),
+        (b"{", JSON, "identity", 400),
+        (b"no gzip", JSON, "gzip", 400),
+        (gzip.compress(b"{}")[:-4], JSON, "gzip", 400),
+        (b"{}", JSON, "br", 415),
+        (b"x" * 2_001, PROTOBUF, "identity", 413),
+        (gzip.compress(b"\0" * 3_000_000), PROTOBUF, "gzip", 413),
+    ],
+)
+async def test_what_cannot_be_read_is_refused_in_the_senders_form(
+    body: bytes, kind: str, encoding: str, status: int
+) -> None:
+    async with traced_server(otlp_max_body=4_000 if encoding == "gzip" else 2_000, otlp_max_unpacked=1_000) as house:
+        answer = await post(house.http, body, kind, content_encoding=encoding)
+
+        assert (answer.status_code, answer.headers["content-type"]) == (status, kind)
+        if kind == JSON:
+            assert answer.json()["code"] == 3
+            assert answer.json()["message"]
+        else:
+            assert answer.content.startswith(b"\x08\x03\x12")
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
+async def test_other_types_are_refused_before_the_body_is_read(kind: str) -> None:  # S1.4
+    async with traced_server() as house:
+        answer = await post(house.http, b"{}", kind)
+
+        assert (answer.status_code, answer.headers["content-type"], answer.json()["code"]) == (415, JSON, 3)
+
+
+@pytest.mark.parametrize("path", ["/v1/logs", "/v1/metrics", "/echo/v1/traces", "/v1/traces/x"])
+async def test_logs_and_metrics_are_not_taken(path: str) -> None:
+    async with traced_server() as house:
+        assert (await house.http.post(path, content=b"{}", headers={"content-type": JSON})).status_code == 404
+
+
+async def test_only_a_post_is_taken() -> None:
+    async with traced_server() as house:
+        answer = await house.http.get("/v1/traces")
+
+        assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+        assert answer.json() == {"code": 12, "message": "GET is not allowed on /v1/traces. Use POST."}
+
+
+@pytest.mark.parametrize("kind", [PROTOBUF, JSON])
+async def test_a_sender_needs_a_key_that_may_invoke(kind: str) -> None:  # S2.4
+    async with keyed_server() as house:
+        _, reader = await house.give("read")
+        _, sender = await house.give("invoke")
+        body = request() if kind == PROTOBUF else b"{}"
+        nobody, may_not, may = [await post(house.http, body, kind, **header) for header in ({}, reader, sender)]
+
+    assert [answer.status_code for answer in (nobody, may_not, may)] == [401, 403, 200]
+    assert {answer.headers["content-type"] for answer in (nobody, may_not, may)} == {kind}
+    assert nobody.headers["www-authenticate"] == "Bearer"
+    codes = [16, 7]
+    if kind == JSON:
+        assert [answer.json()["code"] for answer in (nobody, may_not)] == codes
+    else:
+        assert [answer.content[1] for answer in (nobody, may_not)] == codes
+
+
+async def test_too_many_requests_are_told_when_to_come_back() -> None:  # S4.3
+    async with keyed_server(rate_per_minute=1) as house:
+        _, header = await house.give()
+        first, second = [await post(house.http, b"{}", **header) for _ in range(2)]
+
+        assert (first.status_code, second.status_code, second.json()["code"]) == (200, 429, 8)
+        assert int(second.headers["retry-after"]) > 0
+
+
+async def test_the_project_is_the_keys_whatever_a_span_says() -> None:  # S2.5
+    async with keyed_server() as house:
+        _, mine = await house.give(project="mine")
+        _, theirs = await house.give(project="theirs")
+        sent = span("a", palaver__project="theirs", palaver__run__id="run_1", palaver__key="abcd1234")
+        await send(house.http, sent, header=mine | {"x-palaver-project": "theirs"})
+        record = (await house.http.get(f"/api/spans/{trace_id('t')}/{span_id('a')}", headers=mine)).json()
+
+        assert (record["project"], record["run_id"]) == ("mine", None)
+        assert (await house.http.get("/api/traces", headers=theirs)).json()["data"] == []
+
+
+async def test_a_secret_is_not_kept() -> None:  # S8.3
+    secret = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
+    async with traced_server(
+        chat("a", f"my key is {secret}", "Hello.", http__request__header__authorization="Bearer x")
+    ) as house:
+        record = await house.http.get(f"/api/spans/{trace_id('t')}/{span_id('a')}")
+        found = await house.http.post("/api/spans/query", json={"search": secret})
+
+        assert secret not in record.text
+        assert "Bearer x" not in record.text
+        assert found.json()["data"] == []
+
+
+@pytest.mark.parametrize("error", [Overloaded("Away."), DiskFull("Full.")])
+async def test_what_passes_is_a_503_so_that_exporters_keep_their_spans(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with traced_server() as house:
+
+        async def failing(*_: Any, **__: Any) -> None:
+            raise error
+
+        monkeypatch.setattr(house.server.telemetry.writer, "_add_rows", failing)
+        answer = await post(house.http, in_json(SPAN))
+
+        assert (answer.status_code, answer.headers["retry-after"], answer.json()["code"]) == (503, "1", 14)
+
+
+async def test_a_writer_that_is_behind_refuses_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with traced_server() as house:
+        monkeypatch.setattr(house.server.telemetry.writer, "_room", 1)
+        with house.server.telemetry.writer.holding(1):
+            behind = await post(house.http, request(span("a")), PROTOBUF)
+        await send(house.http, span("a"))
+
+        assert (behind.status_code, behind.headers["retry-after"], behind.content[:2]) == (503, "1", b"\x08\x0e")
+
+
+async def test_what_cannot_be_kept_for_a_mistake_of_ours_is_told_as_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with traced_server() as house:
+
+        async def failing(*_: Any, **__: Any) -> None:
+            raise ValueError("odd")
+
+        monkeypatch.setattr(house.server.telemetry.writer, "_add_rows", failing)
+        answer = await post(house.http, in_json(SPAN))
+
+        assert answer.json()["partialSuccess"]["rejectedSpans"] == "1"
+
+
+async def test_something_broken_is_told_in_the_senders_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with traced_server() as house:
+
+        def broken() -> None:
+            raise ValueError("secret")
+
+        monkeypatch.setattr(house.server.telemetry.writer, "check", broken)
+        answer = await post(house.http, in_json(SPAN))
+
+        assert (answer.status_code, answer.json()["code"]) == (500, 13)
+        assert "secret" not in answer.text
+
+
+async def test_many_senders_at_once_are_all_kept(tmp_path: Path) -> None:
+    async with traced_server(url=str(tmp_path / "spans.db")) as house:
+        await asyncio.gather(
+            *(send(house.http, *(span(f"{n}-{i}", trace=f"t{n}") for i in range(20))) for n in range(10))
+        )
+        listed = (await house.http.get("/api/traces")).json()["data"]
+
+        assert [row["spans"] for row in listed] == [20] * 10
+
+
+async def test_the_same_span_again_is_kept_once_and_the_later_end_counts() -> None:
+    async with traced_server(span("a"), span("a", seconds=3), span("a", seconds=2)) as house:
+        await send(house.http, span("a", seconds=1))
+        kept = (await house.http.post("/api/spans/query", json={})).json()["data"]
+
+        assert [row["duration_ms"] for row in kept] == [3_000.0]
+
+
+async def test_a_flood_of_attributes_is_cut_and_hurts_nobody() -> None:  # S4.5
+    names: dict[str, Any] = {f"a.{number}": 1 for number in range(5_000)} | {"__proto__": "x", ".".join("a" * 200): 1}
+    async with traced_server() as house:
+        flood = span("flood", **names)
+        await send(house.http, flood, span("other", 1))
+        record = (await house.http.get(f"/api/spans/{trace_id('t')}/{span_id('flood')}")).json()
+
+        assert (len(record["attributes"]), record["dropped"]) == (2_000, {"attributes": 3_002})
+        assert (await house.http.get("/api/traces")).json()["data"][0]["spans"] == 2

@@ -1,0 +1,151 @@
+"""Limits per key and per address: exact, by a clock that cannot be set, and of bounded memory."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.errors import RateLimited
+from palaver.server.auth import LOOPBACK_CALLER, Caller
+from palaver.server.rate_limit import ConcurrencyLimit, RateLimits, SlidingWindow
+from palaver.server.settings import Settings
+
+ONE = Caller("default", frozenset({"invoke"}), "aaaaaaaa", "key")
+TWO = Caller("default", frozenset({"invoke"}), "bbbbbbbb", "key")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@given(most=st.integers(1, 5), steps=st.lists(st.floats(0, 40), max_size=60))
+def test_there_are_never_more_than_that_in_any_minute_and_never_fewer_than_could_be(
+    most: int, steps: list[float]
+) -> None:
+    clock = Clock()
+    counted = SlidingWindow(most, monotonic=clock)
+    taken: list[float] = []
+    for step in steps:
+        clock.seconds += step
+        recently = [time for time in taken if time + 60 - clock.seconds > 0]
+        wait = counted.take("a")
+        assert (wait == 0) is (len(recently) < most)
+        if wait == 0:
+            taken.append(clock.seconds)
+        else:
+            assert wait - 1 <= recently[-most] + 60 - clock.seconds <= wait
+
+
+@given(steps=st.lists(st.tuples(st.booleans(), st.floats(0, 30)), max_size=60))
+def test_what_is_given_back_does_not_count(steps: list[tuple[bool, float]]) -> None:
+    clock = Clock()
+    counted = SlidingWindow(3, monotonic=clock)
+    taken: list[float] = []
+    for fails, step in steps:
+        clock.seconds += step
+        recently = [time for time in taken if time + 60 - clock.seconds > 0]
+        assert (counted.take("a") == 0) is (len(recently) < 3)
+        if len(recently) < 3:
+            if fails:
+                taken.append(clock.seconds)
+            else:
+                counted.give_back("a")
+
+
+def test_each_key_has_its_own_minute() -> None:
+    clock = Clock()
+    rates = RateLimits(Settings(rate_per_minute=2), monotonic=clock)
+    rates.request(ONE)
+    clock.seconds += 20
+    rates.request(ONE)
+    rates.request(TWO)
+
+    with pytest.raises(RateLimited) as raised:
+        rates.request(ONE)
+
+    assert raised.value.message == "This key may send 2 requests a minute: try again in 40 seconds."
+    assert raised.value.retry_after == 40
+    clock.seconds += 39.5
+    with pytest.raises(RateLimited, match=r"try again in 1 second\.$"):
+        rates.request(ONE)
+    clock.seconds += 0.5
+    rates.request(ONE)
+
+
+def test_nobody_is_counted_without_a_key_or_a_limit() -> None:
+    rates = RateLimits(Settings(rate_per_minute=1, max_runs=1, max_streams=1))
+    unlimited = RateLimits(Settings(rate_per_minute=0, max_runs=0, max_streams=0))
+    for _ in range(3):
+        rates.request(LOOPBACK_CALLER)
+        rates.runs.take(LOOPBACK_CALLER)
+        unlimited.request(ONE)
+        unlimited.streams.take(ONE)
+    for _ in range(3):
+        rates.runs.leave(LOOPBACK_CALLER)
+        unlimited.streams.leave(ONE)
+
+
+def test_no_more_names_are_remembered_than_fit() -> None:
+    counted = SlidingWindow(1, monotonic=Clock(), names=2)
+
+    assert [counted.take(name) for name in ("a", "b", "a", "c", "a", "b")] == [0, 0, 60, 0, 60, 0]
+    counted.give_back("nobody")
+
+
+def test_runs_at_once_are_counted_until_they_end() -> None:
+    runs = ConcurrencyLimit("runs", 2)
+    runs.take(ONE)
+    with runs.held(ONE):
+        runs.take(TWO)
+        with pytest.raises(RateLimited) as raised:
+            runs.take(ONE)
+        with pytest.raises(RateLimited), runs.held(ONE):
+            pass
+    runs.take(ONE)
+
+    assert raised.value.message == "This key may have 2 runs at once: wait for one of them to end."
+    assert raised.value.retry_after == 1
+
+
+def test_an_address_may_fail_ten_times_a_minute() -> None:  # S2.8
+    clock = Clock()
+    rates = RateLimits(Settings(), monotonic=clock)
+    for _ in range(20):
+        rates.try_login("192.0.2.7")
+        rates.logged_in("192.0.2.7")
+    for _ in range(10):
+        rates.try_login("192.0.2.7")
+
+    with pytest.raises(RateLimited) as raised:
+        rates.try_login("192.0.2.7")
+
+    assert raised.value.message == "Too many failed logins from this address: try again in 60 seconds."
+    rates.try_login("192.0.2.8")
+    clock.seconds += 60
+    rates.try_login("192.0.2.7")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("2001:db8::1", "2001:db8::ffff:1", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("::ffff:192.0.2.7", "192.0.2.7", True),
+        ("::ffff:192.0.2.7", "192.0.2.8", False),
+        ("/run/palaver.sock", "/run/palaver.sock", True),
+        ("", "192.0.2.7", False),
+    ],
+)
+def test_of_a_long_address_its_network_counts(one: str, other: str, same: bool) -> None:
+    rates = RateLimits(Settings(), monotonic=Clock())
+    for _ in range(10):
+        rates.try_login(one)
+
+    if same:
+        with pytest.raises(RateLimited):
+            rates.try_login(other)
+    else:
+        rates.try_login(other)

@@ -1,0 +1,207 @@
+"""What is removed before it is stored: by palaver.toml, and by a workflow's author; on every database."""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from palaver import Message, chat, workflow
+from palaver.discovery.registry import Registry
+from palaver.errors import InvalidOption, SettingsError
+from palaver.server.app import Server
+from palaver.server.in_process_client import _transport
+from palaver.server.settings import Settings, read_settings
+from palaver.storage.database import Database, open_database
+from palaver.traces.prices import Price
+from palaver.workflows.workflow import Workflow
+from tests.server.traced_server import chat as called
+from tests.server.traced_server import send, span, trace_id
+
+MASK = "‹redacted›"
+
+
+@chat(redact=[{"path": "messages_in.*.text"}, {"detector": "phone", "action": "drop"}])
+async def private(messages: list[Message]) -> str:
+    """Says it again, and a number."""
+    return f"{messages[-1].text} +1 202 555 0143"
+
+
+@workflow(name="plain")
+def plain(patient: dict[str, str], note: str = "") -> dict[str, str]:
+    """Gives what it was given."""
+    return {"of": patient["name"], "note": note}
+
+
+@asynccontextmanager
+async def serving(
+    database: Database, *workflows: Workflow, **settings: Any
+) -> AsyncIterator[tuple[Server, httpx.AsyncClient]]:
+    server = Server(Registry(workflows or (private, plain)), Settings(**settings), database=database)
+    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
+        yield server, http
+    await server.close()
+
+
+async def spans_of(server: Server, http: httpx.AsyncClient) -> list[dict[str, Any]]:
+    """All of them, whole."""
+    await server.telemetry.flushed()
+    rows = (await http.post("/api/spans/query", json={})).json()["data"]
+    found = [await http.get(f"/api/spans/{row['trace_id']}/{row['span_id']}") for row in rows]
+    return [one.json() for one in found]
+
+
+async def test_the_houses_rules_hold_for_what_is_sent_and_for_runs(database: Database) -> None:
+    rules = ({"path": "inputs.patient.name"}, {"detector": ["email"]})
+    async with serving(database, redact=rules) as (server, http):
+        body = {"inputs": {"patient": {"name": "Ada Lovelace", "ward": "B"}, "note": "to ada@example.org"}}
+        told = await http.post("/plain/invoke", json=body)
+        sent = await send(http, span("a", input__value='{"patient": {"name": "Ada Lovelace"}}', to="ada@example.org"))
+        found = await spans_of(server, http)
+        listed = (await http.get("/api/traces")).text
+
+    assert told.json() == {"of": "Ada Lovelace", "note": "to ada@example.org"}
+    assert sent.status_code == 200
+    own = next(one for one in found if one["workflow"] == "plain")
+    assert own["inputs"] == {"patient": {"name": MASK, "ward": "B"}, "note": f"to {MASK}"}
+    assert own["outputs"] == {"of": MASK, "note": f"to {MASK}"}
+    assert "Ada Lovelace" not in f"{found} {listed}"
+    assert "ada@example" not in f"{found} {listed}"
+    assert {"path": "inputs.patient.name", "by": "inputs.patient.name", "count": 1} in own["redactions"]
+
+
+async def test_an_authors_rules_hold_for_the_runs_of_that_workflow_alone(database: Database) -> None:
+    async with serving(database) as (server, http):
+        messages = [{"role": "user", "content": "My name is Ada-Lovelace"}]
+        told = await http.post("/private/invoke", json={"messages": messages})
+        (
+            await http.post("/plain/invoke", json={"inputs": {"patient": {"name": "Ada"}, "note": "+1 202 555 0143"}})
+        ).raise_for_status()
+        found = await spans_of(server, http)
+
+    assert "Ada-Lovelace +1 202 555 0143" in told.text
+    own = {one["workflow"]: one for one in found}
+    assert own["private"]["messages_in"][0]["parts"] == [{"type": "text", "text": MASK}]
+    assert "Ada-Lovelace" not in str(own["private"]["attributes"])
+    assert "202" not in str(own["private"]["messages_out"])
+    assert own["plain"]["inputs"] == {"patient": {"name": "Ada"}, "note": "+1 202 555 0143"}
+
+
+async def test_a_hash_is_the_same_in_every_process_and_another_in_every_project(postgres_url: str) -> None:
+    rules = ({"path": "user", "action": "hash"},)
+    databases = [open_database(postgres_url), open_database(postgres_url)]
+    users: list[str] = []
+    for number, database in enumerate(databases):
+        async with serving(database, redact=rules) as (server, http):
+            await send(http, span("a", trace=f"{number}", user__id="ada"))
+            await server.telemetry.writer.flushed()
+            row = (await http.get(f"/api/traces/{trace_id(f'{number}')}")).json()
+            users.append(row["root"]["user"])
+            redactors = [server.redacting.house.of(project) for project in ("default", "other")]
+            values = [redactor.value("ada", "user")[0] for redactor in redactors]
+            assert values[0] == users[0]
+            assert values[1] != users[0]
+
+    assert users[0] == users[1]
+    assert users[0].startswith("‹")
+    assert users[0] != MASK
+
+
+def test_before_its_key_is_known_a_rule_that_hashes_masks() -> None:
+    server = Server(Registry([plain]), Settings(redact=({"path": "user", "action": "hash"},)))
+
+    assert server.redacting.house.of("default").value("ada", "user")[0] == MASK
+
+
+async def test_secrets_need_no_rule(database: Database) -> None:
+    async with serving(database) as (server, http):
+        await send(http, called("a", "my key is sk-proj-abcdefgh12345678", "ok", http__request__header__cookie="x=1"))
+        (found,) = await spans_of(server, http)
+
+    assert "sk-proj" not in str(found)
+    assert found["attributes"]["http.request.header.cookie"] == MASK
+
+
+# Rules that are wrong
+
+WRONG: list[tuple[str, str]] = [
+    ('[[redact]]\ndetector = "email"\n[[redact]]\npath = "patient.name"', "[[redact]] 2: no record has a field"),
+    ('[[redact]]\naction = "mask"', "[[redact]] 1: it needs a path or a detector, and not both."),
+    ('[[redact]]\npath = "inputs"\naction = "burn"', "[[redact]] 1: "),
+    ('[redact]\npath = "inputs"', "Setting redact: "),
+    ('[prices."gpt-4o"]\noutput = 1', "Setting prices: "),
+    ('[prices."gpt-4o"]\ninput = -1', "Setting prices: "),
+    ("[projects.shop]\ntrace_retention_days = -1", "Setting projects: "),
+    ("trace_retention_days = -1", "Setting trace_retention_days: "),
+]
+
+
+@pytest.mark.parametrize(("lines", "expected"), WRONG)
+def test_a_table_that_is_wrong_is_told_in_one_line(tmp_path: Path, lines: str, expected: str) -> None:
+    (tmp_path / "palaver.toml").write_text(lines, encoding="utf-8")
+
+    with pytest.raises(SettingsError) as caught:
+        read_settings(env={}, folder=tmp_path)
+
+    assert caught.value.message.startswith(expected)
+    assert "\n" not in caught.value.message
+
+
+def test_tables_come_from_the_file_alone(tmp_path: Path) -> None:
+    lines = '[[redact]]\ndetector = "email"\n[prices."gpt-*"]\ninput = 2.5\n[projects.shop]\ntrace_retention_days = 7\n'
+    (tmp_path / "palaver.toml").write_text(lines, encoding="utf-8")
+    env = {"PALAVER_REDACT": "x", "PALAVER_PRICES": "x", "PALAVER_PROJECTS": "x", "PALAVER_TRACE_RETENTION_DAYS": "3"}
+    settings, sources = read_settings(env=env, folder=tmp_path)
+
+    assert settings.redact == ({"detector": "email"},)
+    assert settings.prices["gpt-*"].input == 2.5
+    assert (settings.spans_kept.days, settings.spans_kept.of_projects) == (3, {"shop": 7})
+    assert {name: sources[name] for name in ("redact", "prices", "projects")} == dict.fromkeys(
+        ("redact", "prices", "projects"), "file"
+    )
+
+
+@pytest.mark.parametrize("given", ["email", [1], {"detector": "email"}])
+def test_an_authors_rules_are_a_list(given: Any) -> None:
+    with pytest.raises(InvalidOption, match="redact must be a list of rules"):
+        chat(redact=given)(lambda messages: "")
+
+
+def test_an_authors_rule_that_is_wrong_is_told_when_the_server_is_made() -> None:
+    @chat(name="wrong", redact=[{"detector": "email"}, {"path": "nothing"}])
+    async def wrong(messages: list[Message]) -> str:
+        return ""
+
+    with pytest.raises(SettingsError) as caught:
+        Server(Registry([wrong]))
+
+    assert caught.value.message.startswith("The workflow wrong: redact 2: no record has a field 'nothing'.")
+
+
+async def test_settings_show_how_many_rules_there_are(database: Database) -> None:
+    async with serving(database, redact=({"detector": "email"}, {"path": "inputs.secret-name"})) as (_, http):
+        listed = (await http.get("/api/settings")).json()["data"]
+
+    shown: Mapping[str, Any] = {row["name"]: row["value"] for row in listed}
+    assert shown["redact"] == 2
+    assert "secret-name" not in str(shown)
+
+
+# Prices
+
+
+async def test_what_nobody_says_it_cost_is_computed(database: Database) -> None:
+    async with serving(database, prices={"gpt-4o": Price(input=2.5, output=10)}) as (server, http):
+        more: dict[str, Any] = {"gen_ai__usage__input_tokens": 1_000_000, "gen_ai__usage__output_tokens": 100_000}
+        unpriced: dict[str, Any] = {**more, "gen_ai__request__model": "other"}
+        await send(
+            http,
+            called("a", "Hi", "Hello", **more),
+            called("b", "Hi", "Hello", trace="u", gen_ai__usage__cost=0.5, **more),
+            called("c", "Hi", "Hello", trace="v", **unpriced),
+        )
+        found = {one["name"]: (one["cost"], one["cost_source"]) for one in await spans_of(server, http)}
+
+    assert found == {"a": (3.5, "computed"), "b": (0.5, "reported"), "c": (None, None)}

@@ -1,0 +1,200 @@
+"""With the scope `runs` nothing that rules remove is in the database, while live streams say all; on every database."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+from sqlalchemy import Connection, select
+
+from palaver import Message, chat, workflow
+from palaver.core.calls import Call
+from palaver.core.events import TextDelta, TextStarted
+from palaver.core.origins import Origin
+from palaver.engine import recorder
+from palaver.storage import runs
+from palaver.storage.database import MEMORY_URL, Database, open_database
+from palaver.storage.schema import metadata
+from palaver.storage.spans.tables import PARTITIONED
+from tests.server.test_redaction import MASK, serving
+
+MAIL = "ada@example.org"
+RULES = ({"detector": "email", "scope": ["runs", "traces"]}, {"path": "inputs.secret", "scope": "runs"})
+ASKED = {"messages": [{"role": "user", "content": f"Mail {MAIL}, please"}]}
+STREAM = {"accept": "text/event-stream"}
+gates: list[asyncio.Event] = []
+
+
+@chat
+async def parrot(messages: list[Message], secret: str = "") -> Any:
+    """Says it again in pieces."""
+    for letter in f"You said: {messages[-1].text} {secret}":
+        yield letter
+
+
+@chat(name="slow")
+async def slow(messages: list[Message]) -> Any:
+    """Stops in the middle of an address."""
+    yield "First. "
+    yield Message.assistant()
+    yield "ada@exa"
+    await gates[-1].wait()
+    yield "mple.org"
+
+
+@chat(name="own", redact=[{"path": "messages_in.*.text", "scope": ["runs"]}])
+async def own(messages: list[Message]) -> str:
+    """Has rules of its own."""
+    return f"Hello {messages[-1].text}"
+
+
+@workflow(name="plain")
+def plain(to: str, secret: str) -> dict[str, str]:
+    """Gives back what it got."""
+    return {"to": to, "said": f"the secret is {secret}"}
+
+
+FLOWS = (parrot, slow, own, plain)
+
+
+def everything(db: Connection) -> str:
+    """All that is kept, as text; what was packed is read elsewhere."""
+    tables = [table for table in metadata.sorted_tables if table not in PARTITIONED]
+    rows = [row for table in tables for row in db.execute(select(table))]
+    return "\n".join(msgspec.json.encode([*row], enc_hook=str).decode() for row in rows) + "\n".join(map(str, rows))
+
+
+async def test_calls_and_answers_are_kept_without_it_and_told_with_it(database: Database) -> None:
+    async with serving(database, *FLOWS, redact=RULES) as (server, http):
+        streamed = await http.post("/parrot/v1/responses", json={"input": f"Mail {MAIL}, please", "stream": True})
+        whole = await http.post("/parrot/invoke", json={**ASKED, "inputs": {"secret": "the blue door"}})
+        value = await http.post("/plain/invoke", json={"inputs": {"to": MAIL, "secret": "the blue door"}})
+        await server.recorder.flushed()
+        kept = await database.read(everything)
+        runs = [(await http.get(f"/api/runs/{row['id']}?include=input,reply")).json() for row in await listed(http)]
+
+    assert f"You said: Mail {MAIL}, please" in streamed.text
+    assert f"You said: Mail {MAIL}, please the blue door" in whole.text
+    assert value.json() == {"to": MAIL, "said": "the secret is the blue door"}
+    assert (MAIL in kept, "blue door" in kept, f"Mail {MASK}, please" in kept) == (False, False, True)
+    assert runs[0]["reply"]["value"] == {"to": MASK, "said": f"the secret is {MASK}"}
+    assert runs[0]["in"]["text"] != ""
+
+
+async def listed(http: Any) -> list[dict[str, Any]]:
+    return (await http.get("/api/runs")).json()["data"]
+
+
+async def test_threads_and_conversations_are_kept_without_it(database: Database) -> None:
+    async with serving(database, *FLOWS, redact=RULES) as (server, http):
+        made = (await http.post("/api/threads", json={"workflow": "parrot", **ASKED})).json()
+        turn = await http.post(f"/api/threads/{made['id']}/turns", json=ASKED, headers=STREAM)
+        (
+            await http.patch(f"/api/threads/{made['id']}", json={"inputs": {"secret": "the blue door"}})
+        ).raise_for_status()
+        (await http.post(f"/api/threads/{made['id']}/messages", json=ASKED)).raise_for_status()
+        conversation = (await http.post("/v1/conversations", json={})).json()["id"]
+        said = {"model": "parrot", "input": f"Mail {MAIL}", "conversation": conversation}
+        answered = await http.post("/v1/responses", json=said)
+        imported = (await http.get("/api/threads/export")).text.replace(made["id"], "conv_copy").replace(MASK, MAIL)
+        (
+            await http.post("/api/threads/import", content=imported, headers={"content-type": "application/x-ndjson"})
+        ).raise_for_status()
+        await server.recorder.flushed()
+        kept = await database.read(everything)
+        thread = (await http.get(f"/api/threads/{made['id']}/messages")).json()["data"]
+
+    assert f"Mail {MAIL}, please" in "".join(deltas(turn.text))
+    assert f"Mail {MAIL}" in answered.text
+    assert (MAIL in kept, "blue door" in kept) == (False, False)
+    assert [one["parts"][0]["text"] for one in thread][:2] == [f"Mail {MASK}, please"] * 2
+    assert (made["title"], kept.count("conv_copy") > 0) == (f"Mail {MASK}, please", True)
+
+
+def deltas(stream: str) -> list[str]:
+    lines = [msgspec.json.decode(line[6:]) for line in stream.splitlines() if line.startswith("data: {")]
+    return [line["delta"] for line in lines if isinstance(line.get("delta"), str)]
+
+
+async def test_an_authors_rules_hold_for_what_is_kept_of_its_runs(database: Database) -> None:
+    async with serving(database, *FLOWS) as (server, http):
+        made = (await http.post("/api/threads", json={"workflow": "own"})).json()["id"]
+        messages = [{"role": "user", "content": "the blue door"}]
+        answer = await http.post(f"/api/threads/{made}/turns", json={"messages": messages}, headers=STREAM)
+        other = await http.post("/parrot/invoke", json={"messages": [{"role": "user", "content": "the red door"}]})
+        await server.recorder.flushed()
+        kept = await database.read(everything)
+
+    assert "Hello the blue door" in answer.text.replace('"}\n\ndata: {"', "")
+    assert "the red door" in other.text
+    assert ("blue door" in kept, "the red door" in kept) == (False, True)
+
+
+async def test_an_item_that_goes_on_waits_and_what_ended_is_kept(database: Database) -> None:
+    gates.append(asyncio.Event())  # Each test has a loop of its own.
+    async with serving(database, *FLOWS, redact=RULES) as (server, http):
+        calling = asyncio.create_task(http.post("/slow/invoke", json=ASKED, headers=STREAM))
+        while not (alive := list(server.engine._alive.values())) or "ada@exa" not in str(alive[0].log):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        run = alive[0]
+        await server.recorder.flushed()
+        before = await database.read(runs.read_events, "default", run.id)
+        gates[-1].set()
+        answer = await calling
+        await server.recorder.flushed()
+        after = await database.read(runs.read_events, "default", run.id)
+
+    assert [event.delta for event in before if isinstance(event, TextDelta)] == ["First. "]
+    assert len([event for event in before if isinstance(event, TextStarted)]) == 1
+    assert "ada@exa" in answer.text
+    assert [event.delta for event in after if isinstance(event, TextDelta)] == ["First. ", MASK, ""]
+    assert [event.seq for event in after] == list(range(len(after)))
+
+
+async def test_a_run_that_waited_is_given_all_and_kept_without_it_in_the_end(database: Database) -> None:
+    async with serving(database, *FLOWS, redact=RULES) as (server, http):
+        await server.arrive()
+        body = {"model": "parrot", "input": f"Mail {MAIL}", "background": True, "instructions": f"As {MAIL}"}
+        made = (await http.post("/v1/responses", json=body)).json()
+        while (await http.get(f"/v1/responses/{made['id']}")).json()["status"] not in ("completed", "failed"):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        stored = (await http.get(f"/v1/responses/{made['id']}")).json()
+        kept = await database.read(everything)
+
+    assert stored["output"][0]["content"][0]["text"].strip() == f"You said: Mail {MASK}"
+    assert MAIL not in kept
+
+
+async def test_a_run_that_never_began_is_kept_without_it(database: Database) -> None:
+    async with serving(database, *FLOWS, redact=RULES) as (server, _):
+        call = Call(workflow="parrot", messages=(Message.user(f"Mail {MAIL}"),), background=True)
+        started = await server.backlog.put(parrot, call, Origin(background=True, stored=True), "run_waits")
+        waiting = await database.read(everything)
+        row = await server.records.cancel("default", started.run_id)
+        kept = await database.read(everything)
+        await server.records.cancel("default", started.run_id)
+
+    assert row.status == "cancelled"
+    assert (MAIL in waiting, MAIL in kept, f"Mail {MASK}" in kept) == (True, False, True)
+
+
+async def test_only_the_last_runs_are_remembered_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder, "_MAX_REMEMBERED", 2)
+    async with serving(open_database(MEMORY_URL), *FLOWS, redact=RULES) as (server, http):
+        answers = [await http.post("/parrot/invoke", json=ASKED) for _ in range(3)]
+        runs = [answer.headers["x-palaver-run-id"] for answer in answers]
+        said = [str([batch async for batch in server.records.follow("default", run)]) for run in runs]
+        theirs = server.recorder.remembered("theirs", runs[-1])
+
+    assert [MASK in text for text in said] == [True, False, False]
+    assert theirs == ()
+
+
+async def test_without_such_a_rule_all_is_kept() -> None:
+    database = open_database(MEMORY_URL)
+    async with serving(database, *FLOWS, redact=({"detector": "email"},)) as (server, http):
+        (await http.post("/parrot/invoke", json=ASKED)).raise_for_status()
+        await server.recorder.flushed()
+        kept = await database.read(everything)
+
+    assert f"Mail {MAIL}, please" in kept

@@ -1,0 +1,140 @@
+"""Answers that go past uvicorn's `send`: the same bytes in the same order, whatever is unusual about the request."""
+
+import re
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.server_process import ServerProcess, server_process
+
+SAY = b'{"input":"%b"}'
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    folder: Path = tmp_path_factory.mktemp("wire")
+    with server_process(folder) as running:
+        yield running
+
+
+def post(text: bytes, *lines: bytes, path: bytes = b"/scripted/invocations", version: bytes = b"1.1") -> bytes:
+    body = SAY % text
+    head = [b"POST %b HTTP/%b" % (path, version), b"Host: localhost", b"Content-Type: application/json", *lines]
+    return b"\r\n".join([*head, b"Content-Length: %d" % len(body), b"", body])
+
+
+def exchanged(server: ServerProcess, *requests: bytes, answers: int, wait: bool = False) -> list[bytes]:
+    """What comes back on one connection, answer by answer; `wait` sends each request after the answer before it."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+        received: list[bytes] = []
+        buffer = b""
+        pending = list(requests)
+        connection.sendall(pending.pop(0) if wait else b"".join(pending))
+        while len(received) < answers:
+            buffer += (piece := connection.recv(65536))
+            while (cut := _end(buffer)) is not None:
+                received.append(buffer[:cut])
+                buffer = buffer[cut:]
+                if wait and pending:
+                    connection.sendall(pending.pop(0))
+            if not piece:
+                break
+        return received
+
+
+def _end(buffer: bytes) -> int | None:
+    """Where the first answer ends."""
+    head, mark, body = buffer.partition(b"\r\n\r\n")
+    length = re.search(rb"content-length: (\d+)", head.lower())
+    if not mark:
+        return None
+    if head.startswith(b"HTTP/1.1 100"):
+        return len(head) + 4
+    if length is not None:
+        size = len(head) + 4 + int(length[1])
+        return size if len(buffer) >= size else None
+    end = body.find(b"0\r\n\r\n")
+    return None if end < 0 else len(head) + 4 + end + 5
+
+
+def said(answer: bytes) -> bytes:
+    found = re.search(rb'"text":"([^"]*)","annotations"', answer)
+    return found[1] if found else b""
+
+
+def test_answers_come_in_the_order_of_the_requests(server: ServerProcess) -> None:
+    words = [b"one", b"two", b"three", b"four"]
+
+    together = exchanged(server, *(post(word) for word in words), answers=4)
+    in_turn = exchanged(server, *(post(word) for word in words), answers=4, wait=True)
+
+    assert [said(answer) for answer in together] == [said(answer) for answer in in_turn] == words
+
+
+def test_whole_answers_and_streams_share_a_connection(server: ServerProcess) -> None:
+    stream = b'{"input":"streamed words","stream":true}'
+    asked = b"\r\n".join(
+        [
+            b"POST /scripted/invocations HTTP/1.1",
+            b"Host: localhost",
+            b"Content-Type: application/json",
+            b"Content-Length: %d" % len(stream),
+            b"",
+            stream,
+        ]
+    )
+    for wait in (False, True):
+        first, second, third = exchanged(server, post(b"one"), asked, post(b"three"), answers=3, wait=wait)
+        assert (said(first), said(third)) == (b"one", b"three")
+        assert second.count(b"response.output_text.delta") == 2
+        assert b"data: [DONE]" in second
+
+
+def test_an_answer_has_its_headers_once(server: ServerProcess) -> None:
+    (answer,) = exchanged(server, post(b"hi"), answers=1)
+    names = [line.partition(b":")[0].lower() for line in answer.partition(b"\r\n\r\n")[0].split(b"\r\n")[1:]]
+
+    assert sorted(names) == sorted(set(names))
+    assert {b"content-type", b"content-length", b"date", b"x-request-id", b"x-palaver-run-id"} <= set(names)
+
+
+@pytest.mark.parametrize(
+    ("lines", "version"), [([b"Connection: close"], b"1.1"), ([], b"1.0"), ([b"Expect: 100-continue"], b"1.1")]
+)
+def test_an_unusual_request_is_answered_as_ever(server: ServerProcess, lines: list[bytes], version: bytes) -> None:
+    answers = exchanged(server, post(b"hi", *lines, version=version), answers=2)
+
+    assert b"hi" in [said(answer) for answer in answers]
+
+
+def test_a_head_request_has_no_body(server: ServerProcess) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+        connection.sendall(b"HEAD /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        answer = b""
+        while piece := connection.recv(65536):
+            answer += piece
+
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert answer.endswith(b"\r\n\r\n")
+
+
+def test_clients_that_leave_at_any_moment_disturb_nobody(server: ServerProcess) -> None:
+    reset = (socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")  # Gone at once, without a farewell.
+    stream = b'{"input":"[{\\"text\\":\\"a\\"},{\\"sleep\\":30}]","stream":true}'
+    asked = post(b"x").replace(SAY % b"x", stream).replace(b"Content-Length: 13", b"Content-Length: %d" % len(stream))
+    for number in range(200):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=10) as leaving:
+            leaving.sendall(asked if number % 4 == 0 else post(b"leaving"))
+            if number % 3 == 0:
+                leaving.recv(100)
+            if number % 2:
+                leaving.setsockopt(*reset)
+        if number % 20 == 0:
+            assert [said(answer) for answer in exchanged(server, post(b"staying"), answers=1)] == [b"staying"]
+
+    (alive,) = exchanged(server, b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", answers=1)
+    assert b"palaver_runs_alive " in alive
+    troubled = [line for line in server.lines if "Traceback" in line or '"level":"error"' in line]
+    assert troubled == []

@@ -1,0 +1,189 @@
+"""Stored responses and conversations through the application's own door: read, resumed, cancelled, deleted, listed."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from tests.server.thread_client import gates, thread_server
+
+HELLO = {"role": "user", "content": "Hello"}
+CALL = {"type": "function_call", "call_id": "c1", "name": "now", "arguments": "{}"}
+RESULT = {"type": "function_call_output", "call_id": "c1", "output": "12:00"}
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[httpx.AsyncClient]:
+    async with thread_server() as (opened, _):
+        yield opened
+
+
+@asynccontextmanager
+async def waiting(http: httpx.AsyncClient, **more: Any) -> AsyncIterator[tuple[str, AsyncIterator[str]]]:
+    """A run of `slow` that has begun: its response's id, and what comes of its stream."""
+    body = {"input": "gate", "stream": True, **more}
+    async with http.stream("POST", "/slow/v1/responses", json=body) as stream:
+        lines = stream.aiter_lines()
+        async for line in lines:
+            if '"delta":"begin "' in line:
+                break
+        yield f"resp_{stream.headers['x-palaver-run-id'].removeprefix('run_')}", lines
+
+
+async def made(http: httpx.AsyncClient, **body: Any) -> dict[str, Any]:
+    answer = await http.post("/echo/v1/responses", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def conversation(http: httpx.AsyncClient, *items: Any) -> str:
+    return (await http.post("/v1/conversations", json={"items": items})).json()["id"]
+
+
+async def texts(http: httpx.AsyncClient, path: str) -> list[str]:
+    """What stands in a list, oldest first."""
+    data = (await http.get(path, params={"order": "asc"})).json()["data"]
+    return [item["content"][0]["text"] if item["type"] == "message" else item["type"] for item in data]
+
+
+def told(answer: httpx.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["error"]["code"]
+
+
+# Responses
+
+
+async def test_a_response_that_runs_is_shown_followed_and_not_deleted(http: httpx.AsyncClient) -> None:
+    async with waiting(http) as (name, lines):
+        shown = (await http.get(f"/v1/responses/{name}")).json()
+        refused = await http.delete(f"/v1/responses/{name}")
+        gates["gate"].set()
+        followed = await http.get(f"/v1/responses/{name}", params={"stream": "true", "starting_after": 4})
+        rest = [line async for line in lines]
+
+    assert (shown["status"], shown["output"], shown["usage"]) == ("in_progress", [], None)
+    assert told(refused) == (400, "still_running")
+    assert [line for line in followed.text.splitlines() if line] == [line for line in rest if line]
+    assert followed.text.endswith("data: [DONE]\n\n")
+
+
+async def test_a_response_is_cancelled_and_the_same_again(http: httpx.AsyncClient) -> None:
+    async with waiting(http) as (name, lines):
+        cancelled = await http.post(f"/v1/responses/{name}/cancel")
+        rest = [line async for line in lines]
+
+    assert (cancelled.status_code, cancelled.json()["status"]) == (200, "cancelled")
+    assert cancelled.json()["output"][0]["content"][0]["text"] == "begin "
+    assert (await http.post(f"/v1/responses/{name}/cancel")).content == cancelled.content
+    assert (await http.get(f"/v1/responses/{name}")).content == cancelled.content
+    assert any('"type":"response.incomplete"' in line for line in rest)
+
+
+async def test_what_has_ended_is_not_cancelled(http: httpx.AsyncClient) -> None:
+    name = (await made(http, input="Hi"))["id"]
+
+    assert told(await http.post(f"/v1/responses/{name}/cancel")) == (400, "not_cancellable")
+
+
+async def test_what_a_response_saw_goes_with_what_it_went_on_from(http: httpx.AsyncClient) -> None:
+    first = await made(http, input="One?", instructions="Be brief.")
+    second = await made(http, input="Two?", previous_response_id=first["id"])
+    path = f"/v1/responses/{second['id']}/input_items"
+
+    assert await texts(http, path) == ["One?", "system: Be brief. | user: One?", "Two?"]
+    deleted = await http.delete(f"/v1/responses/{first['id']}")
+
+    assert deleted.json() == {"id": first["id"], "object": "response", "deleted": True}
+    assert told(await http.get(path)) == (404, "response_not_found")
+    assert (await http.get(f"/v1/responses/{second['id']}")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ({"stream": "yes"}, "invalid_value"),
+        ({"starting_after": "1"}, "invalid_value"),
+        ({"stream": "true", "starting_after": "x"}, "invalid_type"),
+        ({"stream": "true", "starting_after": "-1"}, "invalid_value"),
+    ],
+)
+async def test_a_response_is_asked_for_in_one_way(http: httpx.AsyncClient, query: dict[str, str], code: str) -> None:
+    name = (await made(http, input="Hi"))["id"]
+
+    assert told(await http.get(f"/v1/responses/{name}", params=query)) == (400, code)
+
+
+# Conversations
+
+
+async def test_metadata_of_a_conversation_is_replaced(http: httpx.AsyncClient) -> None:
+    path = f"/v1/conversations/{await conversation(http)}"
+
+    changed = await http.post(path, json={"metadata": {"topic": "time"}})
+
+    assert changed.json()["metadata"] == {"topic": "time"}
+    assert (await http.get(path)).content == changed.content
+    assert told(await http.post(path, json={})) == (400, "missing_required_parameter")
+    assert (await http.delete(path)).json()["object"] == "conversation.deleted"
+    assert told(await http.get(path)) == (404, "conversation_not_found")
+
+
+async def test_items_are_added_listed_and_read(http: httpx.AsyncClient) -> None:
+    path = f"/v1/conversations/{await conversation(http, HELLO)}/items"
+
+    added = (await http.post(path, json={"items": [CALL, RESULT]})).json()
+
+    assert [item["id"] for item in added["data"]] == ["fc_c1", "fco_c1"]
+    assert await texts(http, path) == ["Hello", "function_call", "function_call_output"]
+    assert (await http.get(f"{path}/fc_c1")).json() == added["data"][0]
+    assert told(await http.get(f"{path}/fc_c2")) == (404, "item_not_found")
+    unknown = {"items": [RESULT | {"call_id": "c2"}]}
+    assert told(await http.post(path, json=unknown)) == (400, "unknown_call")
+
+
+async def test_nothing_is_added_while_a_turn_runs(http: httpx.AsyncClient) -> None:
+    name = await conversation(http)
+    path = f"/v1/conversations/{name}/items"
+
+    async with waiting(http, conversation=name) as (_, lines):
+        refused = await http.post(path, json={"items": [HELLO]})
+        gates["gate"].set()
+        _ = [line async for line in lines]
+
+    assert (told(refused), refused.headers["retry-after"]) == ((409, "conversation_locked"), "1")
+    assert (await http.post(path, json={"items": [HELLO]})).status_code == 200
+    assert await texts(http, path) == ["gate", "begin end of gate", "Hello"]
+
+
+async def test_an_item_is_taken_out_and_what_it_stood_with_stays(http: httpx.AsyncClient) -> None:
+    answer = [{"role": "assistant", "content": "Let me see."}, CALL, CALL | {"call_id": "c2"}]
+    name = await conversation(http, HELLO, *answer, RESULT)
+    path = f"/v1/conversations/{name}/items"
+
+    taken = await http.delete(f"{path}/fc_c2")
+
+    assert (taken.status_code, taken.json()["id"]) == (200, name)
+    assert await texts(http, path) == ["Hello", "Let me see.", "function_call", "function_call_output"]
+    assert told(await http.delete(f"{path}/fc_c2")) == (404, "item_not_found")
+
+
+async def test_a_call_goes_with_its_own_result(http: httpx.AsyncClient) -> None:
+    name = await conversation(http, HELLO, CALL, RESULT, CALL, RESULT | {"output": "13:00"})
+    path = f"/v1/conversations/{name}/items"
+
+    (await http.delete(f"{path}/fc_c1")).raise_for_status()
+
+    assert await texts(http, path) == ["Hello", "function_call", "function_call_output"]
+    assert msgspec.json.decode((await http.get(f"{path}/fco_c1")).content)["output"] == "13:00"
+    assert (await made(http, input="And?", conversation=name))["status"] == "completed"
+
+
+async def test_a_result_that_is_taken_out_leaves_its_call(http: httpx.AsyncClient) -> None:
+    path = f"/v1/conversations/{await conversation(http, HELLO, CALL, RESULT)}/items"
+
+    (await http.delete(f"{path}/fco_c1")).raise_for_status()
+
+    assert await texts(http, path) == ["Hello", "function_call"]

@@ -1,0 +1,209 @@
+"""--workers: processes on one socket, replaced when they die, ended with their parent."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from palaver.errors import SettingsError
+from palaver.server.settings import Settings, read_settings
+from palaver.server.supervisor import InheritedSockets, WorkerSupervisor, check_worker_count
+from tests.server_process import ServerProcess, server_process
+
+# What a worker is to its parent: it has a number, a socket and a line, says that it serves, and ends when it is told.
+WORKER = """
+import os, signal, socket, sys, time
+number, speaks, listening, line = map(int, sys.argv[-1].split(":"))
+folder = sys.argv[1]
+begun = len(os.listdir(folder))
+open(f"{folder}/{number}-{os.getpid()}", "w").close()
+BODY
+"""
+SERVES = "socket.socket(fileno=line).send(b'r')\n"
+
+
+@pytest.fixture
+def listening() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        yield found
+
+
+def names(folder: Path) -> list[str]:
+    """Of each worker that was ever started: its number and its process."""
+    return [path.name for path in folder.iterdir()]
+
+
+def parent(folder: Path, listening: socket.socket, body: str, count: int = 2, seconds: float = 5) -> WorkerSupervisor:
+    command = [sys.executable, "-S", "-c", WORKER.replace("BODY", body), str(folder)]
+    return WorkerSupervisor(command, listening, count, seconds=seconds)
+
+
+def stopping(folder: Path, count: int, times: int = 1) -> threading.Thread:
+    """Tell this process to stop once so many workers have been started."""
+
+    def stop() -> None:
+        until = time.monotonic() + 20
+        while len(names(folder)) < count and time.monotonic() < until:
+            time.sleep(0.02)
+        for _ in range(times):
+            time.sleep(0.3)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    thread = threading.Thread(target=stop)
+    thread.start()
+    return thread
+
+
+def test_the_others_start_once_the_first_serves_and_all_end_with_the_parent(
+    tmp_path: Path, listening: socket.socket
+) -> None:
+    stop = stopping(tmp_path, 3)
+
+    code = parent(tmp_path, listening, SERVES + "time.sleep(60)", count=3).run()
+
+    stop.join()
+    assert code == 0
+    assert sorted(name.partition("-")[0] for name in names(tmp_path)) == ["1", "2", "3"]
+    assert not any(_is_alive(int(name.partition("-")[2])) for name in names(tmp_path))
+
+
+def test_if_the_first_cannot_serve_its_exit_code_is_the_parents(tmp_path: Path, listening: socket.socket) -> None:
+    assert parent(tmp_path, listening, "sys.exit(2)").run() == 2
+    assert len(names(tmp_path)) == 1
+
+
+def test_one_that_dies_is_replaced_and_less_and_less_at_once_if_it_dies_young(
+    tmp_path: Path, listening: socket.socket, caplog: pytest.LogCaptureFixture
+) -> None:
+    stop = stopping(tmp_path, 5)
+
+    code = parent(tmp_path, listening, SERVES + "os._exit(7) if number == 2 else time.sleep(60)").run()
+
+    stop.join()
+    assert code == 0
+    assert sum(name.startswith("1-") for name in names(tmp_path)) == 1
+    assert "Worker 2 (process " in caplog.text
+    assert "ended with exit code 7; another takes its place." in caplog.text
+
+
+def test_one_that_does_not_end_is_killed(
+    tmp_path: Path, listening: socket.socket, caplog: pytest.LogCaptureFixture
+) -> None:
+    stop = stopping(tmp_path, 1, times=2)
+    deaf = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + SERVES + "time.sleep(60)"
+
+    code = parent(tmp_path, listening, deaf, count=1, seconds=1).run()
+
+    stop.join()
+    assert code == 0
+
+
+def test_a_worker_has_a_number_a_socket_and_a_line(listening: socket.socket) -> None:
+    ours, theirs = socket.socketpair()
+    with ours:
+        inherited = InheritedSockets.read(f"2:1:{os.dup(listening.fileno())}:{theirs.detach()}")
+        inherited.ready()
+        said = ours.recv(1)
+        ours.close()
+        inherited.ready()  # Nobody hears it any more, which is no harm.
+        with inherited.listening, inherited.line:
+            found = (inherited.number, inherited.speaks, inherited.listening.getsockname(), said)
+
+    assert found == (2, True, listening.getsockname(), b"r")
+
+
+def test_more_than_one_needs_postgresql() -> None:
+    with pytest.raises(SettingsError, match=r"4 workers need PostgreSQL.*give --db postgresql://…, or serve with one"):
+        check_worker_count(Settings(workers=4), "/srv/palaver.db")
+    with pytest.raises(SettingsError, match="at least one process"):
+        read_settings(env={"PALAVER_WORKERS": "0"}, folder=Path("/nowhere"))
+
+
+def test_serve_says_so_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("from palaver.testing import echo\n", encoding="utf-8")
+    command = [sys.executable, "-m", "palaver.cli", "serve", "app.py", "--workers", "2"]
+
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False)
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == (
+        "error: 2 workers need PostgreSQL, which many processes can write to at once:"
+        " give --db postgresql://…, or serve with one.\n"
+    )
+
+
+# Real servers
+
+
+APP = """
+import os
+from palaver import workflow
+from palaver.testing import scripted
+
+@workflow
+def who() -> int:
+    return os.getpid()
+
+@workflow
+def quits() -> int:
+    os._exit(7)
+"""
+
+
+def _asked(server: ServerProcess, name: str) -> int:
+    return httpx.post(f"{server.url}/{name}/invoke", json={}, trust_env=False, timeout=30).json()
+
+
+def _everybody(server: ServerProcess, count: int) -> set[int]:
+    """The processes that answer, once there are so many."""
+    found: set[int] = set()
+    until = time.monotonic() + 30
+    while len(found) < count and time.monotonic() < until:
+        found.add(_asked(server, "who"))
+    return found
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (OSError, IndexError):
+        return False
+
+
+def test_a_workflow_that_takes_its_process_down_leaves_the_others(tmp_path: Path, postgres_url: str) -> None:
+    with server_process(tmp_path, APP, "--workers", "2", db=postgres_url, rate_per_minute="0") as server:
+        before = _everybody(server, 2)
+        with pytest.raises(httpx.RemoteProtocolError):
+            _asked(server, "quits")
+        meanwhile = {_asked(server, "who") for _ in range(20)}
+        died = next(pid for pid in before if not _is_alive(pid))
+        after = _everybody(server, 2)
+        code = server.stop()
+        lines = "\n".join(server.lines)
+
+    assert meanwhile <= before - {died} | after
+    assert (len(before), len(after), code) == (2, 2, 0)
+    assert before & after == before - {died}
+    assert f"(process {died}) ended with exit code 7; another takes its place." in lines
+    assert lines.count("Serving at") == lines.count("with 2 workers") == 1
+    assert {f'"worker":{number}' in lines for number in (1, 2)} == {True}
+    assert not any(map(_is_alive, before | after))
+
+
+def test_workers_do_not_outlive_a_parent_that_was_killed(tmp_path: Path, postgres_url: str) -> None:
+    with server_process(tmp_path, APP, "--workers", "2", db=postgres_url, rate_per_minute="0") as server:
+        workers = _everybody(server, 2)
+        server.process.kill()
+        until = time.monotonic() + 20
+        while any(map(_is_alive, workers)) and time.monotonic() < until:
+            time.sleep(0.05)
+
+        assert not any(map(_is_alive, workers))

@@ -1,0 +1,77 @@
+"""Connections of sockets, apart from what is said on them."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import uvicorn
+from uvicorn.server import ServerState
+
+from palaver.server.settings import Settings
+from palaver.server.uvicorn_protocols import websocket_protocol
+from tests.tab_client import handshake_request
+
+NO_FRAME = b"\xff" * 20
+_SECONDS = 8  # Less than uvicorn waits for the farewell of a client.
+
+
+@asynccontextmanager
+async def connected(app: Any) -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """Both ends of a connection to a server of sockets with that application."""
+    protocol = websocket_protocol(Settings())
+    config = uvicorn.Config(app, ws=protocol, log_config=None)
+    config.load()
+    state = ServerState()
+    listening = await asyncio.get_running_loop().create_server(lambda: protocol(config, state, {}), "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())
+    yield reader, writer
+    writer.close()
+    await writer.wait_closed()
+    listening.close()
+    await listening.wait_closed()
+
+
+async def test_one_that_does_not_wait_for_the_opening_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    seen: list[str] = []
+    asked, ended = asyncio.Event(), asyncio.Event()
+
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        seen.append((await receive())["type"])
+        asked.set()
+        seen.append((await receive())["type"])
+        with pytest.raises(OSError):  # noqa: PT011  # uvicorn's has no words of its own.
+            await send({"type": "websocket.accept"})
+        ended.set()
+
+    with caplog.at_level(logging.ERROR):
+        async with connected(slow) as (reader, writer):
+            writer.write(handshake_request())
+            await asyncio.wait_for(asked.wait(), _SECONDS)
+            writer.write(NO_FRAME)
+            answer = await asyncio.wait_for(reader.read(), _SECONDS)
+            await asyncio.wait_for(ended.wait(), _SECONDS)
+
+    assert answer == b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+    assert seen == ["websocket.connect", "websocket.disconnect"]
+    assert not caplog.records
+
+
+async def test_one_that_says_nonsense_after_the_farewell_is_not_waited_for() -> None:
+    async def brief(scope: Any, receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        await send({"type": "websocket.close", "code": 1000})
+
+    async with connected(brief) as (reader, writer):
+        writer.write(handshake_request())
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), _SECONDS)
+        farewell = await asyncio.wait_for(reader.readexactly(4), _SECONDS)
+        writer.write(NO_FRAME)
+        rest = await asyncio.wait_for(reader.read(), _SECONDS)
+
+    assert head.startswith(b"HTTP/1.1 101 ")
+    assert farewell == b"\x88\x02" + (1000).to_bytes(2, "big")
+    assert rest == b""

@@ -1,0 +1,121 @@
+"""Which variant a call runs with, and that the code's own follows the code."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+import pytest
+
+from palaver import Parameter, workflow
+from palaver.core.descriptions import Description
+from palaver.errors import InvalidParameter
+from palaver.frameworks.remote import RemoteWorkflow, Service
+from palaver.server.api.conventions import utc_now
+from palaver.server.variants import merge_parameters, resolve_variant, store_default_variant
+from palaver.storage import variants
+from palaver.storage.database import MEMORY_URL, Database, open_database
+from palaver.storage.variants import ResolvedVariant, VariantDraft
+from palaver.workflows.workflow import Workflow
+
+
+@workflow
+def tutor(text: str, style: Annotated[str, Parameter()] = "long", size: Annotated[int, Parameter()] = 1) -> str:
+    return f"{style} {size} {text}"
+
+
+@pytest.fixture
+async def database() -> AsyncIterator[Database]:
+    opened = open_database(MEMORY_URL)
+    yield opened
+    await opened.close()
+
+
+async def made(database: Database, parameters: dict[str, Any]) -> None:
+    wanted = VariantDraft(workflow="tutor", name="short", parameters=parameters)
+    await database.write(variants.create_variant, "default", wanted, id="var_1", at=utc_now())
+
+
+async def test_a_reference_is_what_its_version_sets(database: Database) -> None:
+    await made(database, {"style": "short"})
+
+    resolved = await resolve_variant(database, "default", tutor, "short")
+
+    assert resolved == ResolvedVariant("short:1", {"style": "short"})
+    assert merge_parameters(resolved, {"size": 2}) == {"style": "short", "size": 2}
+    assert merge_parameters(resolved, {"style": "mine"}) == {"style": "mine"}
+
+
+async def test_default_is_what_the_code_says_now(database: Database) -> None:
+    first = await resolve_variant(database, "default", tutor, "default")
+
+    @workflow(name="tutor")
+    def changed(text: str, style: Annotated[str, Parameter()] = "new") -> str:
+        return text + style
+
+    second = await resolve_variant(database, "default", changed, "tutor@default")
+    same = await resolve_variant(database, "default", changed, "default")
+
+    assert first == ResolvedVariant("default:1", {"style": "long", "size": 1})
+    assert second == same == ResolvedVariant("default:2", {"style": "new"})
+
+
+@pytest.mark.parametrize("reference", ["none", "short:2", "other@short", "a b", "default:9"])
+async def test_what_refers_to_nothing_is_an_invalid_parameter(database: Database, reference: str) -> None:
+    await made(database, {})
+
+    with pytest.raises(InvalidParameter):
+        await resolve_variant(database, "default", tutor, reference)
+    with pytest.raises(InvalidParameter):
+        await resolve_variant(database, "other", tutor, "short")
+
+
+async def test_a_variant_that_no_longer_fits_is_not_run_with_less(database: Database) -> None:
+    await made(database, {"colour": "red", "style": 5})
+
+    with pytest.raises(InvalidParameter) as caught:
+        await resolve_variant(database, "default", tutor, "short")
+
+    unknown = {
+        "code": "unknown_parameter",
+        "message": "There is no parameter 'colour'. Known: style, size.",
+        "path": "/parameters/colour",
+    }
+    assert caught.value.message == (
+        "The variant 'short:1' no longer fits 'tutor': There is no parameter 'colour'. Known: style, size."
+    )
+    assert caught.value.details["faults"][0] == unknown
+    assert len(caught.value.details["faults"]) == 2
+
+
+def remote(parameters: dict[str, Any] | None) -> Workflow:
+    def described(**known: Any) -> Description:
+        return Description(name="far", flags={"is_chat": False}, remote=True, **known)
+
+    service = Service(url="http://far", dialect="invoke", description=described(parameters=parameters or {}))
+
+    async def look() -> None:
+        return None
+
+    known = service if parameters is not None else None
+    return RemoteWorkflow(known, unknown=described(), url="http://far", look=look, headers={}, timeout=1)
+
+
+async def test_what_a_remote_service_said_last_stays_while_it_is_away(database: Database) -> None:
+    await store_default_variant(database, "default", remote({"style": "far"}))
+    await store_default_variant(database, "default", remote(None))
+
+    assert await resolve_variant(database, "default", remote(None), "default") == ResolvedVariant(
+        "default:1", {"style": "far"}
+    )
+
+
+async def test_a_quicker_process_is_not_in_the_way(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_yet(*_: object) -> None:
+        return None
+
+    await store_default_variant(database, "default", tutor)
+    with monkeypatch.context() as patch:
+        patch.setattr(variants, "find_variant", none_yet)  # As it was when the two began.
+        patch.setattr(variants, "is_default_current", none_yet)
+        await store_default_variant(database, "default", tutor)
+
+    assert [one.head for one in (await database.read(variants.list_variants, "default")).data] == [1]

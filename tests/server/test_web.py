@@ -1,0 +1,244 @@
+"""The built web: one document under every path of the page, and the files that it loads."""
+
+import gzip
+import os
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import unquote
+
+import httpx
+import pytest
+
+from palaver.core.descriptions import RESERVED
+from palaver.discovery.registry import Registry
+from palaver.errors import ReservedName
+from palaver.server import web
+from palaver.server.app import Server
+from palaver.server.in_process_client import _transport
+from palaver.server.routing import PAGE_SEGMENTS
+from palaver.server.settings import Settings
+from palaver.testing import client, echo
+from palaver.workflows.declare import workflow
+from tests.server.keyed_server import keyed_server
+
+INDEX = '<!doctype html><meta name="palaver-root" content="/__ROOT__"><script src="/__ROOT__/assets/a-1.js"></script>'
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; style-src-attr 'unsafe-inline';"
+    " img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self';"
+    " frame-ancestors 'none'"
+)
+SCRIPT = b"export const answer = 42;\n"
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Path:
+    """A web that somebody built."""
+    assets = tmp_path / "web" / "assets"
+    assets.mkdir(parents=True)
+    (assets.parent / "index.html").write_text(INDEX, encoding="utf-8")
+    (assets / "a-1.js").write_bytes(SCRIPT)
+    (assets / "a-1.js.gz").write_bytes(gzip.compress(SCRIPT))
+    (assets / "a-1.js.br").write_bytes(b"brotli of it")
+    (assets / "plain-2.css").write_bytes(b"body{}")
+    (assets / "alone.gz").write_bytes(b"not a sibling")
+    (tmp_path / "secret.txt").write_text("swordfish", encoding="utf-8")
+    return assets.parent
+
+
+@asynccontextmanager
+async def showing(web: Path | None, **settings: object) -> AsyncIterator[httpx.AsyncClient]:
+    server = Server(Registry([echo]), Settings(**settings), web=web)  # type: ignore[arg-type]
+    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
+        yield http
+    await server.close()
+
+
+async def test_every_path_of_the_page_gives_the_one_document(built: Path) -> None:
+    wanted = INDEX.replace("/__ROOT__", "")
+    async with showing(built) as http:
+        answers = [
+            await http.get(path) for path in ("/", "/play/brd_1?cell=r1.c1", *(f"/{page}" for page in PAGE_SEGMENTS))
+        ]
+        head = await http.head("/play")
+        posted = await http.post("/play", json={})
+
+    assert {(answer.status_code, answer.text) for answer in answers} == {(200, wanted)}
+    assert {answer.headers["cache-control"] for answer in answers} == {"no-cache"}
+    assert (head.status_code, head.headers["content-length"], head.content) == (200, str(len(wanted)), b"")
+    assert (posted.status_code, posted.headers["allow"]) == (405, "GET, HEAD")
+
+
+async def test_everything_of_the_web_has_its_policy(built: Path) -> None:  # S7.1
+    async with showing(built) as http:
+        answers = [await http.get(path) for path in ("/", "/login", "/assets/a-1.js", "/assets/plain-2.css")]
+
+    for answer in answers:
+        assert answer.headers["content-security-policy"] == POLICY
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["cross-origin-opener-policy"] == "same-origin"
+
+
+async def test_a_nonce_is_new_in_every_answer_and_the_same_in_header_and_document(built: Path) -> None:  # S7.1
+    (built / "index.html").write_text('<meta property="csp-nonce" nonce="__NONCE__">', encoding="utf-8")
+    async with showing(built) as http:
+        answers = [await http.get("/"), await http.get("/")]
+
+    shown = [re.findall(r'nonce="([\w-]{20,})"', answer.text) for answer in answers]
+    told = [
+        re.findall(r"style-src 'self' 'nonce-([\w-]+)';", answer.headers["content-security-policy"])
+        for answer in answers
+    ]
+    assert shown == told
+    assert shown[0] != shown[1]
+    assert not any("etag" in answer.headers for answer in answers)
+
+
+async def test_a_prefix_of_a_proxy_stands_before_every_address_of_the_document(built: Path) -> None:
+    async with showing(built, root_path="/base") as http:
+        kept, removed = await http.get("/base/play/x"), await http.get("/play/x")
+        file = await http.get("/base/assets/plain-2.css")
+
+    assert kept.text == removed.text == INDEX.replace("/__ROOT__", "/base")
+    assert file.text == "body{}"
+
+
+@pytest.mark.parametrize(
+    ("accepted", "encoding", "body"),
+    [
+        ("gzip, deflate, br, zstd", "br", b"brotli of it"),
+        ("gzip;q=0.8, br;q=0", "gzip", SCRIPT),
+        ("GZIP", "gzip", SCRIPT),
+        ("identity", None, SCRIPT),
+        ("br;q=0.0, gzip; q=0", None, SCRIPT),
+        ("", None, SCRIPT),
+    ],
+)
+async def test_a_file_is_sent_as_the_browser_takes_it(
+    built: Path, accepted: str, encoding: str | None, body: bytes
+) -> None:
+    async with (
+        showing(built) as http,
+        http.stream("GET", "/assets/a-1.js", headers={"accept-encoding": accepted}) as answer,
+    ):
+        raw = b"".join([piece async for piece in answer.aiter_raw()])
+
+    assert (gzip.decompress(raw) if encoding == "gzip" else raw) == body
+    assert answer.headers.get("content-encoding") == encoding
+    assert answer.headers["content-type"] == "text/javascript; charset=utf-8"
+    assert answer.headers["vary"] == "accept-encoding"
+    assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+
+
+async def test_a_browser_that_has_a_file_is_not_sent_it_again(built: Path) -> None:
+    async with showing(built) as http:
+        first = await http.get("/assets/plain-2.css")
+        again = await http.get("/assets/plain-2.css", headers={"if-none-match": f'"x", W/{first.headers["etag"]}'})
+        packed = await http.get("/assets/a-1.js", headers={"if-none-match": first.headers["etag"]})
+
+    assert "vary" not in first.headers
+    assert (again.status_code, again.content, "content-length" in again.headers) == (304, b"", False)
+    assert again.headers["etag"] == first.headers["etag"]
+    assert packed.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/assets",
+        "/assets/",
+        "/assets/nothing.js",
+        "/assets/a-1.js.gz",
+        "/assets/a-1.js/",
+        "/assets/../index.html",
+        "/assets/%2e%2e/index.html",
+        "/assets/..%2f..%2fsecret.txt",
+        "/assets/....//secret.txt",
+        "/assets//a-1.js",
+        "/assets/a-1.js%00",
+        "/assets/a-1.js;x",
+        "/assets/\\..\\secret.txt",
+        "/index.html",
+        "/secret.txt",
+        "/play/../secret.txt",
+    ],
+)
+async def test_no_spelling_of_a_path_gives_another_file(built: Path, path: str) -> None:  # S1.7, S3.2
+    server = Server(Registry([echo]), web=built)
+    answers: list[dict[str, object]] = []
+
+    async def send(message: dict[str, object]) -> None:
+        answers.append(message)
+
+    scope = {"type": "http", "method": "GET", "path": unquote(path), "raw_path": path.encode(), "query_string": b""}
+    scope |= {"headers": [(b"host", b"localhost")], "server": ("localhost", 80)}
+
+    async def receive() -> dict[str, object]:
+        raise AssertionError
+
+    await server(scope, receive, send)  # type: ignore[arg-type]
+    await server.close()
+
+    wanted = (200,) if path == "/assets/a-1.js/" else (400, 404)
+    assert answers[0]["status"] in wanted
+    assert b"swordfish" not in bytes(answers[-1].get("body", b""))  # type: ignore[call-overload]
+
+
+async def test_a_file_that_has_gone_since_is_not_found(built: Path) -> None:
+    async with showing(built) as http:
+        (built / "assets" / "plain-2.css").unlink()
+        gone = await http.get("/assets/plain-2.css")
+
+    assert (gone.status_code, gone.json()["error"]["code"]) == (404, "not_found")
+
+
+async def test_a_page_that_is_built_anew_is_shown_without_a_restart(built: Path) -> None:
+    async with showing(built) as http:
+        (built / "assets" / "b-3.js").write_bytes(b"new")
+        index = built / "index.html"
+        index.write_text("new", encoding="utf-8")
+        os.utime(index, ns=(1, 1))
+        shown, file = await http.get("/play"), await http.get("/assets/b-3.js")
+
+    assert (shown.text, file.text) == ("new", "new")
+
+
+async def test_a_page_that_has_gone_is_shown_as_it_was(built: Path) -> None:
+    """The plain page lists what is served: it may not take the place of one that everybody may see."""
+    async with showing(built) as http:
+        (built / "index.html").unlink()
+        shown = await http.get("/")
+
+    assert shown.text == INDEX.replace("/__ROOT__", "")
+
+
+async def test_without_a_built_web_there_is_the_plain_page_alone() -> None:
+    async with client(echo) as http:
+        plain, page, file = await http.get("/"), await http.get("/play"), await http.get("/assets/a.js")
+
+    assert plain.text.endswith("<p>The playground is not built here: <code>make demo</code> builds it.</p></html>")
+    assert (page.status_code, file.status_code) == (404, 404)
+
+
+async def test_where_there_are_keys_the_page_is_for_all_and_the_data_for_none(built: Path) -> None:  # S2.1
+    async with keyed_server() as house:
+        await house.give("read")
+        plain = await house.http.get("/")
+        house.server.pages = web.WebPages(built, house.server.registry)
+        open_to_all = [await house.http.get(path) for path in ("/", "/play/x", "/login", "/assets/a-1.js")]
+        data = [await house.http.get(path) for path in ("/api/bootstrap", "/api/workflows", "/openapi.json")]
+
+    assert plain.status_code == 401
+    assert [answer.status_code for answer in open_to_all] == [200, 200, 200, 200]
+    assert [answer.status_code for answer in data] == [401, 401, 401]
+
+
+@pytest.mark.parametrize("name", sorted(PAGE_SEGMENTS | {"assets"}))
+def test_no_workflow_may_have_the_name_of_a_page(name: str) -> None:
+    assert name in RESERVED
+    with pytest.raises(ReservedName):
+
+        @workflow(name=name)
+        def other() -> None: ...

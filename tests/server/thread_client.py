@@ -1,0 +1,131 @@
+"""A server in process with workflows that wait until a test lets them go on, and words for what is asked of it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+import httpx
+import msgspec
+
+from palaver import Message, Parameter, chat, workflow
+from palaver.server.app import Server, app
+from palaver.server.in_process_client import _transport
+from palaver.workflows.workflow import Workflow
+
+gates: dict[str, asyncio.Event] = {}
+"""What `slow` waits for, by the last that was said."""
+
+
+@chat
+async def echo(messages: list[Message], style: Annotated[str, Parameter()] = "plain") -> AsyncIterator[str]:
+    """All that was said, with who said it."""
+    said = " | ".join(f"{message.role}: {message.text}" for message in messages)
+    yield said if style == "plain" else f"{style}({said})"
+
+
+async def _slow(messages: list[Message]) -> AsyncIterator[str]:
+    last = messages[-1].text
+    yield "begin "
+    await gates.setdefault(last, asyncio.Event()).wait()
+    yield f"end of {last}"
+
+
+slow = chat(_slow, name="slow")
+queue = chat(_slow, name="queue", turns="queue")
+interrupt = chat(_slow, name="interrupt", turns="interrupt")
+finish = chat(_slow, name="finish", on_disconnect="finish")
+cancel = chat(_slow, name="cancel", on_disconnect="cancel")
+
+
+@chat
+async def broken(messages: list[Message]) -> AsyncIterator[str]:
+    """Says something, and fails."""
+    yield "half"
+    raise RuntimeError(messages[-1].text)
+
+
+@workflow
+def shout(text: str) -> str:
+    """No chat."""
+    return text.upper()
+
+
+ALL_WORKFLOWS = (echo, slow, queue, interrupt, finish, cancel, broken, shout)
+
+
+@asynccontextmanager
+async def thread_server(*workflows: Workflow, **settings: Any) -> AsyncIterator[tuple[httpx.AsyncClient, Server]]:
+    """The server, and a client of it; with the workflows above, or with those."""
+    gates.clear()
+    server = app(*(workflows or ALL_WORKFLOWS), **settings)
+    async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
+        try:
+            yield http, server
+        finally:
+            await server.engine.drain(0)
+            await server.close()
+
+
+def release(said: str) -> None:
+    gates.setdefault(said, asyncio.Event()).set()
+
+
+async def new_thread(http: httpx.AsyncClient, name: str = "echo", *said: str, **more: Any) -> str:
+    """A thread whose messages are said in turn by the user and the assistant; its id."""
+    roles = ("user", "assistant")
+    messages = [{"role": roles[n % 2], "content": text} for n, text in enumerate(said)]
+    answer = await http.post("/api/threads", json={"workflow": name, "messages": messages, **more})
+    assert answer.status_code == 201, answer.text
+    return answer.json()["id"]
+
+
+async def take_turn(http: httpx.AsyncClient, thread: str, *said: str, **more: Any) -> dict[str, Any]:
+    messages = [{"role": "user", "content": text} for text in said]
+    body = {"messages": messages, **more} if messages else more
+    answer = await http.post(f"/api/threads/{thread}/turns", json=body)
+    assert answer.status_code == 202, answer.text
+    return answer.json()
+
+
+async def wait_for_run(http: httpx.AsyncClient, run: str) -> dict[str, Any]:
+    """The run, once it has ended."""
+    async with asyncio.timeout(10):
+        while (found := (await http.get(f"/api/runs/{run}")).json())["ended_at"] is None:  # noqa: ASYNC110 - over HTTP
+            await asyncio.sleep(0.01)
+    return found
+
+
+async def branch(http: httpx.AsyncClient, thread: str, **query: Any) -> list[tuple[str, str]]:
+    """Who said what on a branch of a thread."""
+    answer = await http.get(f"/api/threads/{thread}/messages", params=query)
+    assert answer.status_code == 200, answer.text
+    return [(node["role"], "".join(part.get("text", "") for part in node["parts"])) for node in answer.json()["data"]]
+
+
+async def nodes(http: httpx.AsyncClient, thread: str) -> list[dict[str, Any]]:
+    return (await http.get(f"/api/threads/{thread}/messages")).json()["data"]
+
+
+async def wait_for_start(http: httpx.AsyncClient, thread: str) -> str:
+    """The run that answers in a thread, once there is one that has said something."""
+    async with asyncio.timeout(10):
+        while True:
+            run = (await http.get(f"/api/threads/{thread}")).json()["run"]
+            if run is not None and (await http.get(f"/api/runs/{run}")).json().get("seq", 0) > 1:
+                return run
+            await asyncio.sleep(0.01)
+
+
+def events(body: str) -> list[tuple[int, dict[str, Any]]]:
+    """The events of a stream, each with its id."""
+    frames = [frame for frame in body.split("\n\n") if frame and not frame.startswith(":")]
+    parted = [frame.split("\n") for frame in frames]
+    return [
+        (int(first.removeprefix("id: ")), msgspec.json.decode(data.removeprefix("data: "))) for first, data in parted
+    ]
+
+
+def problem(answer: httpx.Response) -> tuple[int, str, str | None]:
+    error = answer.json()["error"]
+    return answer.status_code, error["code"], error.get("path")

@@ -1,0 +1,148 @@
+"""A real server process for tests, on a free port of loopback, always ended."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+
+WORKFLOWS = """
+from palaver import chat
+from palaver.demo import calculator, eliza, headline
+from palaver.testing import echo, scripted
+"""
+
+
+@dataclass
+class ServerProcess:
+    """A running `palaver serve`."""
+
+    url: str
+    process: "subprocess.Popen[str]"
+    lines: list[str] = field(default_factory=list[str])
+    """What it has written to standard error so far."""
+
+    @property
+    def port(self) -> int:
+        return urlsplit(self.url).port or 80
+
+    def stop(self, sign: int = signal.SIGTERM) -> int:
+        self.process.send_signal(sign)
+        return self.process.wait(60)
+
+
+@contextmanager
+def server_process(folder: Path, source: str = WORKFLOWS, *arguments: str, **settings: str) -> Iterator[ServerProcess]:
+    """Serve the workflows of a Python file in that folder, with `PALAVER_…` settings by keyword."""
+    target = folder / "served_app.py"
+    target.write_text(source, encoding="utf-8")
+    command = ["serve", str(target), "--port", "0", *arguments]
+    with _started(command, folder, {f"PALAVER_{name.upper()}": value for name, value in settings.items()}) as server:
+        yield server
+
+
+@contextmanager
+def demo_process(folder: Path, *arguments: str) -> Iterator[ServerProcess]:
+    """`palaver demo` with a database of its own in that folder, once it is filled."""
+    command = ["demo", "--no-browser", "--port", "0", *arguments]
+    with _started(command, folder, {"XDG_DATA_HOME": str(folder), "PALAVER_DB": ""}) as server:
+        for _ in range(1_200):
+            if any(line.startswith(("Everything is there", "All is as you left it")) for line in server.lines):
+                break
+            assert not any("not filled" in line for line in server.lines), server.lines
+            threading.Event().wait(0.05)
+        else:
+            raise AssertionError(f"the demo was not filled in a minute: {server.lines}")
+        yield server
+
+
+@contextmanager
+def _started(command: list[str], folder: Path, environment: dict[str, str]) -> Iterator[ServerProcess]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "palaver.cli", *command],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+        cwd=folder,
+    )
+    server = ServerProcess("", process)
+    ready = threading.Event()
+
+    def read() -> None:
+        assert process.stderr is not None
+        with process.stderr:
+            for line in process.stderr:
+                server.lines.append(line.rstrip("\n"))
+                if found := re.search(r"Serving at (\S+)", line):
+                    server.url = found[1]
+                    ready.set()
+        ready.set()
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    try:
+        assert ready.wait(30), "the server did not start"
+        assert server.url, server.lines
+        _wait_ready(server.url)
+        yield server
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        process.wait(30)
+        reader.join(10)
+
+
+def _wait_ready(url: str) -> None:
+    transport = httpx.HTTPTransport(retries=20)
+    with httpx.Client(transport=transport, trust_env=False, timeout=30) as client:
+        for _ in range(300):
+            if client.get(f"{url}/ready").status_code == 200:
+                return
+            threading.Event().wait(0.05)
+    raise AssertionError("the server never became ready")
+
+
+def raw(port: int, request: bytes, *, seconds: float = 10) -> bytes:
+    """Send bytes and read until the server closes or stops sending for a while."""
+    with socket.create_connection(("127.0.0.1", port), timeout=seconds) as connection:
+        connection.sendall(request)
+        received = b""
+        with suppress(TimeoutError, ConnectionError):
+            while piece := connection.recv(65536):
+                received += piece
+                if b"\r\n\r\n" in received and _complete(received):
+                    break
+        return received
+
+
+def is_closed_by_server(line: socket.socket, *, seconds: float = 20) -> bool:
+    """Does the server end the connection of a client that goes on sending?"""
+    until = time.monotonic() + seconds
+    with suppress(ConnectionError):
+        while time.monotonic() < until:
+            line.sendall(b"x")
+            time.sleep(0.05)
+        return False
+    return True
+
+
+def _complete(received: bytes) -> bool:
+    head, _, body = received.partition(b"\r\n\r\n")
+    length = re.search(rb"content-length: (\d+)", head.lower())
+    return len(body) >= int(length[1]) if length else received.endswith(b"0\r\n\r\n")
+
+
+def status(answer: bytes) -> int:
+    """The status of a raw answer; 0 when there was none."""
+    found = re.match(rb"HTTP/1\.1 (\d+)", answer)
+    return int(found[1]) if found else 0

@@ -1,0 +1,63 @@
+"""A real socket of a real server, as a page has one."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from websockets.sync.client import connect
+from websockets.sync.connection import Connection
+
+
+def handshake_request(path: str = "/api/socket", host: str = "localhost", more: str = "") -> bytes:
+    """The request that asks for a socket."""
+    lines = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    return f"{lines}Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{more}\r\n".encode()
+
+
+@dataclass
+class TabClient:
+    """Its end of the socket."""
+
+    line: Connection
+    said: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    changed: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+    def send(self, number: int, path: str, body: Any = None, *, method: str | None = None) -> None:
+        message: dict[str, Any] = {"id": number, "path": path, "method": method or ("GET" if body is None else "POST")}
+        if body is not None:
+            message |= {"headers": {"content-type": "application/json"}, "body": json.dumps(body)}
+        self.line.send(json.dumps(message))
+
+    def next(self, seconds: float = 30) -> dict[str, Any]:
+        message = json.loads(self.line.recv(seconds))
+        (self.changed if "changed" in message else self.said).append(message)
+        return message
+
+    def until(self, number: int, text: str = "", seconds: float = 30) -> list[dict[str, Any]]:
+        """What came for one request, up to that text or to its end."""
+        while True:
+            mine = [message for message in self.said if message["id"] == number]
+            if any("end" in message or "error" in message for message in mine):
+                return mine
+            if text and text in "".join(message.get("data", "") for message in mine):
+                return mine
+            self.next(seconds)
+
+    def hear(self, change: dict[str, Any], seconds: float = 30) -> None:
+        """Wait for that change."""
+        while change not in self.changed:
+            self.next(seconds)
+
+
+@contextmanager
+def tab_client(url: str, headers: Mapping[str, str] | None = None, **more: Any) -> Iterator[TabClient]:
+    """A socket, until the block is over."""
+    place = url.replace("http", "ws", 1) + "/api/socket"
+    with connect(place, additional_headers=headers, proxy=None, open_timeout=30, max_size=None, **more) as line:
+        yield TabClient(line)
+
+
+def text_of(messages: list[dict[str, Any]]) -> str:
+    return "".join(message.get("data", "") for message in messages)
