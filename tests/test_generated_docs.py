@@ -11,8 +11,8 @@ from palaver import demo
 from palaver.cli.attacking.asking import ATTACKS
 from palaver.conform import GROUPS, Protocol, Rule
 from palaver.core.dialects import READABLE
+from palaver.evaluation.evaluator import Evaluator
 from palaver.evaluation.evaluators import built_in
-from palaver.evaluation.scoring.evaluator import Evaluator
 from palaver.server.settings import Settings
 from tests.docs import commands, routes
 

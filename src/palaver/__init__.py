@@ -24,9 +24,9 @@ from palaver.workflows.signature import Parameter
 
 if TYPE_CHECKING:
     from palaver.discovery.connections import connect
-    from palaver.evaluation.scoring.cases import Case
-    from palaver.evaluation.scoring.evaluator import evaluator
-    from palaver.evaluation.scoring.scores import Score, Skip
+    from palaver.evaluation.case import Case
+    from palaver.evaluation.evaluator import evaluator
+    from palaver.evaluation.score import Score, Skip
     from palaver.server.app import app
 
 __all__ = [
@@ -56,12 +56,12 @@ __all__ = [
 ]
 
 _LATER = {
-    "Case": "palaver.evaluation.scoring.cases",
-    "Score": "palaver.evaluation.scoring.scores",
-    "Skip": "palaver.evaluation.scoring.scores",
+    "Case": "palaver.evaluation.case",
+    "Score": "palaver.evaluation.score",
+    "Skip": "palaver.evaluation.score",
     "app": "palaver.server.app",
     "connect": "palaver.discovery.connections",
-    "evaluator": "palaver.evaluation.scoring.evaluator",
+    "evaluator": "palaver.evaluation.evaluator",
 }
 
 

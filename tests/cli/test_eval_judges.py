@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from palaver.cli.eval import command
-from tests.evaluation.outside.services import KEY, completion
+from tests.evaluation.fake_services import KEY, completion
 
 APP = """
 from palaver import Message, chat

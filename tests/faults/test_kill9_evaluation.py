@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from palaver.evaluation.planning.plans import PlannedEvaluator
+from palaver.evaluation.plan.plan import PlannedEvaluator
 from palaver.storage.database import Database, open_database
 from palaver.storage.evaluations import repository as evaluations
-from tests.evaluation.running.in_process import plan, put, variant
+from tests.evaluation.runner.local_server import plan, put, variant
 from tests.faults.rounds import FULL, rounds
 from tests.storage.evaluation_factory import cell_rows, score_rows
 

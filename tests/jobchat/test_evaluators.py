@@ -10,7 +10,7 @@ import pytest
 from msgspec import UNSET
 
 from palaver import Case, Data, Message, Text
-from palaver.evaluation.offline import Offline
+from palaver.evaluation.offline_context import OfflineContext
 from palaver_jobchat import evaluators, rules
 from palaver_jobchat.evaluators import (
     job_expected,
@@ -50,7 +50,7 @@ async def said(evaluator: Any, case: Case) -> dict[str, tuple[str, bool | None, 
     """What is kept of it, by name."""
     return {
         one.evaluator: (one.status, one.passed, one.score, one.reason)
-        for one in await evaluator.bind({}, Offline()).score(case)
+        for one in await evaluator.bind({}, OfflineContext()).score(case)
     }
 
 
@@ -60,7 +60,7 @@ async def said(evaluator: Any, case: Case) -> dict[str, tuple[str, bool | None, 
 async def test_a_rule_finds_what_is_wrong_with_the_changed_job() -> None:
     case = edited("get('/a');\nimport x from 'y';\nimport z from 'y';\n")
 
-    (score,) = await job_no_import.bind({}, Offline()).score(case)
+    (score,) = await job_no_import.bind({}, OfflineContext()).score(case)
 
     assert (score.evaluator, score.status, score.passed, score.score) == ("job_no_import", "scored", False, 0.0)
     found = [(finding["level"], finding["line"]) for finding in score.details["findings"]]
@@ -72,13 +72,15 @@ async def test_a_rule_finds_what_is_wrong_with_the_changed_job() -> None:
 async def test_in_plain_mode_the_blocks_of_the_text_are_judged_with_its_lines() -> None:
     case = answered("So:\n\n```js\nget('/a');\n```\n\nOr:\n\n```js\nget('/b');\nimport x from 'y';\n```")
 
-    (score,) = await job_no_import.bind({}, Offline()).score(case)
+    (score,) = await job_no_import.bind({}, OfflineContext()).score(case)
 
     assert [finding["line"] for finding in score.details["findings"]] == [11]
 
 
 async def test_a_note_does_not_count() -> None:
-    (score,) = await evaluators.job_top_level_operations.bind({}, Offline()).score(edited("const a = 1;\nget('/a');\n"))
+    (score,) = await evaluators.job_top_level_operations.bind({}, OfflineContext()).score(
+        edited("const a = 1;\nget('/a');\n")
+    )
 
     assert score.passed is True
     assert score.reason == ""
@@ -234,7 +236,7 @@ PLAIN = answered("So:\n\n```js\nget('/a');\n```")
 async def test_every_given_key_is_checked(case: Case, expected: dict[str, Any], faults: list[str]) -> None:
     case = Case(text=case.text, messages=case.messages, expected=expected)
 
-    (score,) = await job_expected.bind({}, Offline()).score(case)
+    (score,) = await job_expected.bind({}, OfflineContext()).score(case)
 
     assert (score.status, score.passed, score.reason) == ("scored", not faults, " ".join(faults))
     assert score.score == pytest.approx(1 - len(faults) / len(expected))

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from palaver import Case, Message
-from palaver.evaluation.offline import Offline
+from palaver.evaluation.offline_context import OfflineContext
 from palaver.testing import client
 from palaver_jobchat import evaluators, payload
 from palaver_jobchat.evaluators import expected as expecting
@@ -63,7 +63,7 @@ async def scores(case: Case, *evaluators: Any) -> dict[str, tuple[str, bool | No
     return {
         one.evaluator: (one.status, one.passed, one.reason)
         for evaluator in evaluators
-        for one in await evaluator.bind({}, Offline()).score(case)
+        for one in await evaluator.bind({}, OfflineContext()).score(case)
     }
 
 

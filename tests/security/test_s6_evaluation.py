@@ -9,7 +9,7 @@ import pytest
 from palaver import chat
 from palaver.core.messages import Message
 from palaver.testing import client
-from tests.evaluation.outside.services import KEY, Reply, completion, openai, service
+from tests.evaluation.fake_services import KEY, Reply, completion, openai, service
 from tests.outbound.test_guard import PUBLIC
 from tests.security.test_s6_connections import World
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from palaver.cli.evaluating.figures import Outcome
     from palaver.cli.evaluating.running import Wanted
     from palaver.discovery.registry import Registry
-    from palaver.evaluation.reading.exports.report import Report
+    from palaver.evaluation.results.export.report import Report
     from palaver.workflows.workflow import Workflow
 
 _FILES = ("junit", "markdown", "html", "csv", "jsonl")
@@ -140,11 +140,11 @@ def _registry(target: str) -> "tuple[Registry, Workflow]":
 
 def _wanted(workflow: "Workflow", testset: str, given: Mapping[str, Any]) -> "Wanted":
     from palaver.cli.evaluating.running import Wanted
-    from palaver.evaluation.planning.plans import Limits, NewEvaluation, WantedRows, WantedTestset, WantedVariant
-    from palaver.evaluation.reading.gates import Gates, read_fail_under
+    from palaver.evaluation.plan.request import Limits, NewEvaluation, WantedRows, WantedTestset, WantedVariant
+    from palaver.evaluation.results.gates import Gates, parse_fail_under
 
     name = workflow.description.name
-    least, under = read_fail_under(given["fail_under"])
+    least, under = parse_fail_under(given["fail_under"])
     compares = given["compare"] is not None or len(given["variant"]) > 1
     if not compares and (given["max_regressions"] is not None or given["fail_on"]):
         raise click.UsageError("--max-regressions and --fail-on need --compare, or several variants.")
@@ -218,7 +218,7 @@ def _quiet(name: str) -> Generator[None]:
 
 
 def _write(report: "Report", given: Mapping[str, Any]) -> None:
-    from palaver.evaluation.reading.exports import csv, html, jsonl, junit, markdown
+    from palaver.evaluation.results.export import csv, html, jsonl, junit, markdown
 
     for form, write in zip(_FILES, (junit, markdown, html, csv, jsonl), strict=True):
         if given[form] is not None:
@@ -234,10 +234,10 @@ def _write(report: "Report", given: Mapping[str, Any]) -> None:
 
 def _evaluators(target: str | None) -> int:
     from palaver.discovery.registry import Registry
-    from palaver.evaluation.known import Evaluators
+    from palaver.evaluation.registry import EvaluatorRegistry
 
     registry = _registry(target)[0] if target is not None else Registry()
-    known = Evaluators(registry.evaluators, served=registry.names)
+    known = EvaluatorRegistry(registry.evaluators, served=registry.names)
     lines = [(one.key, one.title, ", ".join(sorted(one.needs))) for one in known]
     width, wide = max(len(key) for key, _, _ in lines), max(len(title) for _, title, _ in lines)
     for key, title, needs in lines:

@@ -7,36 +7,36 @@ from typing import TYPE_CHECKING
 
 from palaver.discovery.registry import Registry
 from palaver.engine.engine import Engine, utc_now
-from palaver.evaluation.online.scorer import OnlineScorer
-from palaver.evaluation.running.runner import Runner
+from palaver.evaluation.live.worker import LiveEvaluationWorker
+from palaver.evaluation.runner.worker import EvaluationWorker
 from palaver.server.redaction import RedactionPolicy
 from palaver.server.settings import Settings
 from palaver.server.variants import resolve_variant
 from palaver.storage.database import Database
 
 if TYPE_CHECKING:
-    from palaver.evaluation.known import Evaluators
-    from palaver.evaluation.online.scoring import Scoring
-    from palaver.evaluation.outside.reaching import Online
-    from palaver.evaluation.planning.requests import Planning
-    from palaver.evaluation.running.slice_runs import SliceRuns
-    from palaver.evaluation.scoring.reach import Reach
+    from palaver.evaluation.context import EvaluatorContext
+    from palaver.evaluation.live.scorer import LiveScorer
+    from palaver.evaluation.network_context import NetworkContext
+    from palaver.evaluation.plan.planner import EvaluationPlanner
+    from palaver.evaluation.registry import EvaluatorRegistry
+    from palaver.evaluation.runner.slice_runner import SliceRunner
 
 
 def create_runner(
     engine: Engine, database: Database, registry: Registry, settings: Settings, redacting: RedactionPolicy, process: str
-) -> Runner:
+) -> EvaluationWorker:
     """The runner of a process. Its cells leave half of what sync workflows can run at once to those who wait.
 
     One that takes nothing from the background takes no cells either.
     """
 
-    def make() -> "SliceRuns":
-        from palaver.evaluation.known import Evaluators
-        from palaver.evaluation.running.slice_runs import SliceRuns
+    def make() -> "SliceRunner":
+        from palaver.evaluation.registry import EvaluatorRegistry
+        from palaver.evaluation.runner.slice_runner import SliceRunner
 
-        evaluators = Evaluators(registry.evaluators, served=registry.names)
-        return SliceRuns(
+        evaluators = EvaluatorRegistry(registry.evaluators, served=registry.names)
+        return SliceRunner(
             engine,
             database,
             process=process,
@@ -48,7 +48,7 @@ def create_runner(
             prices=settings.prices,
         )
 
-    return Runner(
+    return EvaluationWorker(
         engine,
         database,
         process=process,
@@ -60,15 +60,15 @@ def create_runner(
 
 
 def create_planner(
-    registry: Registry, database: Database, settings: Settings, known: "Evaluators", reach: "Reach"
-) -> "Planning":
+    registry: Registry, database: Database, settings: Settings, known: "EvaluatorRegistry", reach: "EvaluatorContext"
+) -> "EvaluationPlanner":
     """What makes plans."""
-    from palaver.evaluation.planning.requests import Planning
-    from palaver.evaluation.planning.stored_sets import StoredSets
+    from palaver.evaluation.plan.planner import EvaluationPlanner
+    from palaver.evaluation.plan.testset import StoredTestsets
 
-    return Planning(
+    return EvaluationPlanner(
         workflow=registry.workflow,
-        testsets=StoredSets(database),
+        testsets=StoredTestsets(database),
         resolve=lambda project, workflow, reference: resolve_variant(database, project, workflow, reference),
         bind=lambda key, parameters, name: known.find(key).bind(parameters, reach, name=name),
         most_cells=settings.eval_max_cells,
@@ -77,18 +77,18 @@ def create_planner(
 
 
 def create_evaluator_context(
-    evaluators: "Evaluators",
+    evaluators: "EvaluatorRegistry",
     registry: Registry,
     settings: Settings,
     engine: Engine | None = None,
     *,
     env: Mapping[str, str] = os.environ,
     allow_private: bool | None = None,
-) -> "Online":
+) -> "NetworkContext":
     """The Reach of a process. Without an engine, workflows can be named as judges and not asked."""
-    from palaver.evaluation.outside.reaching import Online, Outside
+    from palaver.evaluation.network_context import NetworkConfig, NetworkContext
 
-    outside = Outside(
+    outside = NetworkConfig(
         providers=settings.providers,
         default_judge=settings.eval_judge,
         prices=settings.prices,
@@ -96,19 +96,19 @@ def create_evaluator_context(
         env=env,
         allow_private=settings.allow_private_urls if allow_private is None else allow_private,
     )
-    return Online(evaluators, outside, find=registry.workflow, engine=engine)
+    return NetworkContext(evaluators, outside, find=registry.workflow, engine=engine)
 
 
 def create_live_scorer(
     engine: Engine, database: Database, registry: Registry, settings: Settings, process: str
-) -> OnlineScorer:
+) -> LiveEvaluationWorker:
     """The scorer of a process."""
 
-    def make() -> "Scoring":
-        from palaver.evaluation.known import Evaluators
-        from palaver.evaluation.online.scoring import Scoring
+    def make() -> "LiveScorer":
+        from palaver.evaluation.live.scorer import LiveScorer
+        from palaver.evaluation.registry import EvaluatorRegistry
 
-        evaluators = Evaluators(registry.evaluators)
-        return Scoring(database, evaluators, create_evaluator_context(evaluators, registry, settings, engine))
+        evaluators = EvaluatorRegistry(registry.evaluators)
+        return LiveScorer(database, evaluators, create_evaluator_context(evaluators, registry, settings, engine))
 
-    return OnlineScorer(database, process=process, make=make, draining=lambda: engine.draining, now=utc_now)
+    return LiveEvaluationWorker(database, process=process, make=make, draining=lambda: engine.draining, now=utc_now)

@@ -12,7 +12,7 @@ from palaver.engine.heartbeat import Heartbeat
 from palaver.engine.queue import RunQueue
 from palaver.engine.run_reader import RunReader
 from palaver.errors import PalaverError
-from palaver.evaluation.running.runner import Runner
+from palaver.evaluation.runner.worker import EvaluationWorker
 from palaver.server.auth import Authenticator
 from palaver.server.connection_sync import ConnectionSync
 from palaver.storage import notifications
@@ -200,7 +200,7 @@ class NotificationRouter:
         callers: Authenticator,
         connected: ConnectionSync,
         changes: ChangeFeed,
-        runner: Runner,
+        runner: EvaluationWorker,
     ) -> None:
         self._engine = engine
         self._records = records

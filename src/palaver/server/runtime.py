@@ -9,8 +9,8 @@ from palaver.engine.files import FileFetcher
 from palaver.engine.heartbeat import Heartbeat, new_process_id
 from palaver.engine.recorder import Recorder
 from palaver.engine.tracing import RunTracer
-from palaver.evaluation.known import Evaluators
-from palaver.evaluation.running.slice_runs import SliceRuns
+from palaver.evaluation.registry import EvaluatorRegistry
+from palaver.evaluation.runner.slice_runner import SliceRunner
 from palaver.server.endpoints import VERSION
 from palaver.server.evaluation import create_evaluator_context
 from palaver.server.metrics import Metrics
@@ -59,8 +59,8 @@ class Telemetry:
 
 @asynccontextmanager
 async def evaluation_runtime(
-    registry: Registry, settings: Settings, database: Database, known: Evaluators
-) -> AsyncGenerator[SliceRuns]:
+    registry: Registry, settings: Settings, database: Database, known: EvaluatorRegistry
+) -> AsyncGenerator[SliceRunner]:
     """What runs the cells of evaluations here, as long as the block takes; others on the database see that we live.
 
     Who gives the command may send cases anywhere.
@@ -95,7 +95,7 @@ async def evaluation_runtime(
     )
     await presence.begin(only_server=False)
     try:
-        yield SliceRuns(
+        yield SliceRunner(
             engine,
             database,
             process=process,

@@ -15,8 +15,8 @@ from palaver.core.retention import Keep
 from palaver.discovery.declared import Declared
 from palaver.engine.limits import RunLimits
 from palaver.errors import SettingsError
-from palaver.evaluation.outside.providers import declared as providing
-from palaver.evaluation.outside.providers.declared import Provider
+from palaver.evaluation.providers import config as providing
+from palaver.evaluation.providers.config import Provider
 from palaver.testsets.limits import DEFAULT_LIMITS, TestsetLimits
 from palaver.traces.prices import Price
 
@@ -252,7 +252,7 @@ def read_settings(
             sources[field.name] = "default"
     settings = Settings(**values)
     _check_rules(settings)
-    providing.check(settings.providers)
+    providing.check_providers(settings.providers)
     if not 0 <= settings.port <= 65535:
         raise SettingsError(f"Setting port: {settings.port} is none. Ports go to 65535, and 0 picks a free one.")
     if settings.workers < 1:

@@ -6,8 +6,8 @@ import pytest
 
 from palaver.errors import InvalidValue
 from palaver.evaluation.evaluators import built_in
-from palaver.evaluation.offline import Offline
-from tests.evaluation.scoring.scored import answer, scored, verdict
+from palaver.evaluation.offline_context import OfflineContext
+from tests.evaluation.scoring import answer, scored, verdict
 
 USAGE = {"input_tokens": 100, "output_tokens": 50, "cost": 0.2}
 
@@ -71,7 +71,7 @@ async def test_what_is_not_known_is_never_passed() -> None:
 )
 def test_a_budget_that_is_none_is_refused(key: str, parameters: dict[str, Any], pointer: str) -> None:
     with pytest.raises(InvalidValue) as refused:
-        built_in()[key].bind(parameters, Offline())
+        built_in()[key].bind(parameters, OfflineContext())
 
     assert refused.value.pointer == pointer
 

@@ -1,7 +1,8 @@
-"""All built-in evaluators: one file each, a schema each, and none that fails on whatever a workflow gave."""
+"""All built-in evaluators: each in the table, a schema each, and none that fails on whatever a workflow gave."""
 
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,11 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from palaver.evaluation import evaluators
-from palaver.evaluation.evaluators import KEYS, built_in
-from palaver.evaluation.offline import Offline
-from palaver.evaluation.scoring.cases import Case
-from tests.evaluation.scoring.scored import all_scored, answer
+from palaver.evaluation.case import Case
+from palaver.evaluation.evaluator import Evaluator
+from palaver.evaluation.evaluators import KEYS, MODULES, built_in
+from palaver.evaluation.offline_context import OfflineContext
+from tests.evaluation.scoring import all_scored, answer
 
 LEAST: dict[str, dict[str, Any]] = {
     "regex": {"pattern": "x"},
@@ -59,11 +61,18 @@ print(*sorted(name for name in sys.modules if name.startswith("palaver.evaluatio
 """
 
 
-def test_there_is_one_file_for_each_and_each_is_in_the_table() -> None:
-    files = {path.stem for path in Path(evaluators.__file__).parent.glob("*.py")} - {"__init__"}
+def test_every_evaluator_of_every_module_is_in_the_table() -> None:
+    names = {path.stem for path in Path(evaluators.__file__).parent.glob("*.py")} - {"__init__"}
+    modules = {name: import_module(f"{evaluators.__name__}.{name}") for name in names}
+    declared = {
+        (one.key, name)
+        for name, module in modules.items()
+        for one in vars(module).values()
+        if isinstance(one, Evaluator) and one.function.__module__ == module.__name__
+    }
 
-    assert files == set(KEYS)
-    assert len(KEYS) == len(set(KEYS))
+    assert declared == set(MODULES.items())
+    assert len(KEYS) == len(declared)
 
 
 def test_none_is_loaded_before_somebody_asks_for_it() -> None:
@@ -93,7 +102,7 @@ def test_what_is_not_in_the_table_is_not_looked_for() -> None:
 @pytest.mark.parametrize("key", [key for key in KEYS if key not in ELSEWHERE])
 @pytest.mark.parametrize("is_chat", [True, False])
 async def test_none_fails_on_whatever_a_workflow_gave(key: str, is_chat: bool) -> None:
-    bound = built_in()[key].bind(LEAST.get(key, {}), Offline())
+    bound = built_in()[key].bind(LEAST.get(key, {}), OfflineContext())
     cases: list[Case] = [answer(output, is_chat=is_chat, **told) for output in OUTPUTS for told in EXPECTED]
 
     failed = [one.reason for case in cases for one in await bound.score(case) if "evaluator_failed" in one.reason]

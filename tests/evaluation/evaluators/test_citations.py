@@ -6,8 +6,8 @@ import pytest
 
 from palaver.core.messages import Message
 from palaver.core.parts import Annotation, Text
-from palaver.evaluation.scoring.cases import Case
-from tests.evaluation.evaluators.asking import asked, call, chat, refused, told
+from palaver.evaluation.case import Case
+from tests.evaluation.evaluators.fake_judge import asked, call, chat, refused, told
 
 HITS = {"hits": [{"url": "https://a.org/one", "text": "Oslo is the capital of Norway."}, {"url": "https://a.org/two"}]}
 

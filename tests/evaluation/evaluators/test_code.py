@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from palaver.core.messages import Message
+from palaver.evaluation.case import Case
+from palaver.evaluation.evaluator import evaluator
 from palaver.evaluation.evaluators import built_in
-from palaver.evaluation.offline import Offline
-from palaver.evaluation.scoring.cases import Case
-from palaver.evaluation.scoring.evaluator import evaluator
-from palaver.evaluation.scoring.scores import Score, Skip
-from tests.evaluation.evaluators.asking import asked, chat, refused, told
+from palaver.evaluation.offline_context import OfflineContext
+from palaver.evaluation.score import Score, Skip
+from tests.evaluation.evaluators.fake_judge import asked, chat, refused, told
 
 CASE = chat(Message.assistant("please do"))
 
@@ -35,7 +35,7 @@ def breaks(case: Case) -> bool:
     raise OSError("gone")
 
 
-REACH = Offline([polite, several, nothing, breaks])
+REACH = OfflineContext([polite, several, nothing, breaks])
 
 
 @pytest.mark.parametrize(

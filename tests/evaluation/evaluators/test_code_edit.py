@@ -7,8 +7,8 @@ from msgspec import UNSET
 
 from palaver.core.messages import Message
 from palaver.core.parts import Data
-from palaver.evaluation.scoring.cases import Case
-from tests.evaluation.evaluators.asking import asked, chat, refused, told
+from palaver.evaluation.case import Case
+from tests.evaluation.evaluators.fake_judge import asked, chat, refused, told
 
 OLD, NEW = "get('/a');", "get('/b');\nfn(state => state);"
 

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from palaver.core.messages import Message
-from palaver.evaluation.offline import Offline
-from palaver.evaluation.scoring.cases import Case
-from palaver.evaluation.scoring.evaluator import evaluator
-from palaver.evaluation.scoring.scores import Score
-from tests.evaluation.evaluators.asking import asked, call, called, chat, refused, told
+from palaver.evaluation.case import Case
+from palaver.evaluation.evaluator import evaluator
+from palaver.evaluation.offline_context import OfflineContext
+from palaver.evaluation.score import Score
+from tests.evaluation.evaluators.fake_judge import asked, call, called, chat, refused, told
 
 CASE = called(call("a"))
 YES = {"key": "tool_called", "parameters": {"names": "a"}}
@@ -92,7 +92,7 @@ def both(case: Case) -> list[Score]:
     return [Score(score=1, passed=True, name="one"), Score(score=0, passed=False, name="two")]
 
 
-REACH = Offline([breaks, near, both])
+REACH = OfflineContext([breaks, near, both])
 
 
 async def test_an_error_of_one_is_an_error_of_all() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from palaver.errors import InvalidValue
 from palaver.evaluation.evaluators import built_in
-from palaver.evaluation.offline import Offline
-from tests.evaluation.scoring.scored import answer, scored, verdict
+from palaver.evaluation.offline_context import OfflineContext
+from tests.evaluation.scoring import answer, scored, verdict
 
 NAMES = {"starts_with": "prefix", "ends_with": "suffix", "contains": "substring"}
 
@@ -49,7 +49,7 @@ async def test_a_needle_is_in_its_place(
 @pytest.mark.parametrize(("key", "name"), NAMES.items())
 async def test_an_empty_needle_is_refused_and_one_that_a_row_has_is_an_error(key: str, name: str) -> None:
     with pytest.raises(InvalidValue) as refused:
-        built_in()[key].bind({name: ""}, Offline())
+        built_in()[key].bind({name: ""}, OfflineContext())
 
     assert refused.value.pointer == f"/parameters/{name}"
     assert await verdict(key, answer("x", expected="")) == "empty_needle"
@@ -100,7 +100,7 @@ async def test_several_needles_and_the_share_of_those_that_are_there(substrings:
 @pytest.mark.parametrize("substrings", ["", [], [""], ["a", ""], ",", " , ", "[]", '[""]', [1], 5, {"a": 1}], ids=repr)
 def test_what_lists_nothing_to_look_for_is_refused(key: str, substrings: Any) -> None:
     with pytest.raises(InvalidValue) as refused:
-        built_in()[key].bind({"substrings": substrings}, Offline())
+        built_in()[key].bind({"substrings": substrings}, OfflineContext())
 
     assert (refused.value.pointer or "").startswith("/parameters/substrings")
 

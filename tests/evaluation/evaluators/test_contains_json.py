@@ -6,8 +6,8 @@ import pytest
 
 from palaver.errors import InvalidValue
 from palaver.evaluation.evaluators import built_in
-from palaver.evaluation.offline import Offline
-from tests.evaluation.scoring.scored import answer, scored, verdict
+from palaver.evaluation.offline_context import OfflineContext
+from tests.evaluation.scoring import answer, scored, verdict
 
 CITY = {"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}}
 
@@ -79,7 +79,7 @@ async def test_some_json_in_it_must_meet_the_schema(text: str, kind: str, passed
 )
 def test_a_kind_or_schema_that_is_none_is_refused(parameters: dict[str, Any], pointer: str) -> None:
     with pytest.raises(InvalidValue) as refused:
-        built_in()["contains_json"].bind(parameters, Offline())
+        built_in()["contains_json"].bind(parameters, OfflineContext())
 
     assert refused.value.pointer == pointer
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from palaver.core.dialects import write
-from tests.evaluation.scoring.scored import answer, scored, verdict
+from tests.evaluation.scoring import answer, scored, verdict
 
 
 def call(name: str, arguments: str, call_id: str = "a") -> dict[str, Any]:

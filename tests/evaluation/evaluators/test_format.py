@@ -6,8 +6,8 @@ import pytest
 
 from palaver.errors import InvalidValue
 from palaver.evaluation.evaluators import built_in
-from palaver.evaluation.offline import Offline
-from tests.evaluation.scoring.scored import answer, scored, verdict
+from palaver.evaluation.offline_context import OfflineContext
+from tests.evaluation.scoring import answer, scored, verdict
 
 FENCED = '```json\n{"a": 1}\n```'
 CODE = "So:\n```python\nx = 1\n```\nand\n~~~js\ny = 2\n~~~"
@@ -136,7 +136,7 @@ async def test_the_score_is_the_share_of_rules_that_are_kept() -> None:
 )
 def test_rules_that_mean_nothing_are_refused(parameters: dict[str, Any], pointer: str) -> None:
     with pytest.raises(InvalidValue) as refused:
-        built_in()["format"].bind(parameters, Offline())
+        built_in()["format"].bind(parameters, OfflineContext())
 
     assert refused.value.pointer == pointer
 

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from palaver.evaluation.scoring.cases import Case
+from palaver.evaluation.case import Case
 from palaver.testsets.scripts import read_script
-from tests.evaluation.outside.services import completion, online, openai, scored, service
-from tests.evaluation.scoring.scored import answer
+from tests.evaluation.fake_services import completion, online, openai, scored, service
+from tests.evaluation.scoring import answer
 
 TALK: list[dict[str, Any]] = [
     {"user": "Which adaptor?", "output": "The http adaptor."},

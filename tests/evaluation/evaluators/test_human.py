@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from palaver.core.messages import Message
-from tests.evaluation.evaluators.asking import asked, chat, refused
+from tests.evaluation.evaluators.fake_judge import asked, chat, refused
 
 QUESTION = {"key": "correct", "type": "boolean"}
 

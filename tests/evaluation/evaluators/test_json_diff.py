@@ -6,8 +6,8 @@ import pytest
 
 from palaver.errors import InvalidValue
 from palaver.evaluation.evaluators import built_in
-from palaver.evaluation.offline import Offline
-from tests.evaluation.scoring.scored import answer, scored, verdict
+from palaver.evaluation.offline_context import OfflineContext
+from tests.evaluation.scoring import answer, scored, verdict
 
 
 @pytest.mark.parametrize(
@@ -89,6 +89,6 @@ async def test_what_differs_is_told() -> None:
 )
 def test_words_that_mean_nothing_are_refused(parameters: dict[str, Any]) -> None:
     with pytest.raises(InvalidValue) as refused:
-        built_in()["json_diff"].bind(parameters, Offline())
+        built_in()["json_diff"].bind(parameters, OfflineContext())
 
     assert refused.value.pointer == f"/parameters/{next(iter(parameters))}"

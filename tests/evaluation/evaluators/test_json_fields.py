@@ -6,8 +6,8 @@ import pytest
 
 from palaver.errors import InvalidValue
 from palaver.evaluation.evaluators import built_in
-from palaver.evaluation.offline import Offline
-from tests.evaluation.scoring.scored import answer, scored, verdict
+from palaver.evaluation.offline_context import OfflineContext
+from tests.evaluation.scoring import answer, scored, verdict
 
 CITY = '{"city": "Oslo", "n": 2, "none": null, "list": [{"x": true}], "a.b": "dotted"}'
 
@@ -78,7 +78,7 @@ async def test_a_field_by_tolerance_case_and_column() -> None:
 )
 def test_what_is_no_path_is_refused(key: str, parameters: dict[str, Any], pointer: str) -> None:
     with pytest.raises(InvalidValue) as refused:
-        built_in()[key].bind(parameters, Offline())
+        built_in()[key].bind(parameters, OfflineContext())
 
     assert refused.value.pointer == pointer
 

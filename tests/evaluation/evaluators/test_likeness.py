@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.evaluation.evaluators.semantic_similarity import likeness
-from tests.evaluation.scoring.scored import answer, scored, verdict
+from palaver.evaluation.evaluators.similarity import ngram_similarity
+from tests.evaluation.scoring import answer, scored, verdict
 
 
 @pytest.mark.parametrize(
@@ -74,6 +74,6 @@ async def test_a_model_that_cannot_be_asked_is_an_error_and_no_score(model: str)
 
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_likeness_is_the_same_both_ways_and_between_0_and_1(one: Any, other: Any) -> None:
-    assert 0 <= likeness(one, other) <= 1
-    assert likeness(one, other) == pytest.approx(likeness(other, one))
-    assert likeness(one, one) == 1
+    assert 0 <= ngram_similarity(one, other) <= 1
+    assert ngram_similarity(one, other) == pytest.approx(ngram_similarity(other, one))
+    assert ngram_similarity(one, one) == 1

@@ -8,10 +8,10 @@ import pytest
 from palaver.core.usage import Usage
 from palaver.errors import InvalidValue
 from palaver.evaluation.evaluators import built_in
-from palaver.evaluation.offline import Offline
+from palaver.evaluation.offline_context import OfflineContext
 from palaver.traces.prices import Price
-from tests.evaluation.outside.services import KEY, Asked, completion, online, openai, scored, service, trouble
-from tests.evaluation.scoring.scored import answer
+from tests.evaluation.fake_services import KEY, Asked, completion, online, openai, scored, service, trouble
+from tests.evaluation.scoring import answer
 
 PARIS = answer("Paris.", expected="Paris", inputs={"city": "the capital of France"})
 GOOD = {"passed": True, "score": 0.9, "reason": "It says so."}
@@ -205,7 +205,7 @@ SLOTS = ["output", "text.length", "conversation[0]", "", "inputs | upper", "#if 
 @pytest.mark.parametrize("slot", SLOTS)
 def test_a_slot_that_a_case_cannot_fill_is_refused(slot: str) -> None:
     with pytest.raises(InvalidValue, match="There is no slot") as caught:
-        built_in()["llm_judge"].bind({"prompt": f"Is {{{{{slot}}}}} good?"}, Offline())
+        built_in()["llm_judge"].bind({"prompt": f"Is {{{{{slot}}}}} good?"}, OfflineContext())
 
     assert caught.value.pointer == "/parameters/prompt"
 

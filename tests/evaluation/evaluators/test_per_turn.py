@@ -7,10 +7,10 @@ import pytest
 
 from palaver.core.messages import Message
 from palaver.core.usage import Usage
-from palaver.evaluation.offline import Offline
-from palaver.evaluation.scoring.cases import Case
-from palaver.evaluation.scoring.evaluator import evaluator
-from tests.evaluation.evaluators.asking import asked, call, chat, refused, talk, told, turn
+from palaver.evaluation.case import Case
+from palaver.evaluation.evaluator import evaluator
+from palaver.evaluation.offline_context import OfflineContext
+from tests.evaluation.evaluators.fake_judge import asked, call, chat, refused, talk, told, turn
 
 SEARCHED = turn(Message.assistant(call("search")), user=Message.user("one"))
 SAID = turn(Message.assistant("Hi"), user=Message.user("two"))
@@ -61,7 +61,7 @@ async def test_a_turn_is_a_case_with_all_before_it_as_history() -> None:
         history=[Message.system("s")],
         expected="E",
     )
-    scored = await asked("per_turn", case, {"evaluator": {"key": "looks"}}, Offline([looks]))
+    scored = await asked("per_turn", case, {"evaluator": {"key": "looks"}}, OfflineContext([looks]))
 
     assert scored.passed
     assert seen == [(["s", "a"], "A", 1, "E"), (["s", "a", "A", "b"], "B", 1, "E")]

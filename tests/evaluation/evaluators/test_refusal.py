@@ -6,8 +6,8 @@ import pytest
 
 from palaver.core.messages import Message
 from palaver.core.parts import Refusal
-from palaver.evaluation.offline import Offline
-from tests.evaluation.evaluators.asking import asked, chat, talk, told, turn
+from palaver.evaluation.offline_context import OfflineContext
+from tests.evaluation.evaluators.fake_judge import asked, chat, talk, told, turn
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ async def test_a_judge_that_cannot_be_asked_is_an_error() -> None:
     ],
 )
 async def test_a_judge_is_asked_about_what_does_not_look_like_one(verdict: Any, expected: Any) -> None:
-    class Court(Offline):
+    class Court(OfflineContext):
         async def judge(self, judge: str, prompt: str, *, schema: Any, retries: int = 2) -> Any:
             assert (judge, '"Hm."' in prompt) == ("tutor", True)
             return verdict

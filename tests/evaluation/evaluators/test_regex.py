@@ -6,8 +6,8 @@ import pytest
 
 from palaver.errors import InvalidValue
 from palaver.evaluation.evaluators import built_in
-from palaver.evaluation.offline import Offline
-from tests.evaluation.scoring.scored import answer, scored, verdict
+from palaver.evaluation.offline_context import OfflineContext
+from tests.evaluation.scoring import answer, scored, verdict
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ async def test_a_pattern_on_a_text(text: str, parameters: dict[str, Any], passed
 )
 def test_what_is_no_pattern_is_refused_before_any_case(parameters: dict[str, Any], pointer: str) -> None:
     with pytest.raises(InvalidValue) as refused:
-        built_in()["regex"].bind(parameters, Offline())
+        built_in()["regex"].bind(parameters, OfflineContext())
 
     assert refused.value.pointer == pointer
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec import UNSET
 
 from palaver.core.messages import Message
-from tests.evaluation.evaluators.asking import asked, call, called, chat, refused, told
+from tests.evaluation.evaluators.fake_judge import asked, call, called, chat, refused, told
 
 CASE = called(
     call("search", '{"q": "a", "n": 1}', "c1"),

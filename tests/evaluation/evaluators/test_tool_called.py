@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from palaver.core.messages import Message
-from tests.evaluation.evaluators.asking import asked, call, called, chat, refused, told
+from tests.evaluation.evaluators.fake_judge import asked, call, called, chat, refused, told
 
 TWICE = called(call("search", {"q": "a", "n": 1}, "c1"), call("fetch", "{", "c2"), call("search", {"q": "b"}, "c3"))
 

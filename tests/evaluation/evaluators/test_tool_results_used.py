@@ -6,7 +6,7 @@ import pytest
 
 from palaver.core.messages import Message
 from palaver.core.parts import Text, ToolResult
-from tests.evaluation.evaluators.asking import asked, call, chat, told
+from tests.evaluation.evaluators.fake_judge import asked, call, chat, told
 
 
 @pytest.mark.parametrize(

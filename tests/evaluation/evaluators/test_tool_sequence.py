@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from palaver.core.messages import Message
-from tests.evaluation.evaluators.asking import asked, call, called, chat, refused, told
+from tests.evaluation.evaluators.fake_judge import asked, call, called, chat, refused, told
 
 
 def made(names: str) -> Any:

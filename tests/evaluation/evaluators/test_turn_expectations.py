@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from palaver.core.messages import Message
-from palaver.evaluation.scoring.cases import Turn
-from tests.evaluation.evaluators.asking import asked, call, chat, talk, told, turn
+from palaver.evaluation.case import Turn
+from tests.evaluation.evaluators.fake_judge import asked, call, chat, talk, told, turn
 
 
 def said(text: str, expect: Any = None) -> Turn:

@@ -9,11 +9,11 @@ from sqlalchemy import Connection
 
 from palaver import Message, Parameter, chat, workflow
 from palaver.discovery.registry import Registry
-from palaver.evaluation.known import Evaluators
-from palaver.evaluation.offline import Offline
-from palaver.evaluation.planning.cells import cells_in
-from palaver.evaluation.planning.plans import Plan, place_of
-from palaver.evaluation.planning.requests import Planning
+from palaver.evaluation.offline_context import OfflineContext
+from palaver.evaluation.plan.plan import Plan, cell_position
+from palaver.evaluation.plan.planner import EvaluationPlanner
+from palaver.evaluation.plan.slices import slice_cells
+from palaver.evaluation.registry import EvaluatorRegistry
 from palaver.server.evaluation import create_planner
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
@@ -61,8 +61,8 @@ def registry() -> Registry:
     return Registry([tutor, shout], default="tutor")
 
 
-def planning(database: Database, settings: Settings) -> Planning:
-    return create_planner(registry(), database, settings, Evaluators(), Offline())
+def planning(database: Database, settings: Settings) -> EvaluationPlanner:
+    return create_planner(registry(), database, settings, EvaluatorRegistry(), OfflineContext())
 
 
 def moment(seconds: float) -> datetime:
@@ -76,7 +76,7 @@ async def answer_all(database: Database, evaluation: str, *, stop_after: int | N
         for one in taken:
             kept = await database.read(evaluations.get_planned, one.project, one.evaluation)
             plan = msgspec.convert(kept.plan, Plan)
-            cells = cells_in(plan, one)[: left if left is not None else None]
+            cells = slice_cells(plan, one)[: left if left is not None else None]
             some = [_result(kept.rows, plan, cell) for cell in cells]
             await database.write(evaluation_results.record_results, "p1", one, some, StopConditions(), NOON)
             if left is not None:
@@ -85,7 +85,7 @@ async def answer_all(database: Database, evaluation: str, *, stop_after: int | N
 
 
 def _result(rows: bytes, plan: Plan, cell: int) -> NewResult:
-    place = place_of(plan, cell)
+    place = cell_position(plan, cell)
     asked = ROWS[place.row]
     failed = place.repeat == 1 and place.row == 1
     parameters = plan.variants[place.variant].parameters

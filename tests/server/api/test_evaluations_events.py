@@ -9,7 +9,7 @@ import httpx
 import msgspec
 import pytest
 
-from palaver.evaluation.running.pace import Pace, pace_of
+from palaver.evaluation.runner.progress import EvaluationProgress, estimate_progress
 from palaver.server.api import evaluation_events, evaluation_shown, evaluations
 from palaver.server.rate_limit import RateLimits
 from palaver.server.settings import Settings
@@ -168,13 +168,13 @@ def ending(count: int, first: float, last: float) -> tuple[int, datetime, dateti
 
 
 def test_the_rate_is_that_of_the_last_cells_until_now() -> None:
-    assert pace_of(going(), ending(40, 0, 10), moment(20)) == Pace(2.0, 30.0)
+    assert estimate_progress(going(), ending(40, 0, 10), moment(20)) == EvaluationProgress(2.0, 30.0)
 
 
 @pytest.mark.parametrize("last", [None, ending(1, 0, 0), ending(2, 5, 5)])
 def test_of_too_few_cells_nothing_is_told(last: Any) -> None:
-    assert pace_of(going(), last, moment(5)) == Pace()
+    assert estimate_progress(going(), last, moment(5)) == EvaluationProgress()
 
 
 def test_of_one_that_has_ended_nothing_is_told() -> None:
-    assert pace_of(going(ended_at=NOON), ending(40, 0, 10), moment(20)) == Pace()
+    assert estimate_progress(going(ended_at=NOON), ending(40, 0, 10), moment(20)) == EvaluationProgress()

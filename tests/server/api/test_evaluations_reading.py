@@ -11,8 +11,8 @@ import httpx
 import pytest
 from msgspec import json
 
-from palaver.evaluation.reading.exports.formats import FORMATS
-from palaver.evaluation.reading.statistics.wilson import wilson
+from palaver.evaluation.results.export.formats import EXPORT_FORMATS
+from palaver.evaluation.results.statistics import wilson_interval
 from palaver.server.api import (
     evaluation_export,
     evaluation_figures,
@@ -96,7 +96,7 @@ async def test_a_summary_has_the_figures_of_each_variant_and_evaluator(
                 "errors": 0,
                 "skipped": 0,
                 "pass_rate": pytest.approx(2 / 3),
-                "pass_ci": pytest.approx(wilson(2, 3)),
+                "pass_ci": pytest.approx(wilson_interval(2, 3)),
                 "ci": "wilson",
                 "mean": pytest.approx(2 / 3),
                 "mean_ci": [low, high],
@@ -135,16 +135,16 @@ async def test_an_evaluation_that_has_not_begun_has_a_summary_without_figures(ht
 @pytest.fixture
 def looked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The evaluations whose scores were read."""
-    from palaver.evaluation.reading import reporting
+    from palaver.evaluation.results import load
 
     found: list[str] = []
-    before = reporting.read_results
+    before = load.read_results
 
     def read_results(db: Any, project: str, evaluation: str) -> Any:
         found.append(evaluation)
         return before(db, project, evaluation)
 
-    monkeypatch.setattr(reporting, "read_results", read_results)
+    monkeypatch.setattr(load, "read_results", read_results)
     return found
 
 
@@ -301,10 +301,10 @@ async def test_what_is_not_there_cannot_be_compared(
     assert (answer.status_code, answer.json()["error"]["message"]) == (status, message.format(evaluation))
 
 
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", EXPORT_FORMATS)
 async def test_every_format_is_a_file_to_keep(http: httpx.AsyncClient, database: Database, form: str) -> None:
     evaluation = await run(http, database)
-    kind = FORMATS[form]  # pyright: ignore[reportArgumentType]
+    kind = EXPORT_FORMATS[form]  # pyright: ignore[reportArgumentType]
 
     answer = await http.get(f"/api/evaluations/{evaluation}/export", params={"format": form})
 
@@ -370,7 +370,7 @@ async def test_an_export_that_nobody_reads_any_longer_ends(database: Database, m
         finally:
             loop.call_soon_threadsafe(ended.set)
 
-    monkeypatch.setitem(cast("dict[Any, Any]", FORMATS), "csv", FORMATS["csv"]._replace(write=write))
+    monkeypatch.setitem(cast("dict[Any, Any]", EXPORT_FORMATS), "csv", EXPORT_FORMATS["csv"]._replace(write=write))
     make: Any = lambda cells: cells  # noqa: E731
     lines = evaluation_export.streamed(database, "default", evaluation, "csv", make)
     await anext(lines)

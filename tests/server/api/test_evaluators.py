@@ -6,11 +6,11 @@ from typing import Any
 import httpx
 import pytest
 
-from palaver.evaluation.known import Evaluators
-from palaver.evaluation.offline import Offline
-from palaver.evaluation.scoring.cases import Case
-from palaver.evaluation.scoring.evaluator import evaluator
-from palaver.evaluation.scoring.scores import Score
+from palaver.evaluation.case import Case
+from palaver.evaluation.evaluator import evaluator
+from palaver.evaluation.offline_context import OfflineContext
+from palaver.evaluation.registry import EvaluatorRegistry
+from palaver.evaluation.score import Score
 from palaver.server.api import evaluators
 from palaver.server.settings import Settings
 from tests.server.rest_client import application, rest_client
@@ -34,8 +34,8 @@ def broken(case: Case) -> bool:
 
 @pytest.fixture
 async def http() -> AsyncIterator[httpx.AsyncClient]:
-    known = Evaluators([polite, parts, broken])
-    async with rest_client(application(evaluators.routes(known, Offline(), Settings()))) as client:
+    known = EvaluatorRegistry([polite, parts, broken])
+    async with rest_client(application(evaluators.routes(known, OfflineContext(), Settings()))) as client:
         yield client
 
 
@@ -131,7 +131,7 @@ async def test_what_does_not_fit_is_pointed_at(
     assert (refused.status_code, refused.json()["error"]["path"]) == (status, path), refused.text
 
 
-@pytest.mark.parametrize("key", ["os:system", "gone", "palaver.evaluation.evaluators.regex"])
+@pytest.mark.parametrize("key", ["os:system", "gone", "palaver.evaluation.evaluators.text"])
 async def test_a_name_that_is_not_known_is_not_there(http: httpx.AsyncClient, key: str) -> None:
     refused = await http.post(f"/api/evaluators/{key}/try", json={"case": {}})
 

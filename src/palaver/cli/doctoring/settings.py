@@ -14,7 +14,7 @@ import msgspec
 from palaver.cli.doctoring.checks import Check, ok, problem, warning
 from palaver.discovery.declared import declared
 from palaver.errors import PalaverError, SettingsError
-from palaver.evaluation.outside.providers.declared import key_of
+from palaver.evaluation.providers.config import resolve_key
 from palaver.outbound import printable
 from palaver.server import otlp_exporter, supervisor
 from palaver.server.auth import check_exposure
@@ -128,7 +128,7 @@ def _refused(settings: Settings, env: Mapping[str, str], database: str) -> Itera
         yield problem("settings", error.message, "A server does not start so.")
     for name, provider in settings.providers.items():
         try:
-            key_of(provider, env)
+            resolve_key(provider, env)
         except KeyError as variable:
             says = f"The provider {name!r} has no key: the variable {printable(str(variable))} is not set."
             yield warning("settings", says, "Set it where the server runs.")

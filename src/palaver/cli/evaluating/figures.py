@@ -8,10 +8,10 @@ import msgspec
 
 from palaver.core.origins import DEFAULT_PROJECT
 from palaver.errors import StillRunning
-from palaver.evaluation.planning.plans import Plan
-from palaver.evaluation.reading.exports.report import error_of
-from palaver.evaluation.reading.figures import Comparison, EvaluationSummary
-from palaver.evaluation.reading.gates import Gates, failed
+from palaver.evaluation.plan.plan import Plan
+from palaver.evaluation.results.export.report import describe_cell_error
+from palaver.evaluation.results.figures import Comparison, EvaluationSummary
+from palaver.evaluation.results.gates import Gates, failed_gates
 from palaver.storage.database import Database
 from palaver.storage.evaluations import repository as evaluations
 from palaver.storage.evaluations import results as evaluation_pages
@@ -20,7 +20,7 @@ from palaver.storage.evaluations.results import ResultDetail
 from palaver.storage.pagination import Window
 
 if TYPE_CHECKING:
-    from palaver.evaluation.reading.exports.report import Report
+    from palaver.evaluation.results.export.report import Report
 
 LAST = "last"
 """As what to compare with: the one before, of the same test set and workflow."""
@@ -47,19 +47,19 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 async def figures(database: Database, ended: Evaluation, plan: Plan, base: str | None, gates: Gates) -> Outcome:
     """All figures of one that has ended; beside `base` (`ev_…:variant`), or its variants beside the first of them."""
-    from palaver.evaluation.reading import reporting  # Late: it computes with numpy.
-    from palaver.evaluation.reading.summary import summary
+    from palaver.evaluation.results import load  # Late: it computes with numpy.
+    from palaver.evaluation.results.summary import summarize
 
-    results = await database.read(reporting.read_results, DEFAULT_PROJECT, ended.id)
-    told = summary(results)
+    results = await database.read(load.read_results, DEFAULT_PROJECT, ended.id)
+    told = summarize(results)
     beside = None
     if base is not None:
-        named, variant = reporting.split_side(base)
-        older = await database.read(reporting.read_results, DEFAULT_PROJECT, named)
+        named, variant = load.split_variant_reference(base)
+        older = await database.read(load.read_results, DEFAULT_PROJECT, named)
         names = list(older.variants)
         same = [one.name for one in plan.variants if one.name in names]
-        beside = reporting.side(older, variant or (same or names)[0], "--compare")
-    comparisons = reporting.comparisons(results, beside)
+        beside = load.compared_variant(older, variant or (same or names)[0], "--compare")
+    comparisons = load.compare_with_base(results, beside)
     which = evaluation_pages.ResultFilters(status="failed")
     broken = await database.read(evaluation_pages.list_results, DEFAULT_PROJECT, ended.id, which, Window(_TOLD))
     return Outcome(
@@ -67,8 +67,8 @@ async def figures(database: Database, ended: Evaluation, plan: Plan, base: str |
         plan=plan,
         summary=told,
         comparisons=comparisons,
-        failed=failed(gates, told, comparisons),
-        failures=[f"{one.row}, {plan.variants[one.variant].name}: {error_of(one)}" for one in broken.data],
+        failed=failed_gates(gates, told, comparisons),
+        failures=[f"{one.row}, {plan.variants[one.variant].name}: {describe_cell_error(one)}" for one in broken.data],
     )
 
 
@@ -98,14 +98,14 @@ async def base_of(database: Database, compare: str | None, plan: Plan) -> tuple[
 
 def report(database: Database, found: Outcome) -> "Report":
     """What files are made of; it is for another thread than the loop's, which goes on meanwhile."""
-    from palaver.evaluation.reading import reporting
+    from palaver.evaluation.results import load
 
     loop = asyncio.get_running_loop()
 
     def cells() -> Iterable[ResultDetail]:
         return _cells(database, found.evaluation.id, loop)
 
-    return reporting.report(
+    return load.make_report(
         found.evaluation,
         found.plan,
         summary=found.summary,

@@ -9,7 +9,7 @@ import click
 from palaver.core import jsons
 from palaver.core.structs import fitted
 from palaver.errors import InvalidValue, PalaverError
-from palaver.evaluation.planning.plans import WantedEvaluator, WantedMap, WantedVariant
+from palaver.evaluation.plan.request import WantedEvaluator, WantedMap, WantedVariant
 from palaver.outbound import printable
 
 _LARGEST = 1024 * 1024
@@ -30,10 +30,10 @@ def read_evaluator(text: str) -> WantedEvaluator:
 
 def read_agenta(path: str) -> list[WantedEvaluator]:
     """Evaluators of Agenta's in a file. What cannot be taken over is told, and the rest is."""
-    from palaver.evaluation.agenta.importing import imported
+    from palaver.evaluation.agenta import import_evaluators
 
     document = jsons.opened(_contents(Path(path)))
-    found = imported(document)
+    found = import_evaluators(document)
     for one in found:
         for note in one.notes:
             click.echo(f"{printable(one.name)}: {printable(note, 500)}", err=True)

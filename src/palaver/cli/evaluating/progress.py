@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from palaver.evaluation.running.pace import Pace, pace_of
+from palaver.evaluation.runner.progress import EvaluationProgress, estimate_progress
 from palaver.storage.database import Database
 from palaver.storage.evaluations import repository as evaluations
 from palaver.storage.evaluations import results as evaluation_results
@@ -22,7 +22,7 @@ AGAIN = 0.25
 """Seconds until it is looked again,"""
 RARELY = 10.0
 """and until another line is written where there is no terminal."""
-Show = Callable[[Evaluation, Pace], None]
+Show = Callable[[Evaluation, EvaluationProgress], None]
 
 
 @asynccontextmanager
@@ -42,7 +42,7 @@ async def _looking(database: Database, project: str, evaluation: str, show: Show
     async def look() -> None:
         found = await database.read(evaluations.get_evaluation, project, evaluation)
         last = await database.read(evaluation_results.recent_pace, project, evaluation)
-        show(found, pace_of(found, last, datetime.now(UTC)))
+        show(found, estimate_progress(found, last, datetime.now(UTC)))
 
     async def look_on() -> None:
         while True:
@@ -59,11 +59,11 @@ async def _looking(database: Database, project: str, evaluation: str, show: Show
     await look()
 
 
-def _told(found: Evaluation, pace: Pace) -> None:
+def _told(found: Evaluation, pace: EvaluationProgress) -> None:
     click.echo(line_of(found, pace), err=True)
 
 
-def line_of(found: Evaluation, pace: Pace) -> str:
+def line_of(found: Evaluation, pace: EvaluationProgress) -> str:
     """How far it is, in a line."""
     parts = [f"{found.done + found.failed} of {found.total}"]
     parts += [f"{found.failed} failed"] if found.failed else []
@@ -91,7 +91,7 @@ def _bar() -> "Progress":
 def _drawn(bar: "Progress") -> Show:
     task = bar.add_task("begins", total=None)
 
-    def show(found: Evaluation, pace: Pace) -> None:
+    def show(found: Evaluation, pace: EvaluationProgress) -> None:
         bar.update(task, total=found.total, completed=found.done + found.failed, description=line_of(found, pace))
 
     return show

@@ -8,8 +8,15 @@ import click
 import msgspec
 
 from palaver.cli.bar import echo
-from palaver.evaluation.reading.exports.report import NOTHING, measured, number, percent, signed, span
-from palaver.evaluation.reading.figures import Comparison, EvaluatorSummary
+from palaver.evaluation.results.export.report import (
+    NO_VALUE,
+    format_difference,
+    format_interval,
+    format_measure,
+    format_number,
+    format_percent,
+)
+from palaver.evaluation.results.figures import Comparison, EvaluatorSummary
 from palaver.outbound import printable
 
 if TYPE_CHECKING:
@@ -74,10 +81,19 @@ def as_json(found: "Outcome") -> bytes:
 
 def _line(variant: str, one: EvaluatorSummary) -> list[str]:
     by_passes = one.pass_rate is not None
-    interval = span(one.pass_ci) if by_passes else span(one.mean_ci, "mean")
-    flaky = NOTHING if one.flaky is None else str(one.flaky)
+    interval = format_interval(one.pass_ci) if by_passes else format_interval(one.mean_ci, "mean")
+    flaky = NO_VALUE if one.flaky is None else str(one.flaky)
     unscored = str(one.errors + one.skipped)
-    return [variant, one.name, percent(one.pass_rate), interval, number(one.mean), str(one.n), unscored, flaky]
+    return [
+        variant,
+        one.name,
+        format_percent(one.pass_rate),
+        interval,
+        format_number(one.mean),
+        str(one.n),
+        unscored,
+        flaky,
+    ]
 
 
 def _beside(found: Comparison) -> None:
@@ -90,10 +106,10 @@ def _beside(found: Comparison) -> None:
         [
             one.name,
             one.verdict,
-            measured(one.base, one.measure),
-            measured(one.candidate, one.measure),
-            signed(one.difference, one.measure),
-            span(one.ci, one.measure),
+            format_measure(one.base, one.measure),
+            format_measure(one.candidate, one.measure),
+            format_difference(one.difference, one.measure),
+            format_interval(one.ci, one.measure),
             str(one.regressions),
             str(one.fixes),
         ]

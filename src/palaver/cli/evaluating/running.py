@@ -19,11 +19,11 @@ from palaver.core.ids import sortable
 from palaver.core.origins import DEFAULT_PROJECT
 from palaver.discovery.registry import Registry
 from palaver.engine.engine import utc_now
-from palaver.evaluation.known import Evaluators
-from palaver.evaluation.planning.plans import NewEvaluation, WantedTestset
-from palaver.evaluation.planning.slicing import new_of
-from palaver.evaluation.reading.gates import Gates, check_names
-from palaver.evaluation.running.alone import Alone
+from palaver.evaluation.plan.request import NewEvaluation, WantedTestset
+from palaver.evaluation.plan.slices import new_evaluation
+from palaver.evaluation.registry import EvaluatorRegistry
+from palaver.evaluation.results.gates import Gates, check_gate_names
+from palaver.evaluation.runner.local import LocalRunner
 from palaver.server.evaluation import create_evaluator_context, create_planner
 from palaver.server.runtime import evaluation_runtime
 from palaver.server.settings import Settings
@@ -31,7 +31,7 @@ from palaver.storage.database import Database
 from palaver.storage.evaluations import slices as evaluation_claims
 
 if TYPE_CHECKING:
-    from palaver.evaluation.reading.exports.report import Report
+    from palaver.evaluation.results.export.report import Report
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,20 +50,20 @@ async def run(
     database: Database, registry: Registry, settings: Settings, wanted: Wanted, tell: "Callable[[Report], None]"
 ) -> Outcome:
     """Run it to its end, or until Ctrl+C; `tell` is given the report, in a thread, while the database is open."""
-    known = Evaluators(registry.evaluators, served=registry.names)
+    known = EvaluatorRegistry(registry.evaluators, served=registry.names)
     reach = create_evaluator_context(known, registry, settings, allow_private=True)
     testset = await eval_testset.testset_id(database, DEFAULT_PROJECT, wanted.testset, wanted.file, types=wanted.types)
     meant = WantedTestset(id=testset, rows=wanted.request.testset.rows)
     request = msgspec.structs.replace(wanted.request, testset=meant)
     planned = await create_planner(registry, database, settings, known, reach).plan(DEFAULT_PROJECT, request)
-    check_names(wanted.gates, [one.name for one in planned.plan.evaluators])
+    check_gate_names(wanted.gates, [one.name for one in planned.plan.evaluators])
     base, note = await eval_figures.base_of(database, wanted.compare, planned.plan)
     async with evaluation_runtime(registry, settings, database, known) as runs:
-        made = new_of(_new_id(), planned)
+        made = new_evaluation(_new_id(), planned)
         evaluation, slices = await database.write(
             evaluation_claims.create_claimed, DEFAULT_PROJECT, made, runs.process, utc_now()
         )
-        alone = Alone(runs, evaluation, slices, planned.plan.limits.concurrency)
+        alone = LocalRunner(runs, evaluation, slices, planned.plan.limits.concurrency)
         async with eval_progress.watched(database, DEFAULT_PROJECT, evaluation.id), _interruptible(alone):
             ended = await alone.run()
     found = await eval_figures.figures(database, ended, planned.plan, base, wanted.gates)
@@ -73,7 +73,7 @@ async def run(
 
 
 @asynccontextmanager
-async def _interruptible(alone: Alone) -> AsyncGenerator[None]:
+async def _interruptible(alone: LocalRunner) -> AsyncGenerator[None]:
     """Ctrl+C lets it end with what is recorded; a second one ends everything."""
     loop = asyncio.get_running_loop()
     cancelling: set[asyncio.Task[None]] = set()

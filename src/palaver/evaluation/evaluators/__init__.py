@@ -1,65 +1,82 @@
-"""The built-in evaluators, one file each, made with the same decorator that authors have.
+"""The built-in evaluators, made with the same decorator that authors use.
 
-Each is loaded when it is first asked for: some stand on libraries that take their time.
+    budgets          latency_budget, cost_budget, token_budget
+    citations        citations
+    code_edit        code_edit
+    composite        combine, per_turn, code
+    exact_match      exact_match
+    expectations     turn_expectations, and the checks of a script's `expect`
+    json             contains_json, json_field_match, json_multi_field_match, json_diff
+    judges           llm_judge, goal_reached, human
+    refusal          refusal
+    similarity       levenshtein, similarity, semantic_similarity
+    text             starts_with, ends_with, contains, contains_any, contains_all, regex, format
+    tool_matching    how calls match expected calls
+    tools            tool_called, tool_not_called, tool_arguments, tool_sequence, and others on tool calls
+    webhook          webhook
+
+A module is loaded when one of its evaluators is first looked up.
 """
 
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 
-from palaver.evaluation.scoring.evaluator import Evaluator
+from palaver.evaluation.evaluator import Evaluator
 
-KEYS: tuple[str, ...] = (
-    "exact_match",
-    "regex",
-    "starts_with",
-    "ends_with",
-    "contains",
-    "contains_any",
-    "contains_all",
-    "contains_json",
-    "json_field_match",
-    "json_multi_field_match",
-    "json_diff",
-    "levenshtein",
-    "similarity",
-    "semantic_similarity",
-    "llm_judge",
-    "webhook",
-    "code",
-    "tool_called",
-    "tool_not_called",
-    "tool_arguments",
-    "tool_sequence",
-    "tool_arguments_valid",
-    "no_repeated_tool_call",
-    "tool_results_used",
-    "turn_expectations",
-    "per_turn",
-    "goal_reached",
-    "refusal",
-    "format",
-    "latency_budget",
-    "cost_budget",
-    "token_budget",
-    "citations",
-    "code_edit",
-    "combine",
-    "human",
-)
-"""In the order in which people are shown them. `evaluators/<key>.py` has the function of that name."""
+MODULES: dict[str, str] = {
+    "exact_match": "exact_match",
+    "regex": "text",
+    "starts_with": "text",
+    "ends_with": "text",
+    "contains": "text",
+    "contains_any": "text",
+    "contains_all": "text",
+    "contains_json": "json",
+    "json_field_match": "json",
+    "json_multi_field_match": "json",
+    "json_diff": "json",
+    "levenshtein": "similarity",
+    "similarity": "similarity",
+    "semantic_similarity": "similarity",
+    "llm_judge": "judges",
+    "webhook": "webhook",
+    "code": "composite",
+    "tool_called": "tools",
+    "tool_not_called": "tools",
+    "tool_arguments": "tools",
+    "tool_sequence": "tools",
+    "tool_arguments_valid": "tools",
+    "no_repeated_tool_call": "tools",
+    "tool_results_used": "tools",
+    "turn_expectations": "expectations",
+    "per_turn": "composite",
+    "goal_reached": "judges",
+    "refusal": "refusal",
+    "format": "text",
+    "latency_budget": "budgets",
+    "cost_budget": "budgets",
+    "token_budget": "budgets",
+    "citations": "citations",
+    "code_edit": "code_edit",
+    "combine": "composite",
+    "human": "judges",
+}
+"""By key, the module of this package that has the function of that name; in the order in which they are listed."""
+
+KEYS: tuple[str, ...] = tuple(MODULES)
 
 
-class _BuiltIn(Mapping[str, Evaluator]):
+class _BuiltInEvaluators(Mapping[str, Evaluator]):
     """By key; a file is loaded when its evaluator is looked up."""
 
     def __getitem__(self, key: str) -> Evaluator:
-        if key not in KEYS:
+        if key not in MODULES:
             raise KeyError(key)
-        return _loaded(key)
+        return _load(key)
 
     def __contains__(self, key: object) -> bool:
-        return key in KEYS  # Without loading it.
+        return key in MODULES  # Without loading it.
 
     def __iter__(self) -> Iterator[str]:
         return iter(KEYS)
@@ -70,10 +87,10 @@ class _BuiltIn(Mapping[str, Evaluator]):
 
 def built_in() -> Mapping[str, Evaluator]:
     """All of them, by key."""
-    return _BuiltIn()
+    return _BuiltInEvaluators()
 
 
 @cache
-def _loaded(key: str) -> Evaluator:
+def _load(key: str) -> Evaluator:
     # The key is one of the table above, never what somebody sent.
-    return vars(import_module(f"{__name__}.{key}"))[key]
+    return vars(import_module(f"{__name__}.{MODULES[key]}"))[key]

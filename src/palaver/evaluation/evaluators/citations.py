@@ -1,38 +1,204 @@
-"""citations: what the answer cites is among its sources."""
+"""citations: whether what the answer cites is among its sources."""
 
 import re
-from typing import Annotated, Any
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Annotated, Any, Final, Literal, cast
 
+import msgspec
 from msgspec import UNSET, Meta
 
+from palaver.core import jsons
+from palaver.core.messages import Message
+from palaver.core.parts import Annotation, Text
 from palaver.errors import InvalidValue
-from palaver.evaluation.matching import citing
-from palaver.evaluation.matching.citing import Citation, Source, Style
-from palaver.evaluation.scoring.cases import Case
-from palaver.evaluation.scoring.evaluator import evaluator
-from palaver.evaluation.scoring.reach import Reach
-from palaver.evaluation.scoring.scores import Score, Skip
-from palaver.evaluation.values import paths
+from palaver.evaluation import json_path
+from palaver.evaluation.case import Case
+from palaver.evaluation.context import EvaluatorContext
+from palaver.evaluation.evaluator import evaluator
+from palaver.evaluation.score import Score, Skip
+
+CitationStyle = Literal["both", "annotations", "markers"]
+
+MIN_SUPPORT_PERCENT: Final = 60
+"""Of 100: how much of what is said has to be in the source's text."""
+_NUMBER_KEYS: Final = ("id", "index", "n", "number", "ref", "source")
+_CODE: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+_SENTENCE_END: Final = re.compile(r"[.!?](?=\s|$)|\n")
+_MAX_DEPTH: Final = 16
+_MAX_SENTENCE_LENGTH: Final = 1_000
+_MAX_SOURCE_LENGTH: Final = 100_000
+MAX_CITATIONS: Final = 1_000
+"""Citations of one answer; there are no more."""
 
 
-def _check(parameters: Any, _reach: Reach) -> None:
-    if citing.marker_pattern(parameters.marker) is None:
+class Source(msgspec.Struct, frozen=True):
+    """What may be cited."""
+
+    texts: tuple[str, ...]
+    number: int
+    """From 1, in the order in which sources came."""
+    own_number: int | None = None
+
+
+class Citation(msgspec.Struct, frozen=True):
+    """What was cited: a place on the net, a file, or the number of a source."""
+
+    name: str
+    """As it is written, for people."""
+    said: str
+    """What it is to prove."""
+    number: int | None = None
+
+
+# Sources
+
+
+def find_sources(values: Iterable[Any]) -> list[Source]:
+    """Those that the values hold, numbered in their order."""
+    found = [item for value in values for item in _source_items(_parse_json_text(value))]
+    return [
+        Source(texts=tuple(_source_texts(item)), number=number, own_number=_own_number(item))
+        for number, item in enumerate(found, 1)
+    ]
+
+
+def _parse_json_text(value: Any) -> Any:
+    return jsons.parsed(value) if isinstance(value, str) and value.lstrip()[:1] in ("{", "[") else value
+
+
+def _source_items(value: Any) -> list[Any]:
+    """The items of the list that it is, or of the lists that it holds; itself where there are none."""
+    if isinstance(value, list):
+        return cast("list[Any]", value)
+    if isinstance(value, dict):
+        inside = cast("dict[str, Any]", value).values()
+        lists = [cast("list[Any]", item) for item in inside if isinstance(item, list) and item]
+        if lists:
+            return [item for held in lists for item in held]
+    return [] if value is None else [value]
+
+
+def _source_texts(value: Any) -> Iterator[str]:
+    waiting: list[tuple[Any, int]] = [(value, 0)]
+    while waiting:
+        item, depth = waiting.pop()
+        if isinstance(item, str):
+            yield item
+        elif isinstance(item, int | float) and not isinstance(item, bool):
+            yield str(item)
+        elif depth < _MAX_DEPTH and isinstance(item, dict | list):
+            held = cast("dict[str, Any]", item).values() if isinstance(item, dict) else cast("list[Any]", item)
+            waiting += [(inner, depth + 1) for inner in reversed(held)]
+
+
+def _own_number(item: Any) -> int | None:
+    fields = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
+    for key in _NUMBER_KEYS:
+        value = fields.get(key)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+    return None
+
+
+# Citations
+
+
+def marker_pattern(marker: str) -> re.Pattern[str] | None:
+    """What finds `[n]` and its like, with one number or several; None where `n` does not stand in it once, alone."""
+    around = re.split(r"(?<!\w)n(?!\w)", marker)
+    if len(around) != 2 or not any(around):
+        return None
+    before, after = map(re.escape, around)
+    return re.compile(before + r"\s{0,3}(\d{1,6}(?:\s{0,3}[,;]\s{0,3}\d{1,6}){0,50})\s{0,3}" + after)
+
+
+def find_citations(messages: Iterable[Message], style: CitationStyle, marker: re.Pattern[str]) -> list[Citation]:
+    """Those in all that the assistant said."""
+    texts = [part for message in messages if message.role == "assistant" for part in message.parts]
+    found = (one for part in texts if isinstance(part, Text) for one in _citations_in_text(part, style, marker))
+    return list(islice(found, MAX_CITATIONS))
+
+
+def _citations_in_text(part: Text, style: CitationStyle, marker: re.Pattern[str]) -> Iterator[Citation]:
+    # An index in code, `rows[0]`, is no citation. What is blanked keeps its length: places stay places.
+    text = _CODE.sub(lambda code: " " * len(code[0]), part.text)
+    ends = [match.end() for match in _SENTENCE_END.finditer(text)]
+    if style != "markers":
+        for note in part.annotations:
+            if name := note.url or note.file_id:
+                yield Citation(name=name, said=_annotated_sentence(part.text, ends, note, marker))
+    if style != "annotations":
+        for match in marker.finditer(text):
+            said = _sentence_around(text, ends, match.start(), match.end(), marker)
+            for number in re.findall(r"\d+", match[1]):
+                yield Citation(name=match[0], said=said, number=int(number))
+
+
+def _annotated_sentence(text: str, ends: Sequence[int], note: Annotation, marker: re.Pattern[str]) -> str:
+    if note.start is None or note.end is None or not 0 <= note.start < note.end <= len(text):
+        return text[:_MAX_SENTENCE_LENGTH]
+    return _sentence_around(text, ends, note.start, note.end, marker)
+
+
+def _sentence_around(text: str, ends: Sequence[int], start: int, end: int, marker: re.Pattern[str]) -> str:
+    """The sentence around a place, without markers; a marker after a full stop belongs to what it ended."""
+    before, after = bisect_right(ends, start), bisect_left(ends, end)
+    last = ends[after] if after < len(ends) else len(text)
+    for place in range(before - 1, max(before - 4, -2), -1):
+        first = max(ends[place] if place >= 0 else 0, start - _MAX_SENTENCE_LENGTH)
+        said = " ".join(marker.sub(" ", text[first : min(last, end + _MAX_SENTENCE_LENGTH)]).split()).strip(" .,;:!?")
+        if said:
+            return said
+    return ""
+
+
+# Which source it is
+
+
+def resolve_source(name: str, number: int | None, sources: Sequence[Source]) -> Source | None:
+    """The source that is meant, by its number if there is one, else by name; None where there is none."""
+    if number is not None:
+        own = next((source for source in sources if source.own_number == number), None)
+        return own or next((source for source in sources if source.number == number), None)
+    name = _normalize_url(name)
+    exact = next((source for source in sources if any(_normalize_url(text) == name for text in source.texts)), None)
+    whole = re.compile(re.escape(name) + r"(?![\w/%-])")
+    return exact or next((source for source in sources if any(map(whole.search, source.texts))), None)
+
+
+def is_supported(citation: Citation, source: Source) -> bool:
+    """Is what it is to prove in the source's text, nearly?"""
+    from rapidfuzz import fuzz
+
+    text = " ".join(source.texts)[:_MAX_SOURCE_LENGTH]
+    return bool(citation.said) and fuzz.partial_ratio(citation.said.casefold(), text.casefold()) >= MIN_SUPPORT_PERCENT
+
+
+def _normalize_url(address: str) -> str:
+    """A URL without its fragment and last slash, which change nothing about what is meant."""
+    return address.partition("#")[0].rstrip("/") if "://" in address else address
+
+
+def _check_citations(parameters: Any, _reach: EvaluatorContext) -> None:
+    if marker_pattern(parameters.marker) is None:
         raise InvalidValue("In a marker n stands for the number, once: [n].", pointer="/parameters/marker")
     if parameters.sources is not None:
         try:
-            paths.steps(parameters.sources)
+            json_path.parse_path(parameters.sources)
         except ValueError as error:
             raise InvalidValue(f"{error}.", pointer="/parameters/sources") from None
 
 
-@evaluator(needs={"chat"}, check=_check)
+@evaluator(needs={"chat"}, check=_check_citations)
 def citations(
     case: Case,
     *,
     sources: Annotated[
         str | None, Meta(description="Where in the inputs they are; without it, what tools gave.")
     ] = None,
-    style: Annotated[Style, Meta(description="What counts as a citation.")] = "both",
+    style: Annotated[CitationStyle, Meta(description="What counts as a citation.")] = "both",
     marker: Annotated[str, Meta(max_length=40, description="How a marker looks; n is the number.")] = "[n]",
     min: Annotated[int, Meta(ge=0, description="How many citations at least.")] = 1,
     supported: Annotated[bool, Meta(description="Must the source say so, nearly?")] = False,
@@ -41,11 +207,11 @@ def citations(
 
     `supported` also wants that what is said stands in the source, nearly.
     """
-    known = citing.sources_in(_given(case, sources))
-    pattern = citing.marker_pattern(marker) or re.compile(r"\[(\d+)\]")
-    cited = citing.citations_in(case.messages, style, pattern)
-    meant = {one: citing.resolved(*one, known) for one in {(one.name, one.number) for one in cited}}
-    told = [_told(one, meant[one.name, one.number], supported=supported) for one in cited]
+    known = find_sources(_source_values(case, sources))
+    pattern = marker_pattern(marker) or re.compile(r"\[(\d+)\]")
+    cited = find_citations(case.messages, style, pattern)
+    meant = {one: resolve_source(*one, known) for one in {(one.name, one.number) for one in cited}}
+    told = [_describe_citation(one, meant[one.name, one.number], supported=supported) for one in cited]
     good = sum(one["resolved"] and one.get("supported", True) for one in told)
     bad = [one["citation"] for one in told if not (one["resolved"] and one.get("supported", True))]
     return Score(
@@ -60,19 +226,19 @@ def citations(
     )
 
 
-def _given(case: Case, sources: str | None) -> list[Any]:
+def _source_values(case: Case, sources: str | None) -> list[Any]:
     if sources is None:
         return [result.output for message in case.messages for result in message.tool_results if not result.is_error]
-    found = case.inputs[sources] if sources in case.inputs else paths.at(case.inputs, sources)
+    found = case.inputs[sources] if sources in case.inputs else json_path.value_at(case.inputs, sources)
     if found is UNSET:
         raise Skip("no_sources", f"the inputs have no {sources!r}")
     return [found]
 
 
-def _told(citation: Citation, source: Source | None, *, supported: bool) -> dict[str, Any]:
+def _describe_citation(citation: Citation, source: Source | None, *, supported: bool) -> dict[str, Any]:
     told: dict[str, Any] = {"citation": citation.name, "resolved": source is not None}
     if source is not None:
         told["source"] = source.number
         if supported:
-            told["supported"] = citing.supported(citation, source)
+            told["supported"] = is_supported(citation, source)
     return told

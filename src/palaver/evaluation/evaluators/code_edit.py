@@ -6,30 +6,30 @@ from msgspec import UNSET, Meta
 
 from palaver.core.parts import Data
 from palaver.errors import InvalidValue
-from palaver.evaluation.matching.calls import ExpectedFrom, listed
-from palaver.evaluation.scoring.aim import Aim
-from palaver.evaluation.scoring.cases import Case
-from palaver.evaluation.scoring.evaluator import evaluator
-from palaver.evaluation.scoring.reach import Reach
-from palaver.evaluation.scoring.scores import Score, Skip
-from palaver.evaluation.values import paths
+from palaver.evaluation import json_path
+from palaver.evaluation.case import Case
+from palaver.evaluation.context import EvaluatorContext
+from palaver.evaluation.evaluator import evaluator
+from palaver.evaluation.evaluators.tool_matching import ExpectedFrom, as_name_list
+from palaver.evaluation.score import Score, Skip
+from palaver.evaluation.target import Target
 
-NAME = "code-edit"
+PART_NAME = "code-edit"
 """Of the data part."""
 
 
-def _check(parameters: Any, _reach: Reach) -> None:
+def _check_code_edit(parameters: Any, _reach: EvaluatorContext) -> None:
     asked = (parameters.checks, parameters.equals, parameters.must_contain, parameters.must_not_contain)
     if not any(asked) and parameters.base_from is None:
         raise InvalidValue("Name a check.", pointer="/parameters/checks")
     if parameters.base_from is not None:
         try:
-            paths.steps(parameters.base_from)
+            json_path.parse_path(parameters.base_from)
         except ValueError as error:
             raise InvalidValue(f"{error}.", pointer="/parameters/base_from") from None
 
 
-@evaluator(check=_check)
+@evaluator(check=_check_code_edit)
 def code_edit(
     case: Case,
     *,
@@ -46,22 +46,24 @@ def code_edit(
     expected_from: ExpectedFrom = None,
 ) -> Score:
     """The last code edit: every edit applied, the result parses and differs, and what else is asked; score = share."""
-    wanted = _expected(case, expected_from) if equals else ""
-    edit = _edit(case)
+    wanted = _expected_code(case, expected_from) if equals else ""
+    edit = _last_edit(case)
     if edit is None:
         return Score(passed=False, reason="the answer has no code edit")
     old, new = edit.get("old"), edit.get("new")
     code = new if isinstance(new, str) else None
-    found: dict[str, bool] = {check: _fixed(check, edit) for check in checks}
+    found: dict[str, bool] = {check: _check_edit(check, edit) for check in checks}
     if base_from is not None:
-        found["base"] = isinstance(old, str) and _spaced(old, ignore_space) == _spaced(
-            _base(case, base_from), ignore_space
+        found["base"] = isinstance(old, str) and _normalize_space(old, ignore_space) == _normalize_space(
+            _base_code(case, base_from), ignore_space
         )
     if equals:
-        found["equals"] = code is not None and _spaced(code, ignore_space) == _spaced(wanted, ignore_space)
-    if needles := listed(must_contain):
+        found["equals"] = code is not None and _normalize_space(code, ignore_space) == _normalize_space(
+            wanted, ignore_space
+        )
+    if needles := as_name_list(must_contain):
         found["must_contain"] = code is not None and all(needle in code for needle in needles)
-    if needles := listed(must_not_contain):
+    if needles := as_name_list(must_not_contain):
         found["must_not_contain"] = code is not None and not any(needle in code for needle in needles)
     failed = [check for check, passed in found.items() if not passed]
     return Score(
@@ -72,13 +74,13 @@ def code_edit(
     )
 
 
-def _edit(case: Case) -> dict[str, Any] | None:
+def _last_edit(case: Case) -> dict[str, Any] | None:
     parts = [part for message in case.messages for part in message.parts if isinstance(part, Data)]
-    values = [part.value for part in parts if part.name == NAME]
+    values = [part.value for part in parts if part.name == PART_NAME]
     return cast("dict[str, Any]", values[-1]) if values and isinstance(values[-1], dict) else None
 
 
-def _fixed(check: Literal["applied", "parses", "changed"], edit: dict[str, Any]) -> bool:
+def _check_edit(check: Literal["applied", "parses", "changed"], edit: dict[str, Any]) -> bool:
     match check:
         case "applied":
             edits = edit.get("edits")
@@ -88,25 +90,25 @@ def _fixed(check: Literal["applied", "parses", "changed"], edit: dict[str, Any])
                 if isinstance(one, dict)
             )
         case "parses":
-            return paths.at(edit, "syntax.ok") is True
+            return json_path.value_at(edit, "syntax.ok") is True
         case "changed":
             return isinstance(edit.get("new"), str) and edit.get("new") != edit.get("old")
 
 
-def _expected(case: Case, expected_from: str | None) -> str:
-    expected = Aim(expected_from=expected_from).expected(case)
+def _expected_code(case: Case, expected_from: str | None) -> str:
+    expected = Target(expected_from=expected_from).expected(case)
     code = cast("dict[str, Any]", expected).get("code") if isinstance(expected, dict) else expected
     if not isinstance(code, str):
         raise Skip("no_expected", "what is expected is no code: a text, or an object with the text `code`")
     return code
 
 
-def _base(case: Case, base_from: str) -> str:
-    found = case.inputs[base_from] if base_from in case.inputs else paths.at(case.inputs, base_from)
+def _base_code(case: Case, base_from: str) -> str:
+    found = case.inputs[base_from] if base_from in case.inputs else json_path.value_at(case.inputs, base_from)
     if found is UNSET or not isinstance(found, str):
         raise Skip("no_base", f"the inputs have no text at {base_from!r}")
     return found
 
 
-def _spaced(code: str, ignore_space: bool) -> str:  # noqa: FBT001 - it is the evaluator's own parameter
+def _normalize_space(code: str, ignore_space: bool) -> str:  # noqa: FBT001 - it is the evaluator's own parameter
     return "".join(code.split()) if ignore_space else code

@@ -8,12 +8,12 @@ from msgspec import UNSET, Meta
 
 from palaver.core.messages import Message
 from palaver.core.parts import Refusal, ToolCall
-from palaver.evaluation.scoring.aim import Aim, messages_in
-from palaver.evaluation.scoring.cases import Case
-from palaver.evaluation.scoring.evaluator import evaluator
-from palaver.evaluation.scoring.scores import Score
-from palaver.evaluation.values import found_json
-from palaver.evaluation.values.equality import same
+from palaver.evaluation import json_search
+from palaver.evaluation.case import Case, read_messages
+from palaver.evaluation.evaluator import evaluator
+from palaver.evaluation.json_equality import json_equal
+from palaver.evaluation.score import Score
+from palaver.evaluation.target import Target
 
 _SPACE = re.compile(r"\s+")
 
@@ -21,7 +21,7 @@ _SPACE = re.compile(r"\s+")
 @evaluator(title="Exact match", needs={"expected"})
 async def exact_match(
     case: Case,
-    aim: Aim,
+    aim: Target,
     *,
     trim: Annotated[bool, Meta(description="Leave out white space at both ends.")] = False,
     collapse_space: Annotated[bool, Meta(description="Take any white space as one blank.")] = False,
@@ -35,13 +35,13 @@ async def exact_match(
         return aim.folded(text.strip() if trim else text)
 
     if isinstance(expected, str):
-        return _texts(normal(aim.text(case)), normal(expected))
-    if case.flags.is_chat and aim.target == "text" and (messages := messages_in(expected)) is not None:
-        return _messages(case, messages, normal, one=isinstance(expected, dict), tolerance=tolerance)
-    return _values(case, aim, expected, tolerance)
+        return _compare_texts(normal(aim.text(case)), normal(expected))
+    if case.flags.is_chat and aim.target == "text" and (messages := read_messages(expected)) is not None:
+        return _compare_messages(case, messages, normal, one=isinstance(expected, dict), tolerance=tolerance)
+    return _compare_values(case, aim, expected, tolerance)
 
 
-def _texts(actual: str, expected: str) -> Score:
+def _compare_texts(actual: str, expected: str) -> Score:
     if actual == expected:
         return Score(passed=True)
     pairs = enumerate(zip(actual, expected, strict=False))
@@ -49,52 +49,52 @@ def _texts(actual: str, expected: str) -> Score:
     return Score(passed=False, reason=f"the text differs from what is expected at character {place + 1}")
 
 
-def _messages(
+def _compare_messages(
     case: Case, expected: Sequence[Message], normal: Callable[[str], str], *, one: bool, tolerance: float
 ) -> Score:
     actual: Sequence[Message] = case.messages
     if one:
         actual = [message for message in actual if message.role == "assistant"][-1:]
-    some, others = _gists(actual, normal), _gists(expected, normal)
+    some, others = _message_gists(actual, normal), _message_gists(expected, normal)
     for place, (mine, yours) in enumerate(zip(some, others, strict=False)):
         for what, value in yours.items():
-            if not same(mine[what], value, tolerance=tolerance):
+            if not json_equal(mine[what], value, tolerance=tolerance):
                 return Score(passed=False, reason=f"message {place + 1} differs in its {what}")
     if len(some) != len(others):
         return Score(passed=False, reason=f"there are {len(some)} messages, and {len(others)} are expected")
     return Score(passed=True)
 
 
-def _gists(messages: Sequence[Message], normal: Callable[[str], str]) -> list[dict[str, Any]]:
+def _message_gists(messages: Sequence[Message], normal: Callable[[str], str]) -> list[dict[str, Any]]:
     """What is compared of each. One that says nothing of it all is as good as none."""
     gists = [
         {
             "role": message.role,
             "text": normal(message.text),
             "refusal": normal("".join(part.text for part in message.parts if isinstance(part, Refusal))),
-            "calls": [_called(call) for call in message.tool_calls],
-            "results": [_parsed(result.output) for result in message.tool_results],
+            "calls": [_call_gist(call) for call in message.tool_calls],
+            "results": [_parse_output(result.output) for result in message.tool_results],
         }
         for message in messages
     ]
     return [gist for gist in gists if gist["text"] or gist["refusal"] or gist["calls"] or gist["results"]]
 
 
-def _called(call: ToolCall) -> list[Any]:
+def _call_gist(call: ToolCall) -> list[Any]:
     return [call.name, call.parsed]
 
 
-def _parsed(output: Any) -> Any:
-    value = found_json.whole(output) if isinstance(output, str) else UNSET
+def _parse_output(output: Any) -> Any:
+    value = json_search.parse_whole(output) if isinstance(output, str) else UNSET
     return output if value is UNSET else value
 
 
-def _values(case: Case, aim: Aim, expected: Any, tolerance: float) -> Score:
+def _compare_values(case: Case, aim: Target, expected: Any, tolerance: float) -> Score:
     actual = aim.raw(case)
     if isinstance(actual, str):
-        actual = found_json.whole(actual)
+        actual = json_search.parse_whole(actual)
     if actual is UNSET:
         return Score(passed=False, reason="the answer is no JSON as a whole")
-    if same(aim.folded_value(actual), aim.folded_value(expected), tolerance=tolerance):
+    if json_equal(aim.folded_value(actual), aim.folded_value(expected), tolerance=tolerance):
         return Score(passed=True)
     return Score(passed=False, reason="the value differs from what is expected")

@@ -6,22 +6,22 @@ from typing import Annotated, Any, Literal, cast
 import msgspec
 from msgspec import UNSET, Meta
 
-from palaver.evaluation.scoring.aim import Aim
-from palaver.evaluation.scoring.cases import Case
-from palaver.evaluation.scoring.evaluator import evaluator
-from palaver.evaluation.scoring.reach import Reach
-from palaver.evaluation.scoring.scores import Skip
+from palaver.evaluation.case import Case
+from palaver.evaluation.context import EvaluatorContext
+from palaver.evaluation.evaluator import evaluator
+from palaver.evaluation.score import Skip
+from palaver.evaluation.target import Target
 
 
-def _check(parameters: Any, reach: Reach) -> None:
+def _check_webhook(parameters: Any, reach: EvaluatorContext) -> None:
     reach.check_post(parameters.url, parameters.secret, "/parameters/secret")
 
 
-@evaluator(check=_check)
+@evaluator(check=_check_webhook)
 async def webhook(
     case: Case,
-    aim: Aim,
-    reach: Reach,
+    aim: Target,
+    reach: EvaluatorContext,
     *,
     url: Annotated[str, Meta(min_length=1, max_length=2_000, description="Where the case is posted.")],
     secret: Annotated[str | None, Meta(description="env:PALAVER_WEBHOOK_…, the variable that holds it.")] = None,
@@ -33,23 +33,23 @@ async def webhook(
     With a secret the body is signed: `palaver-signature: sha256=` and its HMAC-SHA256. Private addresses are refused
     unless the operator allows them.
     """
-    sent = _case(case) if body == "case" else _as_agenta(case, aim)
+    sent = _encode_case(case) if body == "case" else _encode_for_agenta(case, aim)
     answer = await reach.post(url, sent, secret=secret, seconds=timeout)
-    return _from_agenta(answer) if body == "agenta" else answer
+    return _decode_from_agenta(answer) if body == "agenta" else answer
 
 
-def _case(case: Case) -> dict[str, Any]:
+def _encode_case(case: Case) -> dict[str, Any]:
     fields = {name: value for name, value in msgspec.structs.asdict(case).items() if name not in ("script", "events")}
     turns = [msgspec.structs.asdict(turn) | {"notes": sorted(turn.notes), "verdict": UNSET} for turn in case.turns]
-    fields |= {"notes": sorted(case.notes), "turns": [_present(turn) for turn in turns]}
-    return msgspec.to_builtins(_present(fields))
+    fields |= {"notes": sorted(case.notes), "turns": [_present_fields(turn) for turn in turns]}
+    return msgspec.to_builtins(_present_fields(fields))
 
 
-def _present(fields: dict[str, Any]) -> dict[str, Any]:
+def _present_fields(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not UNSET}
 
 
-def _as_agenta(case: Case, aim: Aim) -> dict[str, Any]:
+def _encode_for_agenta(case: Case, aim: Target) -> dict[str, Any]:
     try:
         expected = aim.expected(case)
     except Skip:
@@ -62,7 +62,7 @@ def _as_agenta(case: Case, aim: Aim) -> dict[str, Any]:
     }
 
 
-def _from_agenta(answer: Any) -> Any:
+def _decode_from_agenta(answer: Any) -> Any:
     """There `success` says what `passed` says here."""
     if not isinstance(answer, dict) or "success" not in answer:
         return cast("Any", answer)

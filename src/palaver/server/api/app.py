@@ -8,9 +8,9 @@ from litestar.openapi.config import OpenAPIConfig
 
 from palaver.discovery.registry import Registry
 from palaver.engine.run_reader import RunReader
-from palaver.evaluation.known import Evaluators
-from palaver.evaluation.online.scorer import OnlineScorer
-from palaver.evaluation.running.runner import Runner
+from palaver.evaluation.live.worker import LiveEvaluationWorker
+from palaver.evaluation.registry import EvaluatorRegistry
+from palaver.evaluation.runner.worker import EvaluationWorker
 from palaver.server.api import (
     board_runs,
     boards,
@@ -78,9 +78,9 @@ class House(NamedTuple):
     turning: ThreadRunner
     sources: Mapping[str, Source]
     connected: ConnectionSync
-    runner: Runner
+    runner: EvaluationWorker
     redacting: RedactionPolicy
-    online: OnlineScorer
+    online: LiveEvaluationWorker
 
 
 def make(house: House) -> Litestar:
@@ -89,7 +89,7 @@ def make(house: House) -> Litestar:
     runner = house.runner
     turned = turns.House(database, settings, records, rates, calling, turning)
     on_boards = board_runs.House(registry, settings, database, turning.engine, records, turning.backlog)
-    known = Evaluators(registry.evaluators, served=registry.names)
+    known = EvaluatorRegistry(registry.evaluators, served=registry.names)
     reach = create_evaluator_context(known, registry, settings, turning.engine)
     planning = create_planner(registry, database, settings, known, reach)
     figures = Figures(database)

@@ -15,8 +15,8 @@ from litestar.params import FromPath, QueryParameter
 
 from palaver.core import jsons
 from palaver.errors import InvalidValue, NotFound
-from palaver.evaluation.planning.plans import Plan
-from palaver.evaluation.running.pace import Pace, pace_of
+from palaver.evaluation.plan.plan import Plan
+from palaver.evaluation.runner.progress import EvaluationProgress, estimate_progress
 from palaver.protocols import sse
 from palaver.server.api import evaluation_shown as shown
 from palaver.server.api.conventions import Asked, caller_of, streams, utc_now
@@ -91,7 +91,7 @@ async def followed(
                 seen = fresh[-1].seq if fresh else found.recorded  # What is run again has no result meanwhile.
                 yield b"".join([_frame("cell", result.seq, shown.cell(result, plan)) for result in fresh])
             last = await database.read(evaluation_results.recent_pace, project, found.id)
-            yield _frame("progress", seen, _progress(found, pace_of(found, last, now())))
+            yield _frame("progress", seen, _progress(found, estimate_progress(found, last, now())))
             if found.ended_at is not None:
                 yield _frame("state", seen, shown.state(found))
                 return
@@ -107,7 +107,7 @@ async def followed(
             return  # It was deleted: there is nothing left to tell.
 
 
-def _progress(found: Evaluation, pace: Pace) -> Progress:
+def _progress(found: Evaluation, pace: EvaluationProgress) -> Progress:
     return Progress(
         done=found.done,
         failed=found.failed,

@@ -7,9 +7,9 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
 from typing import Any, TypeVar, cast
 
-from palaver.evaluation.reading.exports.formats import FORMATS, Form
-from palaver.evaluation.reading.exports.html import POLICY
-from palaver.evaluation.reading.exports.report import Report
+from palaver.evaluation.results.export.formats import EXPORT_FORMATS, ExportName
+from palaver.evaluation.results.export.html import CONTENT_SECURITY_POLICY
+from palaver.evaluation.results.export.report import Report
 from palaver.server.api.conventions import Window
 from palaver.storage.database import Database
 from palaver.storage.evaluations import results as evaluation_pages
@@ -29,7 +29,7 @@ class _Left(Exception):
 
 
 async def streamed(
-    database: Database, project: str, evaluation: str, form: Form, make: Callable[[Cells], Report]
+    database: Database, project: str, evaluation: str, form: ExportName, make: Callable[[Cells], Report]
 ) -> AsyncGenerator[bytes]:
     """The file, piece by piece; `make` is given the cells, and makes the report."""
     loop = asyncio.get_running_loop()
@@ -43,7 +43,7 @@ async def streamed(
         return asyncio.run_coroutine_threadsafe(question, loop).result()
 
     read = _whole if form == "jsonl" else _light
-    lines = FORMATS[form].write(make(lambda: read(database, project, evaluation, ask)))
+    lines = EXPORT_FORMATS[form].write(make(lambda: read(database, project, evaluation, ask)))
     try:
         while True:
             working = loop.run_in_executor(None, _piece, lines)
@@ -61,10 +61,10 @@ async def streamed(
             cast("Generator[bytes]", lines).close()
 
 
-def headers(evaluation: str, form: Form) -> tuple[tuple[str, str], ...]:
+def headers(evaluation: str, form: ExportName) -> tuple[tuple[str, str], ...]:
     """It is saved, not shown; and where it is shown, nothing in it acts."""
-    kind = FORMATS[form]
-    policy = (("content-security-policy", f"{POLICY}; sandbox"),) if form == "html" else ()
+    kind = EXPORT_FORMATS[form]
+    policy = (("content-security-policy", f"{CONTENT_SECURITY_POLICY}; sandbox"),) if form == "html" else ()
     return (
         ("content-type", kind.media_type),
         ("content-disposition", f'attachment; filename="{evaluation}.{kind.ending}"'),

@@ -13,13 +13,13 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
-from palaver.evaluation.reading.figures import Comparison, EvaluationSummary
+from palaver.evaluation.results.figures import Comparison, EvaluationSummary
 from palaver.storage.database import Database
 from palaver.storage.evaluations import repository as evaluations
 from palaver.storage.evaluations.repository import Evaluation
 
 if TYPE_CHECKING:
-    from palaver.evaluation.reading.columns import Results
+    from palaver.evaluation.results.arrays import ResultArrays
 
 T = TypeVar("T")
 
@@ -52,24 +52,23 @@ class Figures:
         if (kept := self._told.get(key)) is not None:
             return kept
         await asyncio.to_thread(_load)
-        from palaver.evaluation.reading.reporting import read_column
-        from palaver.evaluation.reading.slices import cuts
-        from palaver.evaluation.reading.summary import summary
+        from palaver.evaluation.results.load import read_column
+        from palaver.evaluation.results.summary import slice_rows, summarize
 
         results = await self._results(project, found)
         values = None
         if column is not None:
             values = await self._database.read(read_column, project, evaluation, column)
-        told = await asyncio.to_thread(lambda: summary(results, None if values is None else cuts(values)))
+        told = await asyncio.to_thread(lambda: summarize(results, None if values is None else slice_rows(values)))
         return self._keep(key, told, found)
 
     async def comparison(self, project: str, base: str, candidate: str, margin: float) -> Comparison:
         """One variant beside another."""
         await asyncio.to_thread(_load)
-        from palaver.evaluation.reading.comparing import compared
-        from palaver.evaluation.reading.reporting import side, split_side
+        from palaver.evaluation.results.compare import compare_variants
+        from palaver.evaluation.results.load import compared_variant, split_variant_reference
 
-        (first, of_first), (second, of_second) = split_side(base), split_side(candidate)
+        (first, of_first), (second, of_second) = split_variant_reference(base), split_variant_reference(candidate)
         one = await self._database.read(evaluations.get_evaluation, project, first)
         other = one if first == second else await self._database.read(evaluations.get_evaluation, project, second)
         key = ("compare", project, *_version(one), of_first, *_version(other), of_second, margin)
@@ -77,19 +76,19 @@ class Figures:
             return kept
         results = await self._results(project, one)
         others = results if first == second else await self._results(project, other)
-        here, there = side(results, of_first, "?base"), side(others, of_second, "?candidate")
-        return self._keep(key, await asyncio.to_thread(compared, here, there, margin), one, other)
+        here, there = compared_variant(results, of_first, "?base"), compared_variant(others, of_second, "?candidate")
+        return self._keep(key, await asyncio.to_thread(compare_variants, here, there, margin), one, other)
 
     async def comparisons(self, project: str, evaluation: str, base: str | None, margin: float) -> list[Comparison]:
         """All variants of one beside a base, or beside its own first."""
         await asyncio.to_thread(_load)
-        from palaver.evaluation.reading.reporting import comparisons, side, split_side
+        from palaver.evaluation.results.load import compare_with_base, compared_variant, split_variant_reference
 
-        first, variant = (evaluation, None) if base is None else split_side(base)
+        first, variant = (evaluation, None) if base is None else split_variant_reference(base)
         results = await self._of(project, evaluation)
         others = results if first == evaluation else await self._of(project, first)
-        beside = None if base is None else side(others, variant, "?base")
-        return await asyncio.to_thread(comparisons, results, beside, margin)
+        beside = None if base is None else compared_variant(others, variant, "?base")
+        return await asyncio.to_thread(compare_with_base, results, beside, margin)
 
     async def cells(
         self, project: str, evaluation: str, *, evaluator: str | None, flaky: bool, base: str | None
@@ -99,23 +98,23 @@ class Figures:
         `base` is `ev_…:variant`; or `true`, which is the first variant of this evaluation.
         """
         await asyncio.to_thread(_load)
-        from palaver.evaluation.reading.comparing import Side
-        from palaver.evaluation.reading.finding import found_cells
-        from palaver.evaluation.reading.reporting import side, split_side
+        from palaver.evaluation.results.compare import ComparedVariant
+        from palaver.evaluation.results.filters import find_cells
+        from palaver.evaluation.results.load import compared_variant, split_variant_reference
 
         results, before = await self._of(project, evaluation), None
         if base == "true":
-            before = Side(results, 0)
+            before = ComparedVariant(results, 0)
         elif base is not None:
-            first, variant = split_side(base)
+            first, variant = split_variant_reference(base)
             others = results if first == evaluation else await self._of(project, first)
-            before = side(others, variant, "?regression")
-        return await asyncio.to_thread(found_cells, results, evaluator=evaluator, flaky=flaky, base=before)
+            before = compared_variant(others, variant, "?regression")
+        return await asyncio.to_thread(find_cells, results, evaluator=evaluator, flaky=flaky, base=before)
 
-    async def _of(self, project: str, evaluation: str) -> "Results":
+    async def _of(self, project: str, evaluation: str) -> "ResultArrays":
         return await self._results(project, await self._database.read(evaluations.get_evaluation, project, evaluation))
 
-    async def _results(self, project: str, found: Evaluation) -> "Results":
+    async def _results(self, project: str, found: Evaluation) -> "ResultArrays":
         """What figures are made of. Who asks for the same while it is read waits for it."""
         if found.ended_at is None:
             return await self._read_all(project, found)
@@ -127,8 +126,8 @@ class Figures:
             self._read.keep(key, results, results.size)
             return results
 
-    async def _read_all(self, project: str, found: Evaluation) -> "Results":
-        from palaver.evaluation.reading.reporting import read_results
+    async def _read_all(self, project: str, found: Evaluation) -> "ResultArrays":
+        from palaver.evaluation.results.load import read_results
 
         return await self._database.read(read_results, project, found.id)
 
@@ -170,4 +169,4 @@ def _version(found: Evaluation) -> tuple[str, int]:
 
 def _load() -> None:
     """All that computes. It takes up to a second, the first time; it is for a thread."""
-    from palaver.evaluation.reading import summary  # noqa: F401 # pyright: ignore[reportUnusedImport]
+    from palaver.evaluation.results import summary  # noqa: F401 # pyright: ignore[reportUnusedImport]

@@ -7,10 +7,10 @@ from litestar import Response, get
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 
-from palaver.evaluation.planning.plans import Plan
-from palaver.evaluation.reading.exports.formats import Form
-from palaver.evaluation.reading.exports.report import Report
-from palaver.evaluation.reading.figures import Comparison, EvaluationSummary
+from palaver.evaluation.plan.plan import Plan
+from palaver.evaluation.results.export.formats import ExportName
+from palaver.evaluation.results.export.report import Report
+from palaver.evaluation.results.figures import Comparison, EvaluationSummary
 from palaver.server.api import evaluation_shown as shown
 from palaver.server.api.conventions import Asked, answer, caller_of
 from palaver.server.api.evaluation_export import Cells, headers, streamed
@@ -37,7 +37,7 @@ OfExport = Annotated[
 ]
 Margin = Annotated[float, QueryParameter(ge=0, le=1, description="A difference that does not matter.")]
 Format = Annotated[
-    Form,
+    ExportName,
     QueryParameter(name="format", description="For build servers, a comment, a spreadsheet, a program, or a reader."),
 ]
 
@@ -94,6 +94,6 @@ def routes(database: Database, settings: Settings, rates: RateLimits, read: Figu
 def _maker(
     found: Evaluation, plan: Plan, summary: EvaluationSummary, comparisons: list[Comparison]
 ) -> Callable[[Cells], Report]:
-    from palaver.evaluation.reading.reporting import report
+    from palaver.evaluation.results.load import make_report
 
-    return lambda cells: report(found, plan, summary=summary, comparisons=comparisons, cells=cells)
+    return lambda cells: make_report(found, plan, summary=summary, comparisons=comparisons, cells=cells)

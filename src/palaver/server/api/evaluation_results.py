@@ -9,7 +9,7 @@ from litestar.params import FromPath, QueryParameter
 from sqlalchemy import Connection
 
 from palaver.errors import InvalidValue, NotFound
-from palaver.evaluation.planning.plans import Place, Plan, cell_at, cell_id, place_of, read_cell_id
+from palaver.evaluation.plan.plan import CellPosition, Plan, cell_number, cell_position, format_cell_id, parse_cell_id
 from palaver.server.api import evaluation_shown as shown
 from palaver.server.api.conventions import After, Asked, Filter, Limit, Page, Search, Window, answer, caller_of
 from palaver.server.api.evaluation_figures import Figures
@@ -100,7 +100,7 @@ def _variant(plan: Plan, name: str | None) -> int | None:
 
 def _whole(db: Connection, project: str, evaluation: str, named: str) -> ResultView:
     found, kept = evaluations.get_plan(db, project, evaluation)
-    plan, cell = shown.plan_of(kept), read_cell_id(named)
+    plan, cell = shown.plan_of(kept), parse_cell_id(named)
     if cell >= found.total:
         raise NotFound(f"The evaluation {evaluation[:80]!r} has no result {named[:80]!r}.")
     whole = evaluation_pages.get_result(db, project, evaluation, cell)
@@ -109,13 +109,16 @@ def _whole(db: Connection, project: str, evaluation: str, named: str) -> ResultV
 
 def _beside(plan: Plan, cell: int, total: int) -> dict[str, Any]:
     """The ids of the cells that one looks at next."""
-    here, step = place_of(plan, cell), len(plan.variants) * plan.repeats
+    here, step = cell_position(plan, cell), len(plan.variants) * plan.repeats
     return {
-        "repeats": [cell_id(cell_at(plan, Place(here.row, here.variant, repeat))) for repeat in range(plan.repeats)],
+        "repeats": [
+            format_cell_id(cell_number(plan, CellPosition(here.row, here.variant, repeat)))
+            for repeat in range(plan.repeats)
+        ],
         "others": {
-            variant.name: cell_id(cell_at(plan, Place(here.row, place, here.repeat)))
+            variant.name: format_cell_id(cell_number(plan, CellPosition(here.row, place, here.repeat)))
             for place, variant in enumerate(plan.variants)
         },
-        "previous": cell_id(cell - step) if cell >= step else None,
-        "next": cell_id(cell + step) if cell + step < total else None,
+        "previous": format_cell_id(cell - step) if cell >= step else None,
+        "next": format_cell_id(cell + step) if cell + step < total else None,
     }

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET
 
 from palaver.core.keys import wire_id
-from palaver.evaluation.planning.plans import Plan, cell_id
+from palaver.evaluation.plan.plan import Plan, format_cell_id
 from palaver.server.api.conventions import told_time
 from palaver.server.api.evaluation_views import (
     CellTold,
@@ -96,7 +96,7 @@ def result_row(result: StoredResult, plan: Plan) -> ResultRow:
 def cell(result: StoredResult, plan: Plan) -> CellTold:
     """A cell as the stream tells of it."""
     return CellTold(
-        id=cell_id(result.cell),
+        id=format_cell_id(result.cell),
         row=result.row,
         variant=plan.variants[result.variant].name,
         repeat=result.repeat,
@@ -168,7 +168,7 @@ def scores(kept: Sequence[StoredScore], *, whole: bool) -> list[ScoreView]:
 def result_fields(result: StoredResult, plan: Plan) -> dict[str, Any]:
     """What a row and the whole of a cell have in common, but for its scores."""
     return {
-        "id": cell_id(result.cell),
+        "id": format_cell_id(result.cell),
         "row": result.row,
         "variant": plan.variants[result.variant].name,
         "repeat": result.repeat,

@@ -8,16 +8,10 @@ from msgspec import UNSET, UnsetType
 
 from palaver.core.descriptions import IsChatSource
 from palaver.core.messages import Message
-from palaver.evaluation.planning.plans import (
-    FailedAs,
-    Limits,
-    PlannedEvaluator,
-    PlannedVariant,
-    WantedEvaluator,
-    WantedRows,
-)
-from palaver.evaluation.running.trying import TriedCase
-from palaver.evaluation.scoring.evaluator import Need
+from palaver.evaluation.evaluator import Need
+from palaver.evaluation.plan.plan import PlannedEvaluator, PlannedVariant
+from palaver.evaluation.plan.request import FailedAs, Limits, WantedEvaluator, WantedRows
+from palaver.evaluation.runner.manual_case import TriedCase
 from palaver.server.api.conventions import Time
 
 EvaluationState = Literal["queued", "running", "succeeded", "partly", "failed", "cancelled"]

@@ -9,9 +9,9 @@ from litestar.params import FromPath, QueryParameter
 from sqlalchemy import Connection
 
 from palaver.errors import InvalidValue
-from palaver.evaluation.planning.plans import NewEvaluation
-from palaver.evaluation.planning.requests import Planning
-from palaver.evaluation.planning.slicing import new_of
+from palaver.evaluation.plan.planner import EvaluationPlanner
+from palaver.evaluation.plan.request import NewEvaluation
+from palaver.evaluation.plan.slices import new_evaluation
 from palaver.protocols.base import Answer
 from palaver.server.api import evaluation_shown as shown
 from palaver.server.api.conventions import (
@@ -44,7 +44,7 @@ InState = Annotated[str | None, QueryParameter(name="state", description="How it
 def routes(
     database: Database,
     settings: Settings,
-    planning: Planning,
+    planning: EvaluationPlanner,
     *,
     wake: Callable[[], None] = lambda: None,
     soon: Callable[[], None] = lambda: None,
@@ -65,7 +65,7 @@ def routes(
         if (before := await answered(request, database, raw)) is not None:
             return before
         planned = await planning.plan(caller.project, body)
-        made, now = new_of(new("ev"), planned, key=caller.key), utc_now()
+        made, now = new_evaluation(new("ev"), planned, key=caller.key), utc_now()
 
         def work(db: Connection) -> Answer:
             begun = evaluations.create_evaluation(db, caller.project, made, now)

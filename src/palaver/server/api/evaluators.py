@@ -13,12 +13,12 @@ from litestar.params import FromPath
 
 from palaver.core import jsons
 from palaver.errors import NotFound, ShuttingDown
-from palaver.evaluation.agenta import importing as agenta
-from palaver.evaluation.known import Evaluators as Known
-from palaver.evaluation.running.trying import tried
-from palaver.evaluation.scoring.evaluator import Evaluator, Need
-from palaver.evaluation.scoring.reach import Reach
-from palaver.evaluation.scoring.scores import GivenUp, Scored
+from palaver.evaluation import agenta
+from palaver.evaluation.context import EvaluatorContext
+from palaver.evaluation.evaluator import Evaluator, Need
+from palaver.evaluation.registry import EvaluatorRegistry as Known
+from palaver.evaluation.runner.manual_case import read_manual_case
+from palaver.evaluation.score import EvaluationAborted, ScoreRecord
 from palaver.server.api.conventions import Asked, answer, caller_of, raw_body, read_body, takes
 from palaver.server.api.evaluation_views import (
     Evaluators,
@@ -39,7 +39,7 @@ class _Trial(msgspec.Struct, frozen=True, kw_only=True):
     case: dict[str, Any]
 
 
-def routes(known: Known, reach: Reach, settings: Settings) -> list[HTTPRouteHandler]:
+def routes(known: Known, reach: EvaluatorContext, settings: Settings) -> list[HTTPRouteHandler]:
     """The routes."""
 
     @get("/api/evaluators", operation_id="list_evaluators", summary="What can score an answer, built-in ones first")
@@ -64,8 +64,8 @@ def routes(known: Known, reach: Reach, settings: Settings) -> list[HTTPRouteHand
         caller = caller_of(request)
         bound = await asyncio.to_thread(evaluator.bind, body.parameters, reach.of(caller.project, caller.key))
         try:
-            first, *more = await bound.score(tried(body.case))
-        except GivenUp:  # It would have asked a workflow.
+            first, *more = await bound.score(read_manual_case(body.case))
+        except EvaluationAborted:  # It would have asked a workflow.
             raise ShuttingDown("The server is stopping: try again in a moment.") from None
         return answer(request, Tried(**_fields(first), more=[ScoreView(**_fields(one)) for one in more]))
 
@@ -78,7 +78,7 @@ def routes(known: Known, reach: Reach, settings: Settings) -> list[HTTPRouteHand
     )
     async def import_evaluators(request: Asked) -> Response[ImportedEvaluators]:
         document = jsons.received(await raw_body(request, settings), settings.json_bounds)
-        found = await asyncio.to_thread(agenta.imported, document)
+        found = await asyncio.to_thread(agenta.import_evaluators, document)
         return answer(request, ImportedEvaluators([_imported(one) for one in found]))
 
     # In threads: they are loaded when they are first asked for.
@@ -107,10 +107,10 @@ def _view(evaluator: Evaluator, own: set[str]) -> EvaluatorView:
     )
 
 
-def _imported(one: agenta.Imported) -> ImportedView:
+def _imported(one: agenta.ImportedEvaluator) -> ImportedView:
     return ImportedView(name=one.name, source=one.source, evaluator=one.evaluator, notes=list(one.notes), text=one.text)
 
 
-def _fields(scored: Scored) -> dict[str, Any]:
+def _fields(scored: ScoreRecord) -> dict[str, Any]:
     usage = None if scored.usage is None else msgspec.to_builtins(scored.usage)
     return {**msgspec.structs.asdict(scored), "usage": usage}

@@ -12,10 +12,11 @@ from sqlalchemy import Connection
 
 from palaver.core.keys import wire_id
 from palaver.errors import InvalidValue, RequestError
-from palaver.evaluation.known import Evaluators
-from palaver.evaluation.online.scorer import read_filter
-from palaver.evaluation.planning.plans import MOST_EVALUATORS, Name, PlannedEvaluator, WantedEvaluator
-from palaver.evaluation.scoring.reach import Reach
+from palaver.evaluation.context import EvaluatorContext
+from palaver.evaluation.live.worker import parse_trace_filter
+from palaver.evaluation.plan.plan import PlannedEvaluator
+from palaver.evaluation.plan.request import MAX_EVALUATORS, DisplayName, WantedEvaluator
+from palaver.evaluation.registry import EvaluatorRegistry
 from palaver.protocols.base import Answer
 from palaver.server.api.conventions import (
     After,
@@ -44,13 +45,13 @@ from palaver.storage.live.scores import LiveScoreStats, TimeStep
 
 Sample = Annotated[float, Meta(ge=0, le=1)]
 PerMinute = Annotated[int, Meta(ge=1, le=10_000)]
-Wanted = Annotated[tuple[WantedEvaluator, ...], Meta(min_length=1, max_length=MOST_EVALUATORS)]
+Wanted = Annotated[tuple[WantedEvaluator, ...], Meta(min_length=1, max_length=MAX_EVALUATORS)]
 
 
 class NewRule(msgspec.Struct, frozen=True, kw_only=True):
     """Which live traces are scored, and by whom."""
 
-    name: Name
+    name: DisplayName
     filter: dict[str, Any] | None = None
     """As traces are asked for; null: all of them."""
     sample: Sample = 0.1
@@ -66,7 +67,7 @@ class NewRule(msgspec.Struct, frozen=True, kw_only=True):
 class RulePatch(msgspec.Struct, frozen=True, kw_only=True):
     """What may be changed of it; what is left out stays."""
 
-    name: Name | UnsetType = UNSET
+    name: DisplayName | UnsetType = UNSET
     filter: dict[str, Any] | UnsetType | None = UNSET
     sample: Sample | UnsetType = UNSET
     evaluators: Wanted | UnsetType = UNSET
@@ -121,8 +122,8 @@ class RuleStats(msgspec.Struct, frozen=True, kw_only=True):
 def routes(
     database: Database,
     settings: Settings,
-    known: Evaluators,
-    reach: Reach,
+    known: EvaluatorRegistry,
+    reach: EvaluatorContext,
     *,
     wake: Callable[[], None] = lambda: None,
 ) -> list[HTTPRouteHandler]:
@@ -138,7 +139,7 @@ def routes(
         caller = caller_of(request)
         raw, body = await read_body(request, settings, NewRule)
         if body.filter is not None:
-            read_filter(body.filter)
+            parse_trace_filter(body.filter)
         now = utc_now()
         made = LiveEvaluator(
             id=new_id("on"),
@@ -183,7 +184,7 @@ def routes(
         _, body = await read_body(request, settings, RulePatch)
         fields = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not UNSET}
         if fields.get("filter") is not None:
-            read_filter(fields["filter"])
+            parse_trace_filter(fields["filter"])
         if body.evaluators is not UNSET:
             fields["evaluators"] = planned(request, body.evaluators)
         changed = await database.write(
@@ -231,7 +232,9 @@ def routes(
     ]
 
 
-def _planned(wanted: Sequence[WantedEvaluator], known: Evaluators, reach: Reach) -> list[dict[str, Any]]:
+def _planned(
+    wanted: Sequence[WantedEvaluator], known: EvaluatorRegistry, reach: EvaluatorContext
+) -> list[dict[str, Any]]:
     """The evaluators, checked: each by its name, with parameters that it takes."""
     found: list[PlannedEvaluator] = []
     for place, one in enumerate(wanted):

@@ -10,9 +10,9 @@ from sqlalchemy import Connection
 
 from palaver.core.keys import wire_id
 from palaver.errors import NotFound
-from palaver.evaluation.judging.questions import answered
-from palaver.evaluation.planning.plans import NAMED
-from palaver.evaluation.reviewing.scores import fill_in, fills
+from palaver.evaluation.plan.request import NAME_PATTERN
+from palaver.evaluation.review_questions import check_answers
+from palaver.evaluation.reviews import find_score_slots, store_review_score
 from palaver.protocols.base import Answer
 from palaver.server.api import review_shown as shown
 from palaver.server.api.conventions import (
@@ -53,7 +53,7 @@ NOBODY = "somebody"
 Who = Annotated[
     str | None,
     QueryParameter(
-        name="reviewer", min_length=1, max_length=100, pattern=NAMED, description="Who, where there are no keys."
+        name="reviewer", min_length=1, max_length=100, pattern=NAME_PATTERN, description="Who, where there are no keys."
     ),
 ]
 
@@ -200,7 +200,7 @@ def _expected(db: Connection, project: str, review: str, named: str) -> Expected
 def _said(db: Connection, project: str, review: str, named: str, who: str, body: NewAnnotation) -> AnnotationView:
     found, place, now = reviews.lock_review(db, project, review), shown.read_item_id(named), utc_now()
     item = review_items.get_item(db, project, review, place)
-    given = answered(shown.questions_of(found), body.answers)
+    given = check_answers(shown.questions_of(found), body.answers)
     said = review_items.save_answer(db, project, found, place, who, given, comment=body.comment, at=now)
     if found.evaluation is not None:
         _fill(db, project, found, found.evaluation, item)
@@ -213,6 +213,6 @@ def _fill(db: Connection, project: str, review: Review, evaluation: str, item: r
         plan = plan_of(evaluations.get_plan(db, project, evaluation)[1])
     except NotFound:
         return  # It is gone; what people said of it stays.
-    wanted = fills(plan, shown.questions_of(review))
+    wanted = find_score_slots(plan, shown.questions_of(review))
     said = review_items.list_answers(db, project, review.id, [item.place])[item.place]
-    fill_in(db, project, evaluation, item, wanted, said, utc_now())
+    store_review_score(db, project, evaluation, item, wanted, said, utc_now())

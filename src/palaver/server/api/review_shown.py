@@ -10,10 +10,10 @@ from sqlalchemy import Connection
 
 from palaver.core.keys import wire_id
 from palaver.errors import NotFound
-from palaver.evaluation.judging.questions import Question
-from palaver.evaluation.online.cases import read_trace
-from palaver.evaluation.planning.plans import cell_id
-from palaver.evaluation.scoring.cases import Case, Turn
+from palaver.evaluation.case import Case, Turn
+from palaver.evaluation.live.trace_cases import read_trace_case
+from palaver.evaluation.plan.plan import format_cell_id
+from palaver.evaluation.review_questions import Question
 from palaver.server.api import evaluation_shown as shown
 from palaver.server.api.conventions import told_time
 from palaver.server.api.evaluation_views import CaseCallView, ResultView, TurnView
@@ -111,7 +111,7 @@ def _item(review: Review, item: ReviewItem, said: Sequence[ReviewAnswer]) -> dic
     return {
         "id": item_id(item.place),
         "state": "gone" if item.gone else "done" if item.answered >= review.reviewers else "open",
-        "result": None if item.cell is None else cell_id(item.cell),
+        "result": None if item.cell is None else format_cell_id(item.cell),
         "trace_id": item.trace,
         "answered": item.answered,
         "annotations": annotations(said),
@@ -145,7 +145,7 @@ def content(db: Connection, project: str, review: Review, item: ReviewItem) -> C
     if item.gone:
         return None
     if review.evaluation is None:
-        case = None if item.trace is None else read_trace(db, project, item.trace)
+        case = None if item.trace is None else read_trace_case(db, project, item.trace)
         return None if case is None else _of_case(case, blind=review.blind)
     seen = _result(db, project, review.evaluation, item)
     if seen is None:

@@ -7,18 +7,17 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from palaver.core.messages import Message
-from palaver.evaluation.judging.questions import Question, Questions
-from palaver.evaluation.planning.plans import NAMED
-from palaver.evaluation.reviewing.agreement import Agreement
-from palaver.evaluation.reviewing.choosing import WantedItems
+from palaver.evaluation.plan.request import NAME_PATTERN
+from palaver.evaluation.review_questions import Question, Questions
+from palaver.evaluation.reviews import Agreement, WantedItems
 from palaver.server.api.conventions import Time, Words
 from palaver.server.api.evaluation_views import CaseCallView, ScoreView, TurnView
 
 ReviewState = Literal["open", "closed"]
 ItemState = Literal["open", "done", "gone"]
 """Somebody is still to be asked; as many have answered as are wanted; what it is about is no longer there."""
-Reviewer = Annotated[str, Meta(min_length=1, max_length=100, pattern=NAMED)]
-Name = Annotated[str, Meta(max_length=200, pattern=NAMED)]
+Reviewer = Annotated[str, Meta(min_length=1, max_length=100, pattern=NAME_PATTERN)]
+Name = Annotated[str, Meta(max_length=200, pattern=NAME_PATTERN)]
 
 
 class NewReview(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +36,7 @@ class NewReview(msgspec.Struct, frozen=True, kw_only=True):
 class ReviewPatch(msgspec.Struct, frozen=True, kw_only=True):
     """What may be changed of it."""
 
-    name: Annotated[str, Meta(min_length=1, max_length=200, pattern=NAMED)] | None = None
+    name: Annotated[str, Meta(min_length=1, max_length=200, pattern=NAME_PATTERN)] | None = None
     state: ReviewState | None = None
     """One that is closed takes no answers."""
 

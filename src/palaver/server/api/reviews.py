@@ -9,9 +9,8 @@ from litestar.params import FromPath, QueryParameter
 from sqlalchemy import Connection
 
 from palaver.errors import InvalidValue
-from palaver.evaluation.judging.questions import check
-from palaver.evaluation.reviewing.agreement import agreements
-from palaver.evaluation.reviewing.choosing import chosen, questions_of
+from palaver.evaluation.review_questions import check_questions
+from palaver.evaluation.reviews import human_questions, measure_agreement, select_items
 from palaver.protocols.base import Answer
 from palaver.server.api import review_shown as shown
 from palaver.server.api.conventions import (
@@ -63,9 +62,9 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
         raw, body = await read_body(request, settings, NewReview)
         if (before := await answered(request, database, raw)) is not None:
             return before
-        check(body.questions or (), "/questions")
-        found = await ask(None, chosen, caller.project, body.items)
-        questions = body.questions or ([] if found.plan is None else questions_of(found.plan))
+        check_questions(body.questions or (), "/questions")
+        found = await ask(None, select_items, caller.project, body.items)
+        questions = body.questions or ([] if found.plan is None else human_questions(found.plan))
         if not questions:
             raise InvalidValue("Say what people are to be asked.", pointer="/questions")
         now = utc_now()
@@ -168,7 +167,7 @@ def _agreement(db: Connection, project: str, review: str) -> Agreements:
     judges = (
         {} if found.evaluation is None else review_items.load_verdicts(db, project, found, _judges(db, project, found))
     )
-    return Agreements(agreements(shown.questions_of(found), said, judges))
+    return Agreements(measure_agreement(shown.questions_of(found), said, judges))
 
 
 def _judges(db: Connection, project: str, review: Review) -> list[int]:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from palaver.core.messages import Message
 from palaver.errors import InvalidValue, ItemNotFound, NotFound
-from palaver.evaluation.planning.plans import Plan, read_cell_id
+from palaver.evaluation.plan.plan import Plan, parse_cell_id
 from palaver.protocols.base import Answer
 from palaver.server.api.conventions import Asked, caller_of, read_body, shown_as, takes, utc_now
 from palaver.server.api.idempotency import answered, once
@@ -175,7 +175,7 @@ def _accepted(
     if body.as_ == "script":
         raise InvalidValue("A result is accepted as a row: leave out `as`.", pointer="/as")
     evaluation, kept = evaluations.get_plan(db, project, source.run)
-    whole = evaluation_pages.get_result(db, project, evaluation.id, read_cell_id(str(source.result)))
+    whole = evaluation_pages.get_result(db, project, evaluation.id, parse_cell_id(str(source.result)))
     variant = msgspec.convert(kept, Plan).variants[whole.result.variant]
     answer = msgspec.convert(whole.body["messages"], list[Message])
     happened = RecordedCall(reply=answer, value=whole.body.get("value", UNSET))

@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 from sqlalchemy import Connection
 
 from palaver.core.keys import wire_id
-from palaver.evaluation.judging.questions import Question
+from palaver.evaluation.review_questions import Question
 from palaver.server.api.conventions import Asked, Time, caller_of, told_time
 from palaver.server.api.trace_views import missing_trace
 from palaver.storage import feedback

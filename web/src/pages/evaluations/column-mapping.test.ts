@@ -1,4 +1,4 @@
-/** What is shown of columns before is what is run: the server is held to the same cases (tests/evaluation/planning/test_plans_mapping.py). */
+/** What is shown of columns before is what is run: the server is held to the same cases (tests/evaluation/plan/test_column_mapping.py). */
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import type { Workflow } from '@/api/types';
@@ -18,7 +18,7 @@ interface Case {
   found: Partial<Mapping> | null;
 }
 
-const cases = JSON.parse(readFileSync(new URL('../../../../tests/evaluation/planning/mapping_cases.json', import.meta.url), 'utf-8')) as readonly Case[];
+const cases = JSON.parse(readFileSync(new URL('../../../../tests/evaluation/plan/mapping_cases.json', import.meta.url), 'utf-8')) as readonly Case[];
 
 test.each(cases)('$of', ({ columns, properties, answers = [], gaps = [], said = {}, found }) => {
   const named = Object.entries(columns).map(([name, kind]) => ({ name, kind, present: 1, missing: gaps.includes(name) ? 1 : 0, nulls: 0 }));

@@ -15,7 +15,7 @@ const EXPECTED = ['expected', 'expected_output', 'correct_answer', 'ground_truth
 /** Kinds of columns that can be what is said to a chat. */
 const SPOKEN: ReadonlySet<string> = new Set(['chat', 'message', 'text', 'mixed']);
 
-/** What a column of texts is usually called that is what the user says; as in evaluation/planning/spoken.py. */
+/** What a column of texts is usually called that is what the user says; as in evaluation/plan/column_mapping.py. */
 const WORDS = ['question', 'input', 'prompt', 'query', 'message', 'user_message', 'user_input', 'text', 'q', 'user'];
 const ANSWERS: ReadonlySet<string> = new Set([...EXPECTED, 'answer', 'output', 'response', 'completion']);
 /** Where a column holds what was said in full, nobody guesses at another. */

@@ -1,0 +1,405 @@
+"""Translate evaluators of Agenta and their settings into ours."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from palaver.errors import InvalidBody
+from palaver.evaluation.plan.request import WantedEvaluator
+
+_PASS_MODES = {"all": "all", "any": "any", "threshold": "weighted"}
+_SIMILARITY_EVALUATORS = {"jaccard": "similarity", "levenshtein": "levenshtein", "cosine": "semantic_similarity"}
+_AFFIX_PARAMETERS = {"starts_with": "prefix", "ends_with": "suffix"}
+
+
+def combine_parameters(node: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The parameters of a `combine`, and notes of what is not the same."""
+    notes: list[str] = []
+    parts: list[dict[str, Any]] = []
+    matchers = node.get("matchers")
+    for matcher in cast("list[Any]", matchers) if isinstance(matchers, list) else []:
+        if not isinstance(matcher, dict):
+            continue
+        told = cast("dict[str, Any]", matcher)
+        part = _nested_combine(told, notes) if told.get("matchers") else _leaf_evaluator(told, notes)
+        if part is not None:
+            weight = told.get("weight", 1)
+            if isinstance(weight, int | float) and weight > 0:
+                parts.append(part if weight == 1 else {**part, "weight": weight})
+            else:
+                notes.append("A matcher of no weight was left out.")
+    if (score := node.get("score", "weighted")) != "weighted":
+        notes.append(f"The score is the weighted mean here, not {score!r}.")
+    passes = _PASS_MODES.get(str(node.get("success", "threshold")), "all")
+    found: dict[str, Any] = {"of": parts, "pass": passes}
+    if passes == "weighted":
+        found["threshold"] = node.get("threshold", 1.0)
+    return found, notes
+
+
+def _nested_combine(node: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+    parameters, more = combine_parameters(node)
+    notes += more
+    return {"key": "combine", "parameters": parameters}
+
+
+def _leaf_evaluator(node: Mapping[str, Any], notes: list[str]) -> dict[str, Any] | None:
+    parameters: dict[str, Any] = {}
+    target = _target_path(str(node.get("target", "$.outputs")))
+    if target is None:
+        notes.append(f"The target {node.get('target')!r} has no counterpart: the matcher was left out.")
+        return None
+    if target != "text":
+        parameters["target"] = target
+    if node.get("case_sensitive") is False:
+        parameters["case_sensitive"] = False
+    kind, reference = str(node.get("match", "valid")), node.get("reference")
+    column = _reference_column(reference)
+    if column is not None:
+        parameters["expected_from"] = column
+    key = _matcher_evaluator(kind, node, reference if column is None else None, parameters)
+    if key is None:
+        notes.append(f"A matcher {kind!r} has no counterpart, and was left out.")
+        return None
+    if key in (*_SIMILARITY_EVALUATORS.values(), "json_diff"):
+        parameters["threshold"] = node.get("threshold", 1.0)
+    return {"key": key, "parameters": parameters}
+
+
+def _matcher_evaluator(kind: str, node: Mapping[str, Any], literal: Any, parameters: dict[str, Any]) -> str | None:
+    """The evaluator for one matcher; what it looks for is put into its parameters. `literal`: what is no column."""
+    is_json = node.get("mode") == "json"
+    match kind:
+        case "valid":
+            return "contains_json" if is_json else None
+        case "exact" if isinstance(literal, str) and not is_json:
+            return _regex_matcher(re.escape(literal), {"full": True}, parameters)
+        case "exact" if literal is None:
+            return "exact_match"
+        case "starts_with" | "ends_with":
+            if literal is not None:
+                parameters[_AFFIX_PARAMETERS[kind]] = literal
+            return kind
+        case "contains":
+            return _contains_matcher(node, literal, parameters)
+        case "regex" if isinstance(literal, str):
+            return _regex_matcher(literal, {}, parameters)
+        case "similarity" if literal is None:
+            return _similarity_matcher(str(node.get("similarity", "jaccard")), parameters)
+        case "diff" if literal is None:
+            _diff_matcher(str(node.get("diff", "full")), parameters)
+            return "json_diff"
+        case _:
+            return None
+
+
+def _regex_matcher(pattern: str, how: Mapping[str, Any], parameters: dict[str, Any]) -> str:
+    if parameters.pop("case_sensitive", True) is False:
+        parameters["flags"] = "i"
+    parameters.update(pattern=pattern, **how)
+    return "regex"
+
+
+def _similarity_matcher(how: str, parameters: dict[str, Any]) -> str | None:
+    if how == "cosine":
+        parameters["model"] = "text-embedding-3-small"
+    return _SIMILARITY_EVALUATORS.get(how)
+
+
+def _contains_matcher(node: Mapping[str, Any], literal: Any, parameters: dict[str, Any]) -> str:
+    references = node.get("references")
+    if isinstance(references, list):
+        parameters["substrings"] = [str(one) for one in cast("list[Any]", references)]
+        return "contains_any" if node.get("contains") == "any" else "contains_all"
+    if literal is not None:
+        parameters["substring"] = literal
+    return "contains"
+
+
+def _diff_matcher(how: str, parameters: dict[str, Any]) -> None:
+    if how == "schema":
+        parameters["compare"] = "types"
+    elif how == "strict":
+        parameters["extra"] = "count"
+    else:
+        parameters["extra"] = "ignore"
+    if parameters.pop("case_sensitive", True) is False:
+        parameters["ignore_key_case"] = True
+
+
+def _target_path(path: str) -> str | None:
+    """`$.outputs` is the text, `$.outputs.a` a place in the value."""
+    rest = path.removeprefix("$").removeprefix(".")
+    if rest == "outputs":
+        return "text"
+    return f"value{rest.removeprefix('outputs')}" if rest.startswith(("outputs.", "outputs[")) else None
+
+
+def _reference_column(reference: Any) -> str | None:
+    """`$.inputs.answer` is a column of the row; anything else is what is looked for itself."""
+    if not isinstance(reference, str):
+        return None
+    found = re.fullmatch(r"\$\.(?:inputs|testcase(?:\.data)?)\.(.+)", reference)
+    return None if found is None else found[1]
+
+
+AgentaSettings = Mapping[str, Any]
+MappedParameters = tuple[dict[str, Any], list[str]]
+"""Parameters, and notes."""
+
+
+class ImportedEvaluator(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one evaluator of Agenta's."""
+
+    name: str
+    source: str
+    """Its key there."""
+    evaluator: WantedEvaluator | None
+    """As a run takes it; None: there is nothing here that does the same."""
+    notes: tuple[str, ...] = ()
+    text: str | None = None
+    """Code that came with it. It is never run: write it as an evaluator of your own, and use that."""
+
+
+def import_evaluators(document: Any) -> list[ImportedEvaluator]:
+    """All evaluators of a document: a list of them, one of them, or an object that has the list."""
+    found = _evaluator_documents(document)
+    if not found or not all(isinstance(one, dict) for one in found):
+        raise InvalidBody("There is no evaluator of Agenta's in it: give one, or a list under `evaluators`.")
+    return [_import_evaluator(cast("dict[str, Any]", one), place) for place, one in enumerate(found)]
+
+
+def _evaluator_documents(document: Any) -> Sequence[Any]:
+    match document:
+        case [*those]:
+            return those
+        case {"evaluators": [*those]} | {"evaluator_configs": [*those]} | {"data": [*those]}:
+            return those
+        case {"evaluator": {"data": _} | {"evaluator_key": _} as one}:
+            return [one]
+        case {"evaluator_key": str()} | {"data": {"uri": str()}} | {"key": str()}:
+            return [document]
+        case _:
+            return ()
+
+
+def _import_evaluator(one: dict[str, Any], place: int) -> ImportedEvaluator:
+    data = _as_object(one.get("data"))
+    source = _agenta_key(one, data)
+    settings = _read_settings(one, data)
+    named = one.get("name") or one.get("slug")
+    name = named if isinstance(named, str) else source or f"evaluator {place + 1}"
+    if source in ("auto_custom_code_run", "code"):
+        text = settings.get("code") or _as_object(data.get("script")).get("content")
+        note = "Code is never taken over: it is kept as text, and does not run. Write it as an evaluator of your own."
+        kept = text if isinstance(text, str) else None
+        return ImportedEvaluator(name=name, source=source, evaluator=None, notes=(note,), text=kept)
+    key, read, known = _EVALUATOR_TABLE.get(source, ("", None, frozenset[str]()))
+    if read is None:
+        note = f"There is no counterpart of {source!r} here." if source else "It does not say which evaluator it is."
+        return ImportedEvaluator(name=name, source=source, evaluator=None, notes=(note,))
+    parameters, notes = read({**settings, **_document_extras(data)})
+    if isinstance(column := settings.get("correct_answer_key"), str) and column and key in _EVALUATORS_WITH_EXPECTED:
+        # The name of a column, as it is: not a path into one.
+        parameters["expected_from"] = column.removeprefix("testcase.")
+    left = settings.keys() - known - _COMMON_SETTINGS - {"correct_answer_key"}
+    notes += [f"The setting {setting!r} has no counterpart." for setting in sorted(left)]
+    if key == "combine" and not parameters["of"]:
+        return ImportedEvaluator(name=name, source=source, evaluator=None, notes=tuple(notes))
+    wanted = WantedEvaluator(key=key, name=name[:200] or None, parameters=parameters)
+    return ImportedEvaluator(name=name, source=source, evaluator=wanted, notes=tuple(notes))
+
+
+def _agenta_key(one: dict[str, Any], data: AgentaSettings) -> str:
+    uri = data.get("uri") or one.get("uri")
+    if isinstance(uri, str) and uri.count(":") >= 2:
+        return uri.split(":")[2]  # agenta:builtin:auto_exact_match:v0
+    given = one.get("evaluator_key") or one.get("key") or uri
+    return given if isinstance(given, str) else ""
+
+
+def _read_settings(one: dict[str, Any], data: AgentaSettings) -> AgentaSettings:
+    places = (one.get("settings_values"), data.get("parameters"), data.get("configuration"), one.get("parameters"))
+    return next((_as_object(place) for place in places if place), _as_object(None))
+
+
+def _document_extras(data: AgentaSettings) -> dict[str, Any]:
+    """What newer documents say outside of the settings."""
+    schemas = _as_object(data.get("schemas")).get("outputs")
+    service = _as_object(_as_object(_as_object(data.get("service")).get("format")).get("properties")).get("outputs")
+    found = {"__url__": data.get("url"), "__outputs__": schemas or service}
+    return {name: value for name, value in found.items() if value}
+
+
+# Settings, evaluator by evaluator
+
+
+def _same_names(*names: str) -> Callable[[AgentaSettings], MappedParameters]:
+    """Settings that have the same name here."""
+
+    def read(settings: AgentaSettings) -> MappedParameters:
+        taken = {name: settings[name] for name in (*names, "threshold") if settings.get(name) is not None}
+        if settings.get("case_sensitive") is False:
+            taken["case_sensitive"] = False
+        return taken, []
+
+    return read
+
+
+def _regex_parameters(settings: AgentaSettings) -> MappedParameters:
+    found: dict[str, Any] = {"pattern": settings.get("regex_pattern", "")}
+    if settings.get("regex_should_match", True) in (False, "false", "False"):
+        found["should_match"] = False
+    if settings.get("case_sensitive") is False:
+        found["flags"] = "i"
+    return found, []
+
+
+def _field_parameters(settings: AgentaSettings) -> MappedParameters:
+    return {"path": settings.get("json_field", "")}, []
+
+
+def _json_diff_parameters(settings: AgentaSettings) -> MappedParameters:
+    found = _same_names()(settings)[0]
+    if settings.get("compare_schema_only"):
+        found["compare"] = "types"
+    if not settings.get("predict_keys"):
+        found["extra"] = "ignore"
+    if settings.get("case_insensitive_keys"):
+        found["ignore_key_case"] = True
+    return found, []
+
+
+def _similarity_parameters(settings: AgentaSettings) -> MappedParameters:
+    found = _same_names()(settings)[0]
+    if (threshold := settings.get("similarity_threshold")) is not None:
+        found["threshold"] = threshold
+    return found, ["It is measured in another way here (rapidfuzz): scores are close, not equal."]
+
+
+def _semantic_parameters(settings: AgentaSettings) -> MappedParameters:
+    model = settings.get("embedding_model") or "text-embedding-3-small"
+    return {**_same_names()(settings)[0], "model": model}, [f"It asks the model {model!r}: a provider must be set up."]
+
+
+_SLOT = re.compile(r"\{\{\s*(.*?)\s*\}\}")
+_SLOT_NAMES = {
+    **dict.fromkeys(("prediction", "outputs", "output", "$.outputs"), "text"),
+    **dict.fromkeys(("ground_truth", "correct_answer", "reference", "expected_output"), "expected"),
+    **dict.fromkeys(("inputs", "$.inputs"), "inputs"),
+}
+
+
+def _judge_parameters(settings: AgentaSettings) -> MappedParameters:
+    template = settings.get("prompt_template") or settings.get("messages") or settings.get("prompt") or ""
+    notes: list[str] = []
+    said: list[str] = []
+    for message in cast("list[Any]", template) if isinstance(template, list) else [{"content": template}]:
+        content = _as_object(message).get("content")
+        if isinstance(content, str):
+            said.append(content)
+        elif content is not None:
+            notes.append("A message of the prompt is not text, and was left out.")
+    answer = settings.get("correct_answer_key")
+
+    def slot(found: re.Match[str]) -> str:
+        name = found[1]
+        if name in _SLOT_NAMES:
+            return f"{{{{{_SLOT_NAMES[name]}}}}}"
+        if name == answer:
+            return "{{expected}}"
+        path = name.removeprefix("$.")
+        if path.startswith("trace"):
+            notes.append(f"The slot {name!r} of the prompt has no counterpart.")
+        return f"{{{{{path if path.startswith('inputs.') else f'inputs.{path}'}}}}}"
+
+    prompt = _SLOT.sub(slot, "\n\n".join(said))
+    found: dict[str, Any] = {"judge": settings.get("model") or "gpt-4o-mini", "prompt": prompt}
+    if isinstance(schema := _as_object(settings.get("json_schema")).get("schema"), dict):
+        found["schema"] = cast("Any", schema)
+    if settings.get("threshold") is not None:
+        found["threshold"] = settings["threshold"]
+    if not settings.get("model"):
+        notes.append("It names no model: gpt-4o-mini is asked, as there.")
+    return found, notes
+
+
+def _webhook_parameters(settings: AgentaSettings) -> MappedParameters:
+    url = settings.get("webhook_url") or settings.get("url") or settings.get("__url__") or ""
+    return {"url": url, "body": "agenta"}, []
+
+
+def _human_parameters(settings: AgentaSettings) -> MappedParameters:
+    """Questions, out of the schema of what people answer."""
+    questions: list[dict[str, Any]] = []
+    schema = _as_object(settings.get("__outputs__"))
+    required = schema.get("required")
+    needed = cast("list[Any]", required) if isinstance(required, list) else []
+    for key, value in _as_object(schema.get("properties")).items():
+        told = _as_object(value)
+        question: dict[str, Any] = {"key": key, **_make_question(told), "required": key in needed}
+        questions.append(question)
+    return ({"questions": questions}, []) if questions else ({}, ["It says nothing of what people are asked."])
+
+
+def _make_question(told: AgentaSettings) -> dict[str, Any]:
+    items = _as_object(told.get("items"))
+    choices = told.get("enum") or items.get("enum")
+    if isinstance(choices, list):
+        return {
+            "type": "choice",
+            "choices": [str(choice) for choice in cast("list[Any]", choices) if choice is not None],
+        }
+    match told.get("type"):
+        case "number" | "integer":
+            ends = (told.get("minimum"), told.get("maximum"))
+            return {"type": "score", "range": list(ends)} if None not in ends else {"type": "score"}
+        case "string":
+            return {"type": "text"}
+        case _:
+            return {"type": "boolean"}
+
+
+def _as_object(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+_COMMON_SETTINGS = frozenset({"version", "requires_llm_api_keys", "response_type", "case_sensitive", "threshold"})
+"""What says nothing here, or is taken wherever it means something."""
+_EVALUATORS_WITH_EXPECTED = frozenset(
+    "exact_match json_field_match json_multi_field_match json_diff levenshtein similarity semantic_similarity".split()
+)
+_JUDGE_ENTRY = (
+    "llm_judge",
+    _judge_parameters,
+    frozenset({"prompt_template", "messages", "prompt", "model", "json_schema"}),
+)
+_WEBHOOK_ENTRY = ("webhook", _webhook_parameters, frozenset({"webhook_url", "url"}))
+_EVALUATOR_TABLE: Mapping[str, tuple[str, Callable[[AgentaSettings], MappedParameters] | None, frozenset[str]]] = {
+    "auto_exact_match": ("exact_match", _same_names(), frozenset()),
+    "auto_regex_test": ("regex", _regex_parameters, frozenset({"regex_pattern", "regex_should_match"})),
+    "auto_starts_with": ("starts_with", _same_names("prefix"), frozenset({"prefix"})),
+    "auto_ends_with": ("ends_with", _same_names("suffix"), frozenset({"suffix"})),
+    "auto_contains": ("contains", _same_names("substring"), frozenset({"substring"})),
+    "auto_contains_any": ("contains_any", _same_names("substrings"), frozenset({"substrings"})),
+    "auto_contains_all": ("contains_all", _same_names("substrings"), frozenset({"substrings"})),
+    "auto_contains_json": ("contains_json", _same_names(), frozenset()),
+    "field_match_test": ("json_field_match", _field_parameters, frozenset({"json_field"})),
+    "json_multi_field_match": ("json_multi_field_match", _same_names("fields"), frozenset({"fields"})),
+    "auto_json_diff": (
+        "json_diff",
+        _json_diff_parameters,
+        frozenset({"compare_schema_only", "predict_keys", "case_insensitive_keys"}),
+    ),
+    "auto_levenshtein_distance": ("levenshtein", _same_names(), frozenset()),
+    "auto_similarity_match": ("similarity", _similarity_parameters, frozenset({"similarity_threshold"})),
+    "auto_semantic_similarity": ("semantic_similarity", _semantic_parameters, frozenset({"embedding_model"})),
+    "auto_ai_critique": _JUDGE_ENTRY,
+    "llm": _JUDGE_ENTRY,
+    "auto_webhook_test": _WEBHOOK_ENTRY,
+    "hook": _WEBHOOK_ENTRY,
+    "match": ("combine", combine_parameters, frozenset({"matchers", "score", "success"})),
+    "feedback": ("human", _human_parameters, frozenset()),
+}

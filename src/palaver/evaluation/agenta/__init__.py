@@ -1,1 +1,0 @@
-"""Agenta's evaluators and their settings, as our own."""

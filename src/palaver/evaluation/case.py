@@ -1,0 +1,305 @@
+"""The case that evaluators score, and how it is built from replies."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from operator import add
+from typing import Any, Literal, cast
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from palaver.core import dialects, jsons
+from palaver.core.calls import Reply
+from palaver.core.events import Event
+from palaver.core.messages import Message
+from palaver.core.parts import Data, Refusal, ToolCall, ToolResult
+from palaver.core.recognition import dialect_of
+from palaver.core.usage import Usage
+from palaver.errors import InvalidMessages
+from palaver.testsets.scripts import Script
+
+Note = Literal["no_text", "empty", "refusal", "data_only"]
+"""Why there is no text: there are only calls, nothing, a refusal, or data."""
+
+NO_NOTES: frozenset[str] = frozenset()
+
+
+class Flags(msgspec.Struct, frozen=True):
+    """What the workflow was when it was called."""
+
+    is_chat: bool = True
+    is_chat_source: Literal["declared", "derived"] = "declared"
+
+
+class CaseToolCall(msgspec.Struct, frozen=True, kw_only=True):
+    """One call of a tool, and what came of it."""
+
+    call_id: str
+    name: str
+    arguments: str = ""
+    """The JSON text exactly as it was produced."""
+    parsed: Any | UnsetType = UNSET
+    """The arguments as a value, `{}` for no text; UNSET where they are not JSON."""
+    result: Any | UnsetType = UNSET
+    is_error: bool = False
+    turn: int = 0
+    index: int = 0
+    """Its place among all calls of the case."""
+
+
+class TurnVerdict(msgspec.Struct, frozen=True):
+    """What a judge said of a turn while its script was played, and what that took."""
+
+    passed: bool
+    reason: str = ""
+    usage: Usage | None = None
+    cost: float | None = None
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """What one user message came to. A plain case has one."""
+
+    user: Message | None = None
+    messages: tuple[Message, ...] = ()
+    text: str = ""
+    notes: frozenset[str] = NO_NOTES
+    tool_calls: tuple[CaseToolCall, ...] = ()
+    value: Any | UnsetType = UNSET
+    usage: Usage | None = None
+    latency: float = 0.0
+    first_output: float | None = None
+    finish: str = "stop"
+    expect: Any = None
+    """What a script expects of this turn (A5), as it stands there."""
+    reached: bool = True
+    """False for what was left when a script stopped: it counts as failed, `not_reached`."""
+    verdict: TurnVerdict | None = None
+    """Of the judge that was asked whether the script goes on; it is not asked again. It is not kept."""
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """One answer of one variant to one row, with all that is known of it."""
+
+    id: str = ""
+    row_id: str = ""
+    variant: str = ""
+    repeat: int = 0
+    row: dict[str, Any] = {}
+    """The row's data as they are stored."""
+    inputs: dict[str, Any] = {}
+    expected: Any | UnsetType = UNSET
+    history: tuple[Message, ...] = ()
+    """What was sent."""
+    messages: tuple[Message, ...] = ()
+    """What came back, in all turns."""
+    text: str = ""
+    """What the last assistant message says, or a workflow's string."""
+    notes: frozenset[str] = NO_NOTES
+    tool_calls: tuple[CaseToolCall, ...] = ()
+    value: Any | UnsetType = UNSET
+    """A workflow's value; UNSET for a chat."""
+    turns: tuple[Turn, ...] = ()
+    events: tuple[Event, ...] | None = None
+    """Only for evaluators that declare `needs={"events"}`."""
+    usage: Usage | None = None
+    latency: float = 0.0
+    first_output: float | None = None
+    finish: str = "stop"
+    trace_id: str | None = None
+    flags: Flags = Flags()
+    script: "Script | None" = None
+
+
+def read_messages(value: Any) -> list[Message] | None:
+    """The messages that a value is, one or a list, in any dialect; None where it is none."""
+    if isinstance(value, str) or dialect_of(value) is None:
+        return None
+    try:
+        return list(dialects.read(value))
+    except InvalidMessages:
+        return None
+
+
+def make_case(  # noqa: PLR0913 - a case has as many fields, all by keyword
+    *,
+    turns: Sequence[Turn],
+    flags: Flags,
+    id: str = "",
+    row_id: str = "",
+    variant: str = "",
+    repeat: int = 0,
+    row: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    expected: Any | UnsetType = UNSET,
+    history: Sequence[Message] = (),
+    events: Iterable[Event] | None = None,
+    trace_id: str | None = None,
+    script: Script | None = None,
+) -> Case:
+    """The case that these turns make; a plain one has one. Text, value and finish are those of the last reached."""
+    numbered = _number_calls(turns)
+    last = next((turn for turn in reversed(numbered) if turn.reached), Turn())
+    usages = [turn.usage for turn in numbered if turn.usage is not None]
+    return Case(
+        id=id,
+        row_id=row_id,
+        variant=variant,
+        repeat=repeat,
+        row=dict(row or {}),
+        inputs=dict(inputs or {}),
+        expected=expected,
+        history=tuple(history),
+        messages=tuple(message for turn in numbered for message in turn.messages),
+        text=last.text,
+        notes=last.notes,
+        tool_calls=tuple(call for turn in numbered for call in turn.tool_calls),
+        value=last.value,
+        turns=numbered,
+        events=tuple(events) if events is not None else None,
+        usage=reduce(add, usages) if usages else None,
+        latency=sum(turn.latency for turn in numbered),
+        first_output=next((turn.first_output for turn in numbered), None),
+        finish=last.finish,
+        trace_id=trace_id,
+        flags=flags,
+        script=script,
+    )
+
+
+def make_turn(
+    reply: Reply,
+    *,
+    is_chat: bool,
+    user: Message | None = None,
+    latency: float = 0.0,
+    first_output: float | None = None,
+    expect: Any = None,
+) -> Turn:
+    """What one call came to. Several replies of one turn, with a tool's results between, come as one reply."""
+    messages = tuple(reply.messages)
+    text, notes = reply_text(messages) if is_chat else (reply.value if isinstance(reply.value, str) else "", NO_NOTES)
+    return Turn(
+        user=user,
+        messages=messages,
+        text=text,
+        notes=notes,
+        tool_calls=read_tool_calls(messages) if is_chat else _calls_in_value(reply.value),
+        value=UNSET if is_chat else reply.value,
+        usage=reply.usage,
+        latency=latency,
+        first_output=first_output,
+        finish=reply.finish,
+        expect=expect,
+    )
+
+
+def reply_text(messages: Sequence[Message]) -> tuple[str, frozenset[str]]:
+    """The text of a chat's answer, that of its last assistant message; and a note that says why there is none."""
+    last = next((message for message in reversed(messages) if message.role == "assistant"), None)
+    text = last.text if last is not None else ""
+    if text.strip():
+        return text, NO_NOTES
+    kinds = {type(part) for part in last.parts} if last is not None else set[type]()
+    note = (
+        "no_text" if ToolCall in kinds else "refusal" if Refusal in kinds else "data_only" if Data in kinds else "empty"
+    )
+    return text, frozenset({note})
+
+
+def read_tool_calls(messages: Sequence[Message]) -> tuple[CaseToolCall, ...]:
+    """The calls of all assistant messages, in order, each with its result. An id used twice is answered in order."""
+    calls: list[CaseToolCall] = []
+    for message in messages:
+        for part in message.parts:
+            if isinstance(part, ToolCall) and message.role == "assistant":
+                calls.append(make_tool_call(part, index=len(calls)))
+            elif isinstance(part, ToolResult):
+                _add_result(calls, part)
+    return tuple(calls)
+
+
+def make_tool_call(part: ToolCall, *, index: int = 0) -> CaseToolCall:
+    """A call that has no result yet."""
+    value = part.parsed
+    return CaseToolCall(
+        call_id=part.call_id,
+        name=part.name,
+        arguments=part.arguments,
+        parsed=UNSET if value is part.arguments else value,
+        index=index,
+    )
+
+
+def last_user_message(history: Sequence[Message]) -> Message | None:
+    """The last thing that the user said."""
+    return next((message for message in reversed(history) if message.role == "user"), None)
+
+
+def case_of_turn(case: Case, number: int) -> Case:
+    """One turn of a case as a case of its own: its history is all that was said before."""
+    turn = case.turns[number]
+    before: list[Message] = list(case.history) if len(case.turns) > 1 else []
+    for earlier in case.turns[:number] if len(case.turns) > 1 else ():
+        before += [*([earlier.user] if earlier.user is not None else []), *earlier.messages]
+    if turn.user is not None and len(case.turns) > 1:
+        before.append(turn.user)
+    return msgspec.structs.replace(
+        case,
+        history=tuple(before) if len(case.turns) > 1 else case.history,
+        messages=turn.messages,
+        text=turn.text,
+        notes=turn.notes,
+        tool_calls=tuple(msgspec.structs.replace(call, index=place) for place, call in enumerate(turn.tool_calls)),
+        value=turn.value,
+        turns=(turn,),
+        usage=turn.usage,
+        latency=turn.latency,
+        first_output=turn.first_output,
+        finish=turn.finish,
+    )
+
+
+def _number_calls(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """The turns with their calls numbered through."""
+    numbered: list[Turn] = []
+    index = 0
+    for number, turn in enumerate(turns):
+        calls = [
+            msgspec.structs.replace(call, turn=number, index=index + place)
+            for place, call in enumerate(turn.tool_calls)
+        ]
+        index += len(calls)
+        numbered.append(msgspec.structs.replace(turn, tool_calls=tuple(calls)) if calls else turn)
+    return tuple(numbered)
+
+
+def _add_result(calls: list[CaseToolCall], result: ToolResult) -> None:
+    for place, call in enumerate(calls):
+        if call.call_id == result.call_id and call.result is UNSET:
+            calls[place] = msgspec.structs.replace(call, result=result.output, is_error=result.is_error)
+            return
+
+
+def _calls_in_value(value: Any) -> tuple[CaseToolCall, ...]:
+    """A workflow's value may be messages, or a list of calls as Chat Completions write them."""
+    if not isinstance(value, list | dict):
+        return ()
+    messages = read_messages(value)
+    if messages is not None:
+        return read_tool_calls(messages)
+    if not isinstance(value, list):
+        return ()
+    parts = [_read_chat_completions_call(item) for item in cast("list[Any]", value)]
+    if any(part is None for part in parts):
+        return ()
+    return tuple(make_tool_call(part, index=place) for place, part in enumerate(parts) if part is not None)
+
+
+def _read_chat_completions_call(item: Any) -> ToolCall | None:
+    match item:
+        case {"function": {"name": str(name), **rest}, **outer} if outer.get("type", "function") == "function":
+            given: Any = rest.get("arguments", "")
+            arguments = given if isinstance(given, str) else jsons.encode(given).decode()
+            return ToolCall(call_id=str(outer.get("id", "")), name=name, arguments=arguments)
+        case _:
+            return None

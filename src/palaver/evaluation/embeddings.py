@@ -1,0 +1,100 @@
+"""Embedding: the vectors of texts, each asked for once while it is remembered; and models in folders of our own.
+
+`local:NAME` is a model2vec model in a folder of that name below the one that the operator set. Nothing is ever fetched
+for it, and no other folder can be named.
+"""
+
+import hashlib
+import re
+from array import array
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from palaver.core import jsons
+from palaver.errors import InvalidValue
+from palaver.evaluation.score import ScoringError
+
+LOCAL_PREFIX: Final = "local:"
+MAX_CACHED_NUMBERS: Final = 8_000_000
+"""Numbers of all vectors that are remembered, of four bytes each."""
+_MODEL_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)?")
+_MISSING_EXTRA: Final = "Local models need the extra 'embeddings': pip install 'palaver[embeddings]'."
+
+Embed = Callable[[Sequence[str]], Awaitable[Sequence[Sequence[float]]]]
+
+
+class EmbeddingCache:
+    """What is remembered, by the model and the content of the text; the longest unused goes first."""
+
+    def __init__(self, most: int = MAX_CACHED_NUMBERS) -> None:
+        self._most = most
+        self._known: OrderedDict[bytes, array[float]] = OrderedDict()
+        self._size = 0
+
+    async def of(self, texts: Sequence[str], model: str, make: Embed) -> list[Sequence[float]]:
+        """The vectors of the texts; `make` is asked for those that nobody remembers."""
+        names = [_cache_key(text, model) for text in texts]
+        found = {name: vector for name in names if (vector := self._remembered(name)) is not None}
+        missing = {name: text for name, text in zip(names, texts, strict=True) if name not in found}
+        if missing:
+            made = await make(list(missing.values()))
+            for name, vector in zip(missing, made, strict=True):
+                found[name] = array("f", vector)
+                self._remember(name, found[name])
+        return [found[name] for name in names]
+
+    def _remembered(self, name: bytes) -> "array[float] | None":
+        vector = self._known.get(name)
+        if vector is not None:
+            self._known.move_to_end(name)
+        return vector
+
+    def _remember(self, name: bytes, vector: "array[float]") -> None:
+        if (before := self._known.pop(name, None)) is not None:
+            self._size -= len(before)
+        self._known[name] = vector
+        self._size += len(vector)
+        while self._size > self._most:
+            _, oldest = self._known.popitem(last=False)
+            self._size -= len(oldest)
+
+
+def _cache_key(text: str, model: str) -> bytes:
+    return hashlib.blake2b(f"{model}\0{jsons.whole_text(text)}".encode(), digest_size=16).digest()
+
+
+def check_local_model(model: str, folder: Path, pointer: str) -> None:
+    """Is there such a model, and what it takes to read it?"""
+    name = model.removeprefix(LOCAL_PREFIX)
+    if not _MODEL_NAME.fullmatch(name) or not (folder / name).is_dir():
+        raise InvalidValue(
+            f"There is no model {name[:80]!r} in the folder of local models (setting eval_models).", pointer=pointer
+        )
+    if find_spec("model2vec") is None:
+        raise InvalidValue(_MISSING_EXTRA, pointer=pointer)
+
+
+def embed_locally(model: str, folder: Path, texts: Sequence[str]) -> list[list[float]]:
+    """The vectors that a model of ours gives. It takes its time: run it in a thread."""
+    name = model.removeprefix(LOCAL_PREFIX)
+    if not _MODEL_NAME.fullmatch(name) or not (folder / name).is_dir():
+        raise ScoringError("not_available", f"there is no local model {name[:80]!r}")
+    readable = [jsons.whole_text(text) for text in texts]
+    # Its worker processes are worth it only for millions of texts.
+    return _load_model(folder / name).encode(readable, use_multiprocessing=False).tolist()
+
+
+@lru_cache(maxsize=2)
+def _load_model(folder: Path) -> Any:
+    try:
+        from model2vec import StaticModel
+    except ImportError:
+        raise ScoringError("not_available", _MISSING_EXTRA) from None
+    try:
+        return StaticModel.from_pretrained(folder)
+    except Exception as error:  # Of three libraries, each with errors of its own.
+        raise ScoringError("not_available", f"{folder.name} is no model2vec model ({type(error).__name__})") from None

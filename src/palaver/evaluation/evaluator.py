@@ -1,0 +1,320 @@
+"""The @evaluator decorator, and evaluators bound to parameters."""
+
+import asyncio
+import contextvars
+import functools
+import inspect
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, get_args, overload
+
+import msgspec
+from msgspec import UNSET
+
+from palaver.errors import DeclarationError
+from palaver.evaluation import parameters as forms
+from palaver.evaluation.case import Case
+from palaver.evaluation.context import EvaluatorContext, Spending, track_spending
+from palaver.evaluation.score import (
+    EvaluationAborted,
+    Score,
+    ScoreRecord,
+    ScoringError,
+    Skip,
+    error_score,
+    read_result,
+    skipped_score,
+)
+from palaver.evaluation.target import Target
+from palaver.workflows.annotations import bare, hints_of
+from palaver.workflows.callables import called, definition, name_of, place_of
+
+_MAX_REASON_LENGTH = 2_000
+
+
+class BoundEvaluator:
+    """An evaluator with its parameters, ready to score any number of cases."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        needs: frozenset[str],
+        call: Callable[[Case], Any],
+        is_async: bool,
+        aim: Target | None,
+        threshold: float | None,
+        insists: bool,
+        reach: EvaluatorContext,
+    ) -> None:
+        self.name = name
+        self.needs = needs
+        self._call = call
+        self._is_async = is_async
+        self._aim = aim
+        self._threshold = threshold
+        self._insists = insists
+        self._reach = reach
+
+    async def score(self, case: Case) -> list[ScoreRecord]:
+        """What it says of a case. What goes wrong is said there, too; only being cancelled, and GivenUp, are raised."""
+        begun = time.perf_counter()
+        with track_spending() as spent:
+            found = await self._scored(case)
+        seconds = round(time.perf_counter() - begun, 6)
+        timed = [msgspec.structs.replace(one, seconds=seconds) for one in found]
+        return timed if spent.usage is None and spent.cost is None else [_add_spending(timed[0], spent), *timed[1:]]
+
+    async def _scored(self, case: Case) -> list[ScoreRecord]:
+        if self._aim is None and "expected" in self.needs and case.expected is UNSET:
+            return [skipped_score(self.name, "no_expected: the row has no expected answer")]
+        try:
+            found = read_result(await self._returned(case), self.name, self._threshold)
+        except Skip as why:
+            return [skipped_score(self.name, str(why))]
+        except ScoringError as why:
+            return [error_score(self.name, str(why))]
+        except EvaluationAborted:
+            raise
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return [error_score(self.name, "evaluator_failed: CancelledError")]  # Something of the author's own was.
+        except (Exception, SystemExit) as error:
+            return [error_score(self.name, f"evaluator_failed: {_describe_error(error)}")]
+        return [self._judged(case, one) for one in found]
+
+    async def _returned(self, case: Case) -> Any:
+        if self._is_async:
+            return await self._call(case)
+        here, loop = contextvars.copy_context(), asyncio.get_running_loop()
+        value, error = await loop.run_in_executor(
+            self._reach.threads, lambda: here.run(_call_outcome, self._call, case)
+        )
+        if error is not None:
+            raise error
+        return await value if inspect.isawaitable(value) else value
+
+    def _judged(self, case: Case, one: ScoreRecord) -> ScoreRecord:
+        """With a threshold that was asked for, and with the note that says why there was no text."""
+        if one.status != "scored":
+            return one
+        if self._insists and self._threshold is not None and one.score is not None:
+            one = msgspec.structs.replace(one, passed=one.score >= self._threshold)
+        if self._aim is not None and case.notes and self._aim.target == "text":
+            notes = ", ".join(sorted(case.notes))
+            one = msgspec.structs.replace(one, reason=f"{one.reason}; {notes}" if one.reason else notes)
+        return one
+
+
+def _add_spending(one: ScoreRecord, spent: Spending) -> ScoreRecord:
+    """With what was spent on it, unless the evaluator says so itself. Of several scores, the first bears it all."""
+    if one.usage is not None or one.cost is not None:
+        return one
+    return msgspec.structs.replace(one, usage=spent.usage, cost=spent.cost)
+
+
+def _call_outcome(call: Callable[[Case], Any], case: Case) -> tuple[Any, BaseException | None]:
+    """What the function returned or raised: a future cannot carry everything that may be raised."""
+    try:
+        return call(case), None
+    except (Exception, SystemExit) as error:
+        return None, error
+
+
+def _describe_error(error: BaseException) -> str:
+    try:
+        said = str(error)
+    except Exception:  # Anybody's error may say anything, or nothing.
+        said = ""
+    return f"{type(error).__name__}: {said}"[:_MAX_REASON_LENGTH] if said else type(error).__name__
+
+
+Need = Literal["expected", "chat", "tools", "events", "usage"]
+ParameterCheck = Callable[[Any, EvaluatorContext], None]
+"""Looks at the parameters, as a Struct, before any case is scored; raises InvalidValue with a pointer."""
+
+_Function = Callable[..., Any]
+_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+_KNOWN_TYPES = {"Case": Case, "Score": Score, "Target": Target, "EvaluatorContext": EvaluatorContext}
+
+
+class Evaluator:
+    """A function that scores a case. It can still be called as the function it was."""
+
+    def __init__(
+        self,
+        function: _Function,
+        *,
+        key: str,
+        title: str,
+        needs: frozenset[str],
+        threshold: float | None,
+        check: ParameterCheck | None,
+    ) -> None:
+        self.key = key
+        self.title = title
+        self.description = _first_paragraph(function)
+        self.needs = needs
+        self.function = function
+        self._check = check
+        self._is_async = inspect.iscoroutinefunction(called(function))
+        taken = _read_signature(function, key)
+        self._aims = [name for name, kind in taken.special.items() if kind is Target]
+        self._reaches = [name for name, kind in taken.special.items() if kind is EvaluatorContext]
+        self._own = frozenset(field[0] for field in taken.fields)
+        self.parameters = forms.make_parameters_struct(
+            key, _add_common_fields(taken.fields, threshold, with_aim=bool(self._aims))
+        )
+        self.schema: dict[str, Any] = forms.parameters_schema(self.parameters)
+        self._threshold = None if "threshold" in self._own else threshold
+        functools.update_wrapper(self, function, updated=())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The author's own function, as if it had not been declared."""
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<evaluator {self.key}>"
+
+    @property
+    def place(self) -> str:
+        """File and line of the function, for people."""
+        return place_of(self.function)
+
+    def bind(
+        self, parameters: Mapping[str, Any], reach: EvaluatorContext, *, name: str | None = None
+    ) -> BoundEvaluator:
+        """The evaluator with its parameters; InvalidValue (pointer /parameters/…) for what it does not take."""
+        read = forms.read_parameters(self.parameters, parameters)
+        values = msgspec.structs.asdict(read)
+        aim = None
+        if self._aims:
+            aim = Target(**{field: values[field] for field in Target.__struct_fields__ if field in values})
+            aim.check()
+        if self._check is not None:
+            self._check(read, reach)
+        named: dict[str, Any] = {key: value for key, value in values.items() if key in self._own}
+        named |= dict.fromkeys(self._aims, aim) | dict.fromkeys(self._reaches, reach)
+        threshold = values.get("threshold")
+        own_name = values.get("name") if "name" not in self._own else None
+        return BoundEvaluator(
+            name=name or own_name or self.key,
+            needs=self.needs,
+            call=functools.partial(self.function, **named),
+            is_async=self._is_async,
+            aim=aim,
+            threshold=threshold if isinstance(threshold, float | int) else None,
+            insists="threshold" not in self._own and threshold != self._threshold,
+            reach=reach,
+        )
+
+
+@overload
+def evaluator(function: _Function, /) -> Evaluator: ...
+@overload
+def evaluator(
+    *,
+    key: str | None = None,
+    title: str | None = None,
+    threshold: float | None = None,
+    needs: Iterable[Need] = (),
+    check: ParameterCheck | None = None,
+) -> Callable[[_Function], Evaluator]: ...
+def evaluator(
+    function: _Function | None = None,
+    /,
+    *,
+    key: str | None = None,
+    title: str | None = None,
+    threshold: float | None = None,
+    needs: Iterable[Need] = (),
+    check: ParameterCheck | None = None,
+) -> Evaluator | Callable[[_Function], Evaluator]:
+    """Declare a function that scores a case.
+
+    It returns a boolean, a number, a label, a Score, a mapping, a list of named Scores, or None to skip. Options:
+    `key`, by which it is asked for, otherwise the function's name; `title`, for people; `threshold`, from which score
+    on it has passed; `needs`, what it cannot do without: of "expected", "chat", "tools", "events" and "usage"; `check`,
+    which is shown the parameters before any case is scored, and may refuse them.
+    """
+
+    def declare(function: _Function) -> Evaluator:
+        if not callable(function) or isinstance(function, type):
+            raise DeclarationError(f"{function!r} is no evaluator: declare a function that takes a case.")
+        own = key if key is not None else name_of(function)
+        if not _KEY.fullmatch(own):
+            raise DeclarationError(
+                f"An evaluator cannot have the key {own!r}: use letters, digits, '_', '-', '.', at most 64."
+            )
+        if unknown := ", ".join(sorted(set(needs) - set(get_args(Need)))):
+            raise DeclarationError(f"{own}: an evaluator cannot need {unknown}. Known: {', '.join(get_args(Need))}.")
+        return Evaluator(
+            function,
+            key=own,
+            title=title or own.replace("_", " ").capitalize(),
+            needs=frozenset(needs),
+            threshold=threshold,
+            check=check,
+        )
+
+    return declare if function is None else declare(function)
+
+
+# What a function takes
+
+
+class _Signature(msgspec.Struct, frozen=True):
+    fields: tuple[forms.ParameterField, ...]
+    special: Mapping[str, Any]
+    """Which parameters get an Aim or a Reach."""
+
+
+def _read_signature(function: _Function, key: str) -> _Signature:
+    try:
+        taken = list(inspect.signature(function).parameters.values())
+    except ValueError:
+        raise DeclarationError(f"{key} does not say what it takes: wrap it in a function of yours.") from None
+    hints = hints_of(definition(function), also=_KNOWN_TYPES)
+    fields: list[forms.ParameterField] = []
+    special: dict[str, Any] = {}
+    if not taken or taken[0].kind not in (
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        inspect.Parameter.VAR_POSITIONAL,
+    ):
+        raise DeclarationError(f"The evaluator {key} takes no case: give it a first parameter, case.")
+    for parameter in taken[1:]:
+        kind = hints.get(parameter.name, Any)
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            raise DeclarationError(f"{key}: {parameter.name} cannot be given by name: remove the / after it.")
+        if bare(kind) in (Target, EvaluatorContext):
+            special[parameter.name] = bare(kind)
+        else:
+            fields.append(forms.parameter_field(parameter, kind))
+    return _Signature(tuple(fields), special)
+
+
+def _add_common_fields(
+    fields: tuple[forms.ParameterField, ...], threshold: float | None, *, with_aim: bool
+) -> list[forms.ParameterField]:
+    """The function's own parameters first; what it takes itself is not added."""
+    kinds = (
+        (forms.TargetParameters, forms.ThresholdParameter, forms.CommonParameters)
+        if with_aim
+        else (forms.CommonParameters,)
+    )
+    every = {field[0]: field for field in fields}
+    for field in (field for kind in kinds for field in forms.struct_fields(kind)):
+        every.setdefault(field[0], (field[0], field[1], threshold) if field[0] == "threshold" else field)
+    return list(every.values())
+
+
+def _first_paragraph(function: Any) -> str:
+    defined = definition(function)
+    own = defined.__doc__ if hasattr(defined, "__code__") else None
+    return " ".join(inspect.cleandoc(own or "").partition("\n\n")[0].split())

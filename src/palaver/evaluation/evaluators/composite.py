@@ -1,0 +1,221 @@
+"""Evaluators that run other evaluators: combine, per_turn, code."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from palaver.errors import InvalidValue
+from palaver.evaluation.case import Case, case_of_turn
+from palaver.evaluation.context import EvaluatorContext
+from palaver.evaluation.evaluator import BoundEvaluator, Evaluator, evaluator
+from palaver.evaluation.evaluators import built_in
+from palaver.evaluation.score import Score, ScoreRecord, ScoringError, Skip
+
+
+class ChildResult(msgspec.Struct, frozen=True):
+    """What one of them said of a case, all that it said together."""
+
+    passed: bool | None
+    score: float | None
+    scores: Sequence[ScoreRecord]
+
+    @property
+    def is_skipped(self) -> bool:
+        """There was nothing to score."""
+        return all(one.status == "skipped" for one in self.scores)
+
+
+def find_child(key: str, reach: EvaluatorContext, pointer: str) -> Evaluator:
+    """The evaluator of that key; InvalidValue points at who asked for it."""
+    try:
+        return reach.evaluator(key)
+    except InvalidValue as error:
+        raise InvalidValue(error.message, pointer=pointer) from None
+
+
+def bind_child(key: str, parameters: Mapping[str, Any], reach: EvaluatorContext, pointer: str) -> BoundEvaluator:
+    """That evaluator with its parameters; what it does not take is pointed at beneath `pointer`."""
+    one = find_child(key, reach, f"{pointer}/key")
+    try:
+        return one.bind(parameters, reach)
+    except InvalidValue as error:
+        raise InvalidValue(error.message, pointer=f"{pointer}{error.pointer or ''}") from None
+
+
+async def run_child(child: BoundEvaluator, case: Case) -> ChildResult:
+    """What it says; its error is ours."""
+    scores = await child.score(case)
+    failed = next((one for one in scores if one.status == "error"), None)
+    if failed is not None:
+        code, _, message = failed.reason.partition(": ")
+        raise ScoringError(code, f"{child.name}: {message}")
+    passes = [one.passed for one in scores if one.passed is not None]
+    numbers = [one.score for one in scores if one.score is not None]
+    return ChildResult(
+        passed=all(passes) if passes else None,
+        score=sum(numbers) / len(numbers) if numbers else None,
+        scores=scores,
+    )
+
+
+def describe_score(one: ScoreRecord) -> dict[str, Any]:
+    """A child's score, as it is kept in the details of ours."""
+    return {
+        "evaluator": one.evaluator,
+        "status": one.status,
+        "passed": one.passed,
+        "score": one.score,
+        "label": one.label,
+        "reason": one.reason,
+        "details": one.details,
+    }
+
+
+class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One of those that are combined."""
+
+    key: str
+    parameters: dict[str, Any] = {}
+    weight: Annotated[float, Meta(gt=0)] = 1
+
+
+def _check_combine(parameters: Any, reach: EvaluatorContext) -> None:
+    for place, part in enumerate(parameters.of):
+        bind_child(part.key, part.parameters, reach, f"/parameters/of/{place}")
+
+
+@evaluator(check=_check_combine)
+async def combine(
+    case: Case,
+    reach: EvaluatorContext,
+    of: Annotated[list[Part], Meta(min_length=1, max_length=50, description="The evaluators.")],
+    pass_: Annotated[Literal["all", "any", "weighted"], Meta(description="When it has passed.")] = "all",  # noqa: S107 - nobody's password
+    threshold: Annotated[float, Meta(ge=0, le=1, description="From which mean on it has passed, if weighted.")] = 0.5,
+) -> Score:
+    """The weighted mean of other evaluators; passed when all pass, any does, or the mean reaches the threshold.
+
+    One that skips a case is left out of it.
+    """
+    total = weights = 0.0
+    passes: list[bool] = []
+    details: list[dict[str, Any]] = []
+    for place, part in enumerate(of):
+        child = bind_child(part.key, part.parameters, reach, f"/parameters/of/{place}")
+        said = await run_child(child, case)
+        details += [describe_score(one) | {"weight": part.weight} for one in said.scores]
+        if said.is_skipped:
+            continue
+        score = said.score if said.score is not None else 0.0
+        total, weights = total + part.weight * score, weights + part.weight
+        passes.append(said.passed if said.passed is not None else score >= threshold)
+    if not passes:
+        raise Skip("all_skipped", "; ".join(str(one["reason"]) for one in details))
+    mean = total / weights
+    return Score(
+        passed={"all": all(passes), "any": any(passes), "weighted": mean >= threshold}[pass_],
+        score=mean,
+        reason="; ".join(f"{one['evaluator']}: {one['reason']}" for one in details if one["reason"]),
+        details={"of": details},
+    )
+
+
+class Named(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The evaluator that is asked."""
+
+    key: str
+    parameters: dict[str, Any] = {}
+
+
+def _check_per_turn(parameters: Any, reach: EvaluatorContext) -> None:
+    bind_child(parameters.evaluator.key, parameters.evaluator.parameters, reach, "/parameters/evaluator")
+
+
+@evaluator(key="per_turn", check=_check_per_turn)
+async def per_turn(
+    case: Case,
+    reach: EvaluatorContext,
+    evaluator: Annotated[Named, Meta(description="Which one, with its parameters.")],
+    aggregate: Annotated[Literal["mean", "min", "last"], Meta(description="What of the turns' scores.")] = "mean",
+) -> Score:
+    """What an evaluator says of each turn, as their mean, the least or the last; passed when all (or that one) pass.
+
+    A turn that was not reached has not passed; one that the evaluator skips is left out.
+    """
+    child = bind_child(evaluator.key, evaluator.parameters, reach, "/parameters/evaluator")
+    scores: list[float] = []
+    passes: list[bool | None] = []
+    details: list[dict[str, Any]] = []
+    for place, turn in list(enumerate(case.turns))[-1 if aggregate == "last" else 0 :]:
+        if not turn.reached:
+            scores, passes = [*scores, 0.0], [*passes, False]
+            details.append({"turn": place, "reached": False})
+            continue
+        said = await run_child(child, case_of_turn(case, place))
+        details.append({"turn": place, "scores": [describe_score(one) for one in said.scores]})
+        if not said.is_skipped:
+            scores, passes = [*scores, said.score or 0.0], [*passes, said.passed]
+    if not scores:
+        raise Skip("no_turns", "there is no turn that could be scored")
+    known = [one for one in passes if one is not None]
+    failed = [one["turn"] for one in details if _has_failed(one)]
+    return Score(
+        passed=all(known) if known else None,
+        score=min(scores) if aggregate == "min" else sum(scores) / len(scores),
+        reason=f"not passed in turn {', '.join(str(place + 1) for place in failed)}" if failed else "",
+        details={"turns": details},
+    )
+
+
+def _has_failed(told: dict[str, Any]) -> bool:
+    return "scores" not in told or any(one["passed"] is False for one in told["scores"])
+
+
+def _check_code(parameters: Any, reach: EvaluatorContext) -> None:
+    if parameters.ref in built_in():
+        raise InvalidValue(
+            f"{parameters.ref} is built in: ask for it by its key. ref is an evaluator of your project.",
+            pointer="/parameters/ref",
+        )
+    find_child(parameters.ref, reach, "/parameters/ref")
+    bind_child(parameters.ref, parameters.parameters, reach, "/parameters")
+
+
+@evaluator(check=_check_code)
+async def code(
+    case: Case,
+    reach: EvaluatorContext,
+    ref: Annotated[str, Meta(description="Its key, or its place: module:name.")],
+    parameters: Annotated[dict[str, Any], Meta(description="What it takes.")] = {},  # noqa: B006 - never changed
+) -> Any:
+    """What the registered evaluator `ref` says of the case."""
+    child = bind_child(ref, parameters, reach, "/parameters")
+    said = await run_child(child, case)
+    if said.is_skipped:
+        reason, _, message = said.scores[0].reason.partition(": ")
+        raise Skip(reason, message)
+    scored = [one for one in said.scores if one.status == "scored"]
+    return (
+        _to_score(scored[0])
+        if len(said.scores) == 1
+        else [_to_score(one, _score_name(one, child.name)) for one in scored]
+    )
+
+
+def _score_name(one: ScoreRecord, whole: str) -> str:
+    """What it is called among several; what is said of all together is `all`."""
+    return one.evaluator.removeprefix(f"{whole}.") if one.evaluator != whole else "all"
+
+
+def _to_score(one: ScoreRecord, name: str | None = None) -> Score:
+    return Score(
+        passed=one.passed,
+        score=one.score,
+        label=one.label,
+        reason=one.reason,
+        details=one.details,
+        name=name,
+        usage=one.usage,
+        cost=one.cost,
+    )

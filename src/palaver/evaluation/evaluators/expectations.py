@@ -1,0 +1,301 @@
+"""turn_expectations: whether each turn of a script meets the script's `expect`."""
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Annotated, Any, Final, Literal, cast
+
+import msgspec
+from msgspec import UNSET, Meta
+
+from palaver.core import jsons
+from palaver.core.parts import Data
+from palaver.errors import InvalidValue
+from palaver.evaluation import json_path, json_search
+from palaver.evaluation.case import Case, Turn
+from palaver.evaluation.context import EvaluatorContext, offload, record_spending
+from palaver.evaluation.evaluator import evaluator
+from palaver.evaluation.evaluators.refusal import find_refusal
+from palaver.evaluation.evaluators.tool_matching import (
+    ExpectedCall,
+    SequenceMode,
+    as_name_list,
+    compare_calls,
+    read_expected_calls,
+)
+from palaver.evaluation.json_equality import json_equal
+from palaver.evaluation.json_schema import PATTERN_TIMEOUT_S
+from palaver.evaluation.judges.prompt import PromptMarks
+from palaver.evaluation.score import Score, ScoringError, Skip
+from palaver.testsets.scripts import check_expect
+
+_MAX_SHOWN_LENGTH: Final = 80
+
+
+def text_fault(text: str, wanted: Mapping[str, Any]) -> str | None:
+    """What the text does not keep to first; None where it keeps to all."""
+    for key, value in wanted.items():
+        fault = _TEXT_CHECKS[key](text, value)
+        if fault is not None:
+            return fault
+    return None
+
+
+def pattern_matches(pattern: str, text: str) -> bool:
+    """Does the pattern occur in the text? Unscored regex_timeout where that takes too long to tell."""
+    try:
+        return _compile_pattern(pattern).search(text, timeout=PATTERN_TIMEOUT_S, concurrent=True) is not None
+    except TimeoutError:
+        raise ScoringError("regex_timeout", f"{_shorten(pattern)} takes more than {PATTERN_TIMEOUT_S} s") from None
+
+
+@lru_cache(maxsize=256)
+def _compile_pattern(pattern: str) -> Any:
+    import regex
+
+    return regex.compile(pattern)
+
+
+def _equals_fault(text: str, value: Any) -> str | None:
+    other = next((one for one in as_name_list(value) if text != one), None)
+    return None if other is None else f"the text is not {_shorten(other)}"
+
+
+def _contains_fault(text: str, value: Any) -> str | None:
+    missing = next((one for one in as_name_list(value) if one not in text), None)
+    return None if missing is None else f"the text lacks {_shorten(missing)}"
+
+
+def _not_contains_fault(text: str, value: Any) -> str | None:
+    found = next((one for one in as_name_list(value) if one in text), None)
+    return None if found is None else f"the text has {_shorten(found)}"
+
+
+def _any_of_fault(text: str, value: Any) -> str | None:
+    return None if any(one in text for one in as_name_list(value)) else "the text has none of those wanted"
+
+
+def _matches_fault(text: str, value: Any) -> str | None:
+    other = next((one for one in as_name_list(value) if not pattern_matches(one, text)), None)
+    return None if other is None else f"the text does not match {_shorten(other)}"
+
+
+def _similar_fault(text: str, value: Any) -> str | None:
+    from rapidfuzz import fuzz
+
+    near, least = fuzz.ratio(text, value["to"]) / 100, value.get("min", 0.5)
+    return None if near >= least else f"the text is similar by {near:.2f}, wanted {least}"
+
+
+def _shorten(text: str) -> str:
+    return repr(text if len(text) <= _MAX_SHOWN_LENGTH else f"{text[:_MAX_SHOWN_LENGTH]}…")
+
+
+_TEXT_CHECKS: Final[Mapping[str, Callable[[str, Any], str | None]]] = {
+    "equals": _equals_fault,
+    "contains": _contains_fault,
+    "not_contains": _not_contains_fault,
+    "any_of": _any_of_fault,
+    "matches": _matches_fault,
+    "similar": _similar_fault,
+}
+
+DEFAULT_JUDGE: Final = "default"
+"""The judge that is asked where none is named: the one that the server is set up with."""
+_CHECK_SCHEMA: Final = {
+    "type": "object",
+    "properties": {"passed": {"type": "boolean"}, "reason": {"type": "string"}},
+    "required": ["passed"],
+}
+
+
+class ExpectationCheck(msgspec.Struct, frozen=True):
+    """One thing that was expected, and whether it came."""
+
+    name: str
+    passed: bool
+    reason: str = ""
+    error: str | None = None
+    """The code of what kept us from finding out."""
+
+
+Expect = Mapping[str, Any]
+
+
+async def check_turn(expect: Any, turn: Turn, reach: EvaluatorContext) -> list[ExpectationCheck]:
+    """What became of each expectation. A turn that was not reached has met none of them."""
+    try:
+        wanted = check_expect(expect, "/expect")
+    except InvalidValue as error:  # Of a set this was checked when it was committed, of a case to be tried it was not.
+        why = f"invalid_expect: {error.message}"
+        return [ExpectationCheck("expect", passed=False, reason=why, error="invalid_expect")]
+    names = [name for name in wanted if name != "order"]  # It says how tools are meant.
+    if not turn.reached:
+        return [ExpectationCheck(name, passed=False, reason="not_reached") for name in names or ("reached",)]
+    return [
+        await _run_judge_check(wanted[name], turn, reach)
+        if name == "judge"
+        else await offload(reach, _run_check, name, wanted, turn)  # A pattern may take its time.
+        for name in names
+    ]
+
+
+def _run_check(name: str, expect: Expect, turn: Turn) -> ExpectationCheck:
+    try:
+        fault = _TURN_CHECKS[name](expect[name], turn, expect)
+    except ScoringError as error:
+        return ExpectationCheck(name, passed=False, reason=str(error), error=error.code)
+    return ExpectationCheck(name, passed=fault is None, reason=fault or "")
+
+
+# One by one: what is wrong, or None
+
+
+def _text_fault(value: Any, turn: Turn, _expect: Expect) -> str | None:
+    return text_fault(turn.text, {"contains": value} if isinstance(value, str) else value)
+
+
+def _tools_fault(value: Any, turn: Turn, expect: Expect) -> str | None:
+    made = turn.tool_calls
+    names = ", ".join(call.name for call in made)
+    if value == "none":
+        return f"called {names}" if made else None
+    if value == "any":
+        return None if made else "no tool was called"
+    wanted = [_default_match(call) for call in read_expected_calls(value) or ()]
+    mode = cast("SequenceMode", expect.get("order", "strict"))
+    if compare_calls(made, wanted, mode=mode, match="ignore").passed:
+        return None
+    return f"called {names or 'nothing'}; wanted {', '.join(call.name for call in wanted) or 'nothing'} ({mode})"
+
+
+def _default_match(call: ExpectedCall) -> ExpectedCall:
+    """Arguments that are given are a part of those wanted, unless it says otherwise."""
+    return msgspec.structs.replace(call, match=call.match or ("ignore" if call.arguments is UNSET else "subset"))
+
+
+def _json_fault(value: Any, turn: Turn, _expect: Expect) -> str | None:
+    found = _turn_json(turn)
+    if found is UNSET:
+        return "there is no JSON in the answer"
+    for path, wanted in cast("Mapping[str, Any]", value).items():
+        try:
+            there = json_path.value_at(found, path)
+        except ValueError as error:
+            raise ScoringError("invalid_path", str(error)) from None
+        if there is UNSET:
+            return f"there is nothing at {path}"
+        if not json_equal(there, wanted):
+            return f"{path} is another"
+    return None
+
+
+def _turn_json(turn: Turn) -> Any:
+    if "data_only" in turn.notes:
+        return _turn_data(turn)[-1].value
+    return json_search.find_json(turn.text) if turn.value is UNSET or isinstance(turn.value, str) else turn.value
+
+
+def _data_fault(value: Any, turn: Turn, _expect: Expect) -> str | None:
+    name = value["name"]
+    found = [part.value for part in _turn_data(turn) if part.name == name]
+    if not found:
+        return f"there is no data named {name!r}"
+    wanted = value.get("value", UNSET)
+    return None if wanted is UNSET or any(json_equal(one, wanted) for one in found) else f"the data {name!r} is another"
+
+
+def _turn_data(turn: Turn) -> list[Data]:
+    return [part for message in turn.messages for part in message.parts if isinstance(part, Data)]
+
+
+def _finish_fault(value: Any, turn: Turn, _expect: Expect) -> str | None:
+    return None if turn.finish == value else f"it finished by {turn.finish}"
+
+
+def _refusal_fault(value: Any, turn: Turn, _expect: Expect) -> str | None:
+    why = find_refusal(turn.messages, turn.text, turn.finish)
+    return None if (why is not None) == value else why or "it is no refusal"
+
+
+def _max_seconds_fault(value: Any, turn: Turn, _expect: Expect) -> str | None:
+    return None if turn.latency <= value else f"it took {turn.latency:.3g} s"
+
+
+def _max_tokens_fault(value: Any, turn: Turn, _expect: Expect) -> str | None:
+    if turn.usage is None:
+        return "no usage is known"
+    return None if turn.usage.output_tokens <= value else f"it has {turn.usage.output_tokens} tokens"
+
+
+_TURN_CHECKS: Final[Mapping[str, Callable[[Any, Turn, Expect], str | None]]] = {
+    "text": _text_fault,
+    "tools": _tools_fault,
+    "json": _json_fault,
+    "data": _data_fault,
+    "finish": _finish_fault,
+    "refusal": _refusal_fault,
+    "max_seconds": _max_seconds_fault,
+    "max_tokens": _max_tokens_fault,
+}
+
+
+async def _run_judge_check(criterion: str, turn: Turn, reach: EvaluatorContext) -> ExpectationCheck:
+    if (known := turn.verdict) is not None:
+        record_spending(known.usage, known.cost)
+        return ExpectationCheck("judge", passed=known.passed, reason=known.reason)
+    try:
+        verdict = await reach.judge(DEFAULT_JUDGE, _judge_prompt(criterion, turn), schema=_CHECK_SCHEMA)
+    except ScoringError as error:
+        return ExpectationCheck("judge", passed=False, reason=str(error), error=error.code)
+    match verdict:
+        case {"passed": bool(passed), **rest}:
+            reason = rest.get("reason")
+            return ExpectationCheck("judge", passed=passed, reason=reason if isinstance(reason, str) else "")
+        case _:
+            why = "bad_verdict: the judge's answer does not fit"
+            return ExpectationCheck("judge", passed=False, reason=why, error="bad_verdict")
+
+
+def _judge_prompt(criterion: str, turn: Turn) -> str:
+    marks = PromptMarks()
+    asked = jsons.whole_text(turn.user.text) if turn.user is not None else ""
+    return (
+        f"{marks.rule}\n\nDoes the answer to the question meet this criterion?\n\n{criterion}\n\n"
+        f"{marks.around('question', asked)}\n\n{marks.around('answer', jsons.whole_text(turn.text))}"
+    )
+
+
+@evaluator
+async def turn_expectations(
+    case: Case,
+    reach: EvaluatorContext,
+    aggregate: Annotated[Literal["mean", "min"], Meta(description="What of the turns' scores.")] = "mean",
+) -> Score:
+    """All checks of all turns passed. A turn's score is the share of its checks; theirs the mean, or the least.
+
+    Turns of which nothing is expected do not count, unless they were not reached.
+    """
+    found = [await check_turn(turn.expect, turn, reach) for turn in case.turns]
+    if not any(found):
+        raise Skip("no_expectations", "the case has no turn with an expectation")
+    for place, turn in enumerate(found, 1):
+        for check in turn:
+            if check.error is not None:
+                raise ScoringError(
+                    check.error, f"turn {place}, {check.name}: {check.reason.removeprefix(f'{check.error}: ')}"
+                )
+    shares = [sum(check.passed for check in turn) / len(turn) for turn in found if turn]
+    failed = [(place, check) for place, turn in enumerate(found, 1) for check in turn if not check.passed]
+    return Score(
+        passed=not failed,
+        score=min(shares) if aggregate == "min" else sum(shares) / len(shares),
+        reason="; ".join(f"turn {place}, {check.name}: {check.reason}" for place, check in failed[:5]),
+        details={"turns": [_describe_turn(turn) for turn in found]},
+    )
+
+
+def _describe_turn(turn: list[ExpectationCheck]) -> dict[str, Any]:
+    return {
+        "score": sum(check.passed for check in turn) / len(turn) if turn else None,
+        "checks": [{"name": check.name, "passed": check.passed, "reason": check.reason} for check in turn],
+    }

@@ -1,0 +1,206 @@
+"""JSON evaluators: contains_json, json_field_match, json_multi_field_match, json_diff."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, cast
+
+from msgspec import UNSET, Meta, UnsetType
+
+from palaver.errors import InvalidValue
+from palaver.evaluation import json_path, json_search
+from palaver.evaluation.case import Case
+from palaver.evaluation.context import EvaluatorContext
+from palaver.evaluation.evaluator import evaluator
+from palaver.evaluation.json_equality import json_equal, json_kind
+from palaver.evaluation.json_schema import check_schema, schema_errors
+from palaver.evaluation.score import Score, ScoringError
+from palaver.evaluation.target import Target
+
+_KIND_TYPES: dict[str, type | tuple[type, ...]] = {"any": (dict, list), "object": dict, "array": list}
+
+
+def _check_contains_json(parameters: Any, _reach: EvaluatorContext) -> None:
+    if parameters.schema is not None:
+        check_schema(parameters.schema, "/parameters/schema")
+
+
+@evaluator(title="Contains JSON", check=_check_contains_json)
+def contains_json(
+    case: Case,
+    aim: Target,
+    kind: Annotated[Literal["any", "object", "array"], Meta(description="Of which kind it must be.")] = "any",
+    schema: Annotated[
+        dict[str, Any] | bool | None, Meta(description="A JSON Schema (draft 2020-12) that it must meet.")
+    ] = None,
+) -> Score:
+    """The text contains a JSON object or array, whatever else it says. `[1]` in prose is a citation, not JSON."""
+    value = None if case.flags.is_chat else aim.raw(case)
+    is_json = isinstance(value, dict | list) and not aim.stringify
+    found = _nested_containers(value) if is_json else _json_candidates(aim.text(case))
+    faults: list[str] = []
+    seen = False
+    for one in found:
+        if not isinstance(one, _KIND_TYPES[kind]):
+            continue
+        seen = True
+        faults = [] if schema is None else schema_errors(one, schema)
+        if not faults:
+            return Score(passed=True)
+    word = "JSON" if kind == "any" else kind
+    return Score(passed=False, reason=f"it does not meet the schema: {faults[0]}" if seen else f"no {word} in the text")
+
+
+def _json_candidates(text: str) -> Iterator[Any]:
+    """Every object and array in it: the whole first, then blocks, then those in prose; each with what it holds."""
+    value = json_search.parse_whole(text)
+    if value is not UNSET:
+        yield from _nested_containers(value)
+        return
+    for block in json_search.code_blocks(text):
+        if (value := json_search.parse_whole(block.text)) is not UNSET:
+            yield from _nested_containers(value)
+    for value, source in json_search.balanced_json(text):
+        if not json_search.is_citation_mark(value, source):
+            yield from _nested_containers(value)
+
+
+def _nested_containers(value: Any) -> Iterator[Any]:
+    waiting = [value]
+    while waiting:
+        one = waiting.pop(0)
+        if isinstance(one, dict):
+            yield cast("Any", one)
+            waiting += cast("dict[str, Any]", one).values()
+        elif isinstance(one, list):
+            yield cast("Any", one)
+            waiting += cast("list[Any]", one)
+
+
+def check_paths(parameters: Any, _reach: EvaluatorContext) -> None:
+    """Refuse what is no path, in `path` or in `fields`."""
+    given: dict[str, str] = {"/parameters/path": parameters.path} if hasattr(parameters, "path") else {}
+    if not given and parameters.fields:
+        given = {f"/parameters/fields/{place}": path for place, path in enumerate(parameters.fields)}
+    for pointer, path in given.items():
+        try:
+            json_path.parse_path(path)
+        except ValueError as error:
+            raise InvalidValue(f"{error}.", pointer=pointer) from None
+
+
+def expected_json(case: Case, aim: Target) -> Any:
+    """What is expected, as JSON: a text is one that is JSON as a whole."""
+    expected = aim.expected(case)
+    if not isinstance(expected, str):
+        return expected
+    value = json_search.parse_whole(expected)
+    if value is UNSET:
+        raise ScoringError("expected_no_json", "what is expected is a text that is no JSON")
+    return value
+
+
+_MAX_LISTED_PATHS = 20
+
+
+@evaluator(title="JSON difference", needs={"expected"}, threshold=0.5)
+def json_diff(
+    case: Case,
+    aim: Target,
+    compare: Annotated[
+        Literal["values", "types"], Meta(description="Must the values be equal, or only of the json_equal kind?")
+    ] = "values",
+    *,
+    ignore_key_case: Annotated[bool, Meta(description="Are Name and name one key?")] = False,
+    extra: Annotated[
+        Literal["count", "ignore"], Meta(description="What becomes of that which is not expected.")
+    ] = "count",
+    tolerance: Annotated[float, Meta(ge=0, description="By how much numbers may differ.")] = 0,
+) -> Score:
+    """The share of leaves that are equal in the JSON of the answer and in what is expected."""
+    wanted = _json_leaves(expected_json(case, aim), ignore_key_case=ignore_key_case)
+    value = aim.value(case)
+    if value is UNSET:
+        return Score(score=0.0, reason="there is no JSON in the answer")
+    found = _json_leaves(value, ignore_key_case=ignore_key_case)
+
+    def equal(one: Any, other: Any) -> bool:
+        if compare == "types":
+            return json_kind(one) == json_kind(other)
+        return json_equal(aim.folded_value(one), aim.folded_value(other), tolerance=tolerance)
+
+    both = [path for path in wanted if path in found]
+    different = [path for path in both if not equal(found[path], wanted[path])]
+    missing = [path for path in wanted if path not in found]
+    more = [path for path in found if path not in wanted]
+    counted = len(wanted) + (len(more) if extra == "count" else 0)
+    told = {"different": different, "missing": missing, "extra": more}
+    return Score(
+        score=(len(both) - len(different)) / counted,
+        reason=", ".join(f"{len(some)} {word}" for word, some in told.items() if some),
+        details={
+            word: [json_path.format_path(path) for path in some[:_MAX_LISTED_PATHS]]
+            for word, some in told.items()
+            if some
+        },
+    )
+
+
+def _json_leaves(value: Any, *, ignore_key_case: bool) -> dict[json_path.PathSteps, Any]:
+    return {
+        tuple(step.casefold() if isinstance(step, str) else step for step in path) if ignore_key_case else path: leaf
+        for path, leaf in json_path.leaves(value)
+    }
+
+
+@evaluator(title="JSON field match", check=check_paths)
+def json_field_match(
+    case: Case,
+    aim: Target,
+    path: Annotated[str, Meta(min_length=1, description="Where the field is: a.b[0], $.a[0] or /a/0.")],
+    equals: Annotated[Any | UnsetType, Meta(description="What it must be; by default what is expected.")] = UNSET,
+    tolerance: Annotated[float, Meta(ge=0, description="By how much numbers may differ.")] = 0,
+) -> Score:
+    """One field of the JSON in the answer is what is expected."""
+    wanted = aim.expected(case) if equals is UNSET else equals
+    value = aim.value(case)
+    if value is UNSET:
+        return Score(passed=False, reason="there is no JSON in the answer")
+    found = aim.at(path, value)
+    if found is UNSET:
+        return Score(passed=False, reason=f"there is nothing at {path}")
+    if json_equal(aim.folded_value(found), aim.folded_value(wanted), tolerance=tolerance):
+        return Score(passed=True)
+    return Score(passed=False, reason=f"what is at {path} differs from what is expected", details={"found": found})
+
+
+_FieldPath = Annotated[str, Meta(min_length=1)]
+
+
+@evaluator(title="JSON fields match", needs={"expected"}, check=check_paths)
+def json_multi_field_match(
+    case: Case,
+    aim: Target,
+    fields: Annotated[
+        Annotated[list[_FieldPath], Meta(min_length=1)] | None,
+        Meta(description="Paths of the fields; by default all that is expected has."),
+    ] = None,
+    tolerance: Annotated[float, Meta(ge=0, description="By how much numbers may differ.")] = 0,
+) -> Score:
+    """Each of several fields of the JSON is what is expected; the score is the share of those that are."""
+    expected = expected_json(case, aim)
+    named = {path: json_path.parse_path(path) for path in fields} if fields else {}
+    named = named or {json_path.format_path(path): path for path, _ in json_path.leaves(expected)}
+    value = aim.value(case)
+    matches: dict[str, bool] = {}
+    for name, path in named.items():
+        wanted, found = json_path.value_at(expected, path), json_path.value_at(value, path)
+        if wanted is not UNSET:
+            matches[name] = found is not UNSET and json_equal(
+                aim.folded_value(found), aim.folded_value(wanted), tolerance=tolerance
+            )
+    if not matches:
+        raise ScoringError("no_fields", "what is expected has none of these fields")
+    different = [name for name, matched in matches.items() if not matched]
+    reason = f"not as expected: {', '.join(different[:10])}" if different else ""
+    if value is UNSET:
+        reason = "there is no JSON in the answer"
+    return Score(not different, (len(matches) - len(different)) / len(matches), reason=reason, details=matches)

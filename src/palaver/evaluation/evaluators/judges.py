@@ -1,0 +1,151 @@
+"""Evaluators that ask a judge or a person: llm_judge, goal_reached, human."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, cast
+
+import msgspec
+from msgspec import UNSET, Meta
+
+from palaver.evaluation import json_path
+from palaver.evaluation.case import Case
+from palaver.evaluation.context import EvaluatorContext
+from palaver.evaluation.evaluator import evaluator
+from palaver.evaluation.evaluators.expectations import DEFAULT_JUDGE
+from palaver.evaluation.json_schema import check_schema
+from palaver.evaluation.judges import verdict
+from palaver.evaluation.judges.prompt import SLOT_NAMES, PromptMarks, parse_template
+from palaver.evaluation.judges.verdict import JudgeName, Prompt, Retries, Samples, Scale
+from palaver.evaluation.review_questions import Question, Questions, check_questions
+from palaver.evaluation.score import Score, Skip
+from palaver.evaluation.target import Target
+
+
+def _check_llm_judge(parameters: Any, reach: EvaluatorContext) -> None:
+    reach.check_judge(parameters.judge, "/parameters/judge")
+    parse_template(parameters.prompt, "/parameters/prompt")
+    verdict.check_scale(parameters.scale)
+    if parameters.schema is not None:
+        check_schema(parameters.schema, "/parameters/schema")
+
+
+@evaluator(title="LLM judge", threshold=0.5, check=_check_llm_judge)
+async def llm_judge(
+    case: Case,
+    aim: Target,
+    reach: EvaluatorContext,
+    *,
+    judge: JudgeName = DEFAULT_JUDGE,
+    prompt: Prompt,
+    schema: Annotated[dict[str, Any] | None, Meta(description="What it has to answer, as a JSON Schema.")] = None,
+    scale: Scale = None,
+    samples: Samples = 1,
+    retries: Retries = 2,
+) -> Any:
+    """What a judge says of the answer: whether it passed, a score from 0 to 1, and why.
+
+    Slots of the prompt: {{inputs.x}}, {{text}}, {{expected}}, {{conversation}}, {{tool_calls}}. An answer that does
+    not fit the schema is asked for again; a judge that cannot be reached is an error, and no score.
+    """
+    wanted = schema or verdict.verdict_schema(scale)
+    said: list[Any] = []
+    for _ in range(samples):
+        marks = PromptMarks()
+        asked = parse_template(prompt, "").filled(case, aim, marks)
+        said.append(await reach.judge(judge, f"{marks.rule}\n\n{asked}", schema=wanted, retries=retries))
+    return verdict.combine_verdicts(said, scale)
+
+
+_GOAL_SLOTS: Final = ("goal", *SLOT_NAMES)
+_GOAL_PROMPT: Final = (
+    "A user talked with an assistant. Was the user's goal reached?\n\nThe goal: {{goal}}\n\n{{conversation}}\n\n"
+    "`turn` is the number of the turn in which it was reached first, as its mark says, or null if it was not reached. "
+    "`score` says how far it was reached."
+)
+
+
+def _check_goal_reached(parameters: Any, reach: EvaluatorContext) -> None:
+    reach.check_judge(parameters.judge, "/parameters/judge")
+    parse_template(parameters.prompt or _GOAL_PROMPT, "/parameters/prompt", _GOAL_SLOTS)
+    verdict.check_scale(parameters.scale)
+    if parameters.schema is not None:
+        check_schema(parameters.schema, "/parameters/schema")
+
+
+@evaluator(threshold=0.5, check=_check_goal_reached)
+async def goal_reached(
+    case: Case,
+    aim: Target,
+    reach: EvaluatorContext,
+    *,
+    judge: JudgeName = DEFAULT_JUDGE,
+    goal: Annotated[str | None, Meta(description="What the user wants; otherwise the case says so.")] = None,
+    prompt: Prompt | None = None,
+    schema: Annotated[dict[str, Any] | None, Meta(description="What it has to answer, as a JSON Schema.")] = None,
+    scale: Scale = None,
+    samples: Samples = 1,
+    retries: Retries = 2,
+) -> Any:
+    """A judge says of the whole conversation whether its goal was reached, how far, and in which turn.
+
+    The goal is the parameter's, else that of the script's `expect`, else `expected.goal`. The prompt has the slot
+    {{goal}} beside those of llm_judge.
+    """
+    wanted = schema or _goal_schema(scale)
+    told = {"goal": goal or _find_goal(case, aim)}
+    said: list[Any] = []
+    for _ in range(samples):
+        marks = PromptMarks()
+        asked = parse_template(prompt or _GOAL_PROMPT, "", _GOAL_SLOTS).filled(case, aim, marks, told)
+        said.append(await reach.judge(judge, f"{marks.rule}\n\n{asked}", schema=wanted, retries=retries))
+    found = verdict.combine_verdicts([_without_turn(one) for one in said], scale)
+    if not isinstance(found, Score):
+        return found
+    turn = _reached_turn(said, len(case.turns)) if found.passed is not False else None
+    return msgspec.structs.replace(found, details={"turn": turn, **found.details})
+
+
+def _find_goal(case: Case, aim: Target) -> str:
+    found: Any = case.script.expect.get("goal") if case.script is not None else None
+    if found is None:
+        try:
+            found = json_path.value_at(aim.expected(case), ("goal",))
+        except Skip:
+            found = UNSET
+    if not isinstance(found, str) or not found.strip():
+        raise Skip("no_goal", "neither the parameters nor the case say what the goal is")
+    return found
+
+
+def _goal_schema(scale: tuple[float, float] | None) -> dict[str, Any]:
+    schema = verdict.verdict_schema(scale)
+    schema["properties"]["turn"] = {"type": ["integer", "null"], "minimum": 0}
+    return schema
+
+
+def _reached_turn(said: Sequence[Any], turns: int) -> int | None:
+    """The turn that was named most often, if there is such a turn."""
+    named = [cast("Mapping[str, Any]", one).get("turn") for one in said if isinstance(one, dict)]
+    found = [turn for turn in named if type(turn) is int and 0 <= turn < turns]
+    return verdict.most_frequent(found) if found else None
+
+
+def _without_turn(one: Any) -> Any:
+    if not isinstance(one, dict):
+        return one
+    return {key: value for key, value in cast("dict[str, Any]", one).items() if key != "turn"}
+
+
+def _check_human(parameters: Any, _reach: EvaluatorContext) -> None:
+    check_questions(parameters.questions, "/parameters/questions")
+
+
+_DEFAULT_QUESTION = Question(key="correct")
+
+
+@evaluator(check=_check_human)
+async def human(
+    case: Case,  # noqa: ARG001 - people look at it, we do not
+    questions: Questions = [_DEFAULT_QUESTION],  # noqa: B006 - never changed
+) -> None:
+    """Skipped until people have answered the questions in a review."""
+    raise Skip("awaiting_review", f"{len(questions)} questions wait for a person")

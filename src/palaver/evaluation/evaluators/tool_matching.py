@@ -1,0 +1,203 @@
+"""Tool calls that are wanted, and how those that were made fit them.
+
+Wanted calls are read from what people keep: messages in any dialect, `{"tool_calls": […]}`, a list of names and of
+`{name, arguments}`. A name alone wants no particular arguments.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Literal, cast
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from palaver.core import dialects, jsons
+from palaver.core.kinds import is_list, is_object
+from palaver.core.messages import Message
+from palaver.evaluation.case import CaseToolCall
+from palaver.evaluation.json_equality import json_equal
+from palaver.evaluation.json_schema import schema_errors
+from palaver.testsets.scripts import json_contains
+
+ArgumentMatch = Literal["exact", "subset", "schema", "ignore"]
+SequenceMode = Literal["strict", "in_order", "unordered", "subset", "superset"]
+ExpectedFrom = Annotated[
+    str | None, Meta(description="The column, or a path in the row, that json_contains what is expected.")
+]
+"""Taken by evaluators that compare with what is expected, and look at no text."""
+
+_ARGUMENTS: Final = ("arguments", "args", "input", "parameters")
+_MESSAGE_KEYS: Final = ("role", "content", "parts", "output")
+
+
+class ExpectedCall(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A call that should have been made."""
+
+    name: str
+    arguments: Any | UnsetType = UNSET
+    """As a value, or as the text that could not be parsed; UNSET: whichever."""
+    match: ArgumentMatch | None = None
+    """How they have to fit, where it says so itself."""
+
+
+def read_expected_calls(value: object) -> tuple[ExpectedCall, ...] | None:
+    """The calls that a value wants, in order; None where it is nothing that could want any."""
+    if is_list(value):
+        calls = [_read_call(item) for item in value]
+        return cast("tuple[ExpectedCall, ...]", tuple(calls)) if None not in calls else _calls_in_dialect(value)
+    if not is_object(value):
+        return None
+    if (call := _read_call(value)) is not None:
+        return (call,)
+    if (said := _calls_in_dialect(value)) is not None:
+        return said
+    for key in ("tool_calls", "messages"):
+        if is_list(value.get(key)):
+            return read_expected_calls(value[key])
+    return None
+
+
+def calls_in_messages(messages: Sequence[Message]) -> tuple[ExpectedCall, ...]:
+    """The calls that these messages make."""
+    return tuple(
+        ExpectedCall(name=call.name, arguments=call.parsed) for message in messages for call in message.tool_calls
+    )
+
+
+def _calls_in_dialect(value: object) -> tuple[ExpectedCall, ...] | None:
+    found = dialects.recognised(value)
+    try:
+        return calls_in_messages(dialects.read_stretches(found)) if found is not None else None
+    except jsons.NotJson:
+        return None
+
+
+def _read_call(item: object) -> ExpectedCall | None:
+    """A name, `{name, arguments}`, or Chat Completions' `{"function": {name, arguments}}`."""
+    if isinstance(item, str):
+        return ExpectedCall(name=item)
+    if not is_object(item) or any(key in item for key in _MESSAGE_KEYS):
+        return None
+    inside = item.get("function")
+    call = inside if is_object(inside) else item
+    name = call.get("name")
+    if not isinstance(name, str):
+        return None
+    given: Any = next((call[key] for key in _ARGUMENTS if call.get(key) is not None), UNSET)
+    arguments = jsons.parsed(given or "{}") if isinstance(given, str) else given
+    match = item.get("match")
+    return ExpectedCall(name=name, arguments=arguments, match=match if match in _ARGUMENT_MATCHES else None)
+
+
+_ARGUMENT_MATCHES: Final[Mapping[Any, ArgumentMatch]] = {
+    "exact": "exact",
+    "subset": "subset",
+    "schema": "schema",
+    "ignore": "ignore",
+}
+
+
+def as_name_list(names: str | Sequence[str]) -> list[str]:
+    """Names, of which there may be one; each once."""
+    return [names] if isinstance(names, str) else list(dict.fromkeys(names))
+
+
+def describe_call(call: ExpectedCall | CaseToolCall) -> dict[str, Any]:
+    """A call as it is shown in the details of a score."""
+    arguments = call.arguments if isinstance(call, ExpectedCall) or call.parsed is UNSET else call.parsed
+    return {"name": call.name} if arguments is UNSET else {"name": call.name, "arguments": arguments}
+
+
+# How calls fit
+
+
+def call_matches(call: CaseToolCall, wanted: ExpectedCall, match: ArgumentMatch) -> bool:
+    """Is it the wanted call? What the wanted call says itself goes before `match`."""
+    return call.name == wanted.name and arguments_match(call, wanted.arguments, wanted.match or match)
+
+
+def arguments_match(call: CaseToolCall, wanted: Any | UnsetType, match: ArgumentMatch) -> bool:
+    """Are these the wanted arguments? Arguments that cannot be parsed never are, unless nothing is wanted of them."""
+    if match == "ignore" or wanted is UNSET:
+        return True
+    if call.parsed is UNSET:
+        return False
+    match match:
+        case "exact":
+            return json_equal(call.parsed, wanted)
+        case "subset":
+            return json_contains(call.parsed, wanted)
+        case "schema":
+            return not schema_errors(call.parsed, wanted)
+
+
+# How a sequence of calls fits
+
+
+class SequenceComparison(msgspec.Struct, frozen=True):
+    """How the calls that were made compare with those wanted."""
+
+    passed: bool
+    score: float
+    missing: tuple[ExpectedCall, ...]
+    """Wanted, and not made."""
+    unexpected: tuple[CaseToolCall, ...]
+    """Made, and not wanted."""
+
+
+def compare_calls(
+    made: Sequence[CaseToolCall], wanted: Sequence[ExpectedCall], *, mode: SequenceMode, match: ArgumentMatch
+) -> SequenceComparison:
+    """Each wanted call takes the first fitting one that is free; `strict` and `in_order` also look at the order."""
+    table = [[call_matches(call, want, match) for call in made] for want in wanted]
+    taken = _assign_calls(table)
+    common = len(taken)
+    longest = max(len(made), len(wanted))
+    match mode:
+        case "strict":
+            passed = len(made) == len(wanted) and all(row[place] for place, row in enumerate(table))
+            score = _share(_longest_common_subsequence(table), longest)
+        case "in_order":
+            score = _share(_longest_common_subsequence(table), len(wanted))
+            passed = score == 1
+        case "unordered":
+            passed = common == len(made) == len(wanted)
+            score = _share(common, longest)
+        case "subset":
+            passed = common == len(made)
+            score = _share(common, len(made))
+        case "superset":
+            passed = common == len(wanted)
+            score = _share(common, len(wanted))
+    return SequenceComparison(
+        passed=passed,
+        score=score,
+        missing=tuple(want for place, want in enumerate(wanted) if place not in taken),
+        unexpected=tuple(call for place, call in enumerate(made) if place not in taken.values()),
+    )
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 1.0
+
+
+def _assign_calls(table: Sequence[Sequence[bool]]) -> dict[int, int]:
+    """By the place of a wanted call, that of the made one which it takes."""
+    taken: dict[int, int] = {}
+    used: set[int] = set()
+    for want, row in enumerate(table):
+        place = next((place for place, fit in enumerate(row) if fit and place not in used), None)
+        if place is not None:
+            taken[want] = place
+            used.add(place)
+    return taken
+
+
+def _longest_common_subsequence(table: Sequence[Sequence[bool]]) -> int:
+    """The length of the longest common subsequence."""
+    best = [0] * (len(table[0]) + 1) if table else [0]
+    for row in table:
+        above = best
+        best = [0]
+        for place, fit in enumerate(row, 1):
+            best.append(above[place - 1] + 1 if fit else max(above[place], best[place - 1]))
+    return best[-1]

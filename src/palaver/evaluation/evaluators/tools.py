@@ -1,0 +1,387 @@
+"""Evaluators of tool calls."""
+
+import re
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Annotated, Any, Final, Literal, cast
+
+import msgspec
+from msgspec import UNSET, Meta
+
+from palaver.core import jsons
+from palaver.core.messages import Message
+from palaver.core.parts import Text, ToolCall, ToolResult
+from palaver.errors import InvalidValue
+from palaver.evaluation import json_path
+from palaver.evaluation.case import Case, CaseToolCall
+from palaver.evaluation.context import EvaluatorContext, offload
+from palaver.evaluation.evaluator import evaluator
+from palaver.evaluation.evaluators.tool_matching import (
+    ArgumentMatch,
+    ExpectedFrom,
+    SequenceComparison,
+    SequenceMode,
+    arguments_match,
+    as_name_list,
+    compare_calls,
+    describe_call,
+    read_expected_calls,
+)
+from palaver.evaluation.json_schema import Schema, check_schema, schema_errors
+from palaver.evaluation.judges.prompt import PromptMarks
+from palaver.evaluation.score import Score, Skip
+from palaver.evaluation.target import Target
+
+
+def _check_tool_called(parameters: Any, _reach: EvaluatorContext) -> None:
+    if not as_name_list(parameters.names):
+        raise InvalidValue("Name a tool.", pointer="/parameters/names")
+    if parameters.max is not None and parameters.max < parameters.min:
+        raise InvalidValue("max is below min.", pointer="/parameters/max")
+    if parameters.match == "schema" and parameters.arguments is not None:
+        check_schema(parameters.arguments, "/parameters/arguments")
+
+
+@evaluator(needs={"tools"}, check=_check_tool_called)
+def tool_called(
+    case: Case,
+    names: Annotated[str | list[str], Meta(description="The tools, or one.")],
+    *,
+    mode: Annotated[Literal["all", "any"], Meta(description="Must each of them be called, or any?")] = "all",
+    min: Annotated[int, Meta(ge=0, description="How often at least.")] = 1,
+    max: Annotated[Annotated[int, Meta(ge=0)] | None, Meta(description="How often at most.")] = None,
+    arguments: Annotated[Any, Meta(description="Only calls with such arguments count.")] = None,
+    match: Annotated[ArgumentMatch, Meta(description="How the arguments have to fit.")] = "subset",
+) -> Score:
+    """Each name (or any) was called from `min` to `max` times, with fitting arguments; the score is the share."""
+    wanted = UNSET if arguments is None else arguments
+    counts = {
+        name: sum(call.name == name and arguments_match(call, wanted, match) for call in case.tool_calls)
+        for name in as_name_list(names)
+    }
+    met = {name: min <= count and (max is None or count <= max) for name, count in counts.items()}
+    wrong = [f"{name} {counts[name]}×" for name in counts if not met[name]]
+    often = f"{min} or more" if max is None else f"{min}" if min == max else f"{min} to {max}"
+    return Score(
+        passed=all(met.values()) if mode == "all" else any(met.values()),
+        score=sum(met.values()) / len(met),
+        reason=f"called {', '.join(wrong)}; wanted {often}" if wrong else "",
+        details={"counts": counts},
+    )
+
+
+def _check_tool_not_called(parameters: Any, _reach: EvaluatorContext) -> None:
+    if parameters.names is not None and not as_name_list(parameters.names):
+        raise InvalidValue("Name a tool, or leave names out for any tool.", pointer="/parameters/names")
+
+
+@evaluator(needs={"tools"}, check=_check_tool_not_called)
+async def tool_not_called(
+    case: Case, names: Annotated[str | list[str] | None, Meta(description="The tools, or one; without it, any.")] = None
+) -> Score:
+    """None of the names was called; without names, no tool at all."""
+    unwanted = None if names is None else as_name_list(names)
+    counts = Counter(call.name for call in case.tool_calls if unwanted is None or call.name in unwanted)
+    return Score(
+        passed=not counts,
+        reason=f"called {', '.join(f'{name} {count}×' for name, count in counts.items())}" if counts else "",
+        details={"counts": dict(counts)},
+    )
+
+
+def _check_tool_arguments(parameters: Any, _reach: EvaluatorContext) -> None:
+    if parameters.arguments is not None and parameters.schema is not None:
+        raise InvalidValue("Give arguments or a schema, not both.", pointer="/parameters/schema")
+    if parameters.schema is not None:
+        check_schema(parameters.schema, "/parameters/schema")
+    elif parameters.match == "schema":
+        if parameters.arguments is None:
+            raise InvalidValue("match is schema: give the schema.", pointer="/parameters/schema")
+        check_schema(parameters.arguments, "/parameters/arguments")
+
+
+@evaluator(needs={"tools"}, check=_check_tool_arguments)
+def tool_arguments(
+    case: Case,
+    tool: Annotated[str, Meta(description="The name of the tool.")],
+    *,
+    arguments: Annotated[
+        Any, Meta(description="What is wanted; without it, the arguments of the expected call.")
+    ] = None,
+    schema: Annotated[
+        dict[str, Any] | bool | None, Meta(description="Instead: the JSON Schema that they meet.")
+    ] = None,
+    match: Annotated[Literal["exact", "subset", "schema"], Meta(description="How they have to fit.")] = "exact",
+    which: Annotated[
+        Literal["any", "first", "last", "all"], Meta(description="Which calls of the tool have to fit.")
+    ] = "any",
+    expected_from: ExpectedFrom = None,
+) -> Score:
+    """Calls of the tool (any, the first, the last or all) have these arguments, or those of the expected call of it."""
+    if schema is not None:
+        arguments, match = schema, "schema"
+    wanted: Any = _expected_arguments(case, tool, expected_from) if arguments is None else arguments
+    calls = [call for call in case.tool_calls if call.name == tool]
+    if not calls:
+        return Score(passed=False, reason=f"{tool} was not called")
+    fit = [arguments_match(call, wanted, match) for call in calls]
+    passed = {"any": any(fit), "first": fit[0], "last": fit[-1], "all": all(fit)}[which]
+    details: dict[str, Any] = {
+        "calls": [{"arguments": call.arguments, "fits": fits} for call, fits in zip(calls, fit, strict=True)]
+    }
+    if passed:
+        return Score(passed=True, details=details)
+    bad = calls[-1 if which == "last" else 0 if which == "first" else fit.index(False)]
+    return Score(passed=False, reason=_arguments_reason(bad.parsed, wanted, match, tool), details=details)
+
+
+def _expected_arguments(case: Case, tool: str, expected_from: str | None) -> Any:
+    calls = read_expected_calls(Target(expected_from=expected_from).expected(case))
+    first = next((call for call in calls or () if call.name == tool), None)
+    if first is None or first.arguments is UNSET:
+        raise Skip("no_expected", f"what is expected has no arguments of a call of {tool}")
+    return first.arguments
+
+
+def _arguments_reason(parsed: Any, wanted: Schema, match: str, tool: str) -> str:
+    if parsed is UNSET:
+        return f"the arguments of {tool} are not JSON"
+    if match == "schema":
+        return f"the arguments of {tool} do not meet the schema: {'; '.join(schema_errors(parsed, wanted))}"
+    return f"the arguments of {tool} are others" if match == "exact" else f"the arguments of {tool} lack what is wanted"
+
+
+def _check_schemas(parameters: Any, _reach: EvaluatorContext) -> None:
+    for name, schema in parameters.schemas.items():
+        check_schema(schema, f"/parameters/schemas/{jsons.escaped(name)}")
+
+
+@evaluator(needs={"tools"}, check=_check_schemas)
+def tool_arguments_valid(
+    case: Case,
+    schemas: Annotated[dict[str, dict[str, Any] | bool], Meta(description="By a tool's name, its JSON Schema.")] = {},  # noqa: B006 - never changed
+) -> Score:
+    """The arguments of every call are JSON, and meet the schema of their tool; the score is the share that do."""
+    faults = [_argument_errors(call, schemas) for call in case.tool_calls]
+    bad = [(call, found) for call, found in zip(case.tool_calls, faults, strict=True) if found]
+    return Score(
+        passed=not bad,
+        score=1 - len(bad) / len(faults) if faults else 1.0,
+        reason="; ".join(f"{call.name}: {found[0]}" for call, found in bad[:3]),
+        details={"faults": [{"index": call.index, "name": call.name, "faults": found} for call, found in bad]},
+    )
+
+
+def _argument_errors(call: CaseToolCall, schemas: dict[str, dict[str, Any] | bool]) -> list[str]:
+    if call.parsed is UNSET:
+        return ["the arguments are not JSON"]
+    return schema_errors(call.parsed, schemas[call.name]) if call.name in schemas else []
+
+
+def _check_tool_sequence(parameters: Any, _reach: EvaluatorContext) -> None:
+    if parameters.calls is None:
+        return
+    calls = read_expected_calls(parameters.calls)
+    if calls is None:
+        raise InvalidValue("Calls are names, {name, arguments}, or messages.", pointer="/parameters/calls")
+    for place, call in enumerate(calls):
+        if call.match == "schema" and call.arguments is not UNSET:
+            check_schema(call.arguments, f"/parameters/calls/{place}/arguments")
+
+
+@evaluator(needs={"tools"}, check=_check_tool_sequence)
+def tool_sequence(
+    case: Case,
+    calls: Annotated[Any, Meta(description="Names, or {name, arguments}; without it, the expected calls.")] = None,
+    *,
+    mode: Annotated[SequenceMode, Meta(description="How both have to agree.")] = "strict",
+    arguments: Annotated[
+        Literal["ignore", "exact", "subset"], Meta(description="Do arguments count, and how?")
+    ] = "ignore",
+    expected_from: ExpectedFrom = None,
+) -> Score:
+    """The calls made are those wanted: strictly, in order among others, in any order, none beyond, or at least."""
+    wanted = read_expected_calls(Target(expected_from=expected_from).expected(case) if calls is None else calls)
+    if wanted is None:
+        raise Skip("no_expected", "what is expected holds no calls: it is neither messages nor a list of calls")
+    found = compare_calls(case.tool_calls, wanted, mode=mode, match=arguments)
+    return Score(
+        passed=found.passed,
+        score=found.score,
+        reason="" if found.passed else _sequence_reason(found, mode),
+        details={
+            "made": [call.name for call in case.tool_calls],
+            "wanted": [call.name for call in wanted],
+            "missing": [describe_call(call) for call in found.missing],
+            "unexpected": [describe_call(call) for call in found.unexpected],
+        },
+    )
+
+
+def _sequence_reason(found: SequenceComparison, mode: SequenceMode) -> str:
+    missing, unexpected = [[call.name for call in calls] for calls in (found.missing, found.unexpected)]
+    said = [f"missing {', '.join(missing)}"] if missing and mode != "subset" else []
+    said += [f"unexpected {', '.join(unexpected)}"] if unexpected and mode not in ("superset", "in_order") else []
+    return "; ".join(said) or "in another order"
+
+
+@evaluator(needs={"tools"})
+async def no_repeated_tool_call(
+    case: Case,
+    same: Annotated[
+        Literal["name+arguments", "name"], Meta(description="What makes two calls the same.")
+    ] = "name+arguments",
+    max: Annotated[int, Meta(ge=1, description="How often one call may be made.")] = 1,
+) -> Score:
+    """No call, by name and arguments or by name alone, is made more than `max` times; the score is distinct / all."""
+    keys = [_call_key(call, same) for call in case.tool_calls]
+    counts = Counter(keys)
+    names = {key: call.name for key, call in zip(keys, case.tool_calls, strict=True)}
+    repeated = [{"name": names[key], "times": times} for key, times in counts.items() if times > max]
+    return Score(
+        passed=not repeated,
+        score=len(counts) / len(keys) if keys else 1.0,
+        reason="; ".join(f"{one['name']} was called {one['times']}×" for one in repeated),
+        details={"repeated": repeated},
+    )
+
+
+def _call_key(call: CaseToolCall, same: str) -> Hashable:
+    if same == "name":
+        return call.name
+    return call.name, call.arguments if call.parsed is UNSET else _hashable_json(call.parsed)
+
+
+def _hashable_json(value: Any) -> Hashable:
+    """Equal for what is equal in JSON: 1 is 1.0, true is not 1, keys in any order."""
+    match value:
+        case dict():
+            items = cast("dict[str, Any]", value).items()
+            return "object", frozenset((key, _hashable_json(item)) for key, item in items)
+        case list():
+            return "array", tuple(map(_hashable_json, cast("list[Any]", value)))
+        case _:
+            return type(value) is bool, value
+
+
+_NUMBER: Final = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?(?:[eE][+-]?\d{1,3})?")
+_USED_SCHEMA: Final = {
+    "type": "object",
+    "properties": {"used": {"type": "boolean"}},
+    "required": ["used"],
+}
+
+
+class _AssistantText(msgspec.Struct, frozen=True):
+    """All that the assistant said and asked, folded."""
+
+    text: str
+    starts: Sequence[int]
+    """Where in it each message begins."""
+    numbers: Mapping[Decimal, int]
+    """Where in it each number stands last."""
+
+
+def _check_tool_results_used(parameters: Any, reach: EvaluatorContext) -> None:
+    if parameters.judge is not None:
+        reach.check_judge(parameters.judge, "/parameters/judge")
+
+
+@evaluator(needs={"tools"}, check=_check_tool_results_used)
+async def tool_results_used(
+    case: Case,
+    reach: EvaluatorContext,
+    min_length: Annotated[int, Meta(ge=1, description="Shorter texts of a result do not count.")] = 3,
+    judge: Annotated[str | None, Meta(description="A workflow or model, asked where no words are found again.")] = None,
+) -> Score:
+    """Each result that is no error has a text or number in a later answer or call; the score is the share.
+
+    A judge, where one is named, is asked about those of which nothing is found again word for word.
+    """
+    results = [
+        (result, place + 1)
+        for place, message in enumerate(case.messages)
+        for result in message.tool_results
+        if not result.is_error
+    ]
+    used, said = await offload(reach, _used_results, case.messages, results, min_length)
+    if judge is not None:
+        for place, (result, after) in enumerate(results):
+            used[place] = used[place] or await _judge_result(reach, judge, result, said.text[said.starts[after] :])
+    names = {call.call_id: call.name for call in case.tool_calls}
+    told = [
+        {"call_id": result.call_id, "name": names.get(result.call_id, ""), "used": one}
+        for (result, _), one in zip(results, used, strict=True)
+    ]
+    unused = [str(one["name"]) for one in told if not one["used"]]
+    return Score(
+        passed=not unused,
+        score=sum(used) / len(used) if used else 1.0,
+        reason=f"not used: the result of {', '.join(unused)}" if unused else "",
+        details={"results": told},
+    )
+
+
+def _used_results(
+    messages: Sequence[Message], results: Sequence[tuple[ToolResult, int]], min_length: int
+) -> tuple[list[bool], _AssistantText]:
+    said = _assistant_text(messages)
+    return [
+        any(_mentions(leaf, said, said.starts[after], min_length) for leaf in _result_leaves(result.output))
+        for result, after in results
+    ], said
+
+
+def _assistant_text(messages: Sequence[Message]) -> _AssistantText:
+    pieces: list[str] = []
+    starts = [0]
+    for message in messages:
+        own = [text.casefold() for text in _message_texts(message)] if message.role == "assistant" else []
+        pieces += own
+        starts.append(starts[-1] + sum(len(text) + 1 for text in own))
+    text = "".join(f"{piece}\n" for piece in pieces)
+    numbers = {Decimal(found[0].replace(",", "")): found.start() for found in _NUMBER.finditer(text)}
+    return _AssistantText(text=text, starts=starts, numbers=numbers)
+
+
+def _message_texts(message: Message) -> Iterator[str]:
+    for part in message.parts:
+        if isinstance(part, Text):
+            yield part.text
+        elif isinstance(part, ToolCall):
+            yield part.arguments
+            yield from (leaf for leaf in _result_leaves(part.parsed) if isinstance(leaf, str))
+
+
+def _mentions(leaf: Any, said: _AssistantText, start: int, min_length: int) -> bool:
+    if isinstance(leaf, str):
+        wanted = leaf.strip().casefold()
+        return len(wanted) >= min_length and said.text.find(wanted, start) >= 0
+    if isinstance(leaf, bool) or not isinstance(leaf, int | float):
+        return False
+    try:
+        return said.numbers.get(abs(Decimal(str(leaf))), -1) >= start
+    except (InvalidOperation, ValueError):  # An integer of thousands of digits.
+        return False
+
+
+def _result_leaves(value: Any) -> Iterator[Any]:
+    """What a result holds; JSON that came as text is looked into, too."""
+    for _, leaf in json_path.leaves(value):
+        inner = jsons.parsed(leaf) if isinstance(leaf, str) and leaf.lstrip()[:1] in ("{", "[") else leaf
+        if inner is leaf:
+            yield leaf
+        else:
+            yield from (below for _, below in json_path.leaves(inner))
+
+
+async def _judge_result(reach: EvaluatorContext, judge: str, result: ToolResult, afterwards: str) -> bool:
+    marks = PromptMarks()
+    output = marks.around("result", jsons.encode(jsons.plain(result.output)).decode())
+    prompt = (
+        f"{marks.rule}\n\nA tool gave the result below. Does what was said and asked afterwards make use of it?\n\n"
+        f"{output}\n\n{marks.around('afterwards', jsons.whole_text(afterwards))}"
+    )
+    verdict = await reach.judge(judge, prompt, schema=_USED_SCHEMA)
+    return isinstance(verdict, dict) and verdict.get("used") is True  # pyright: ignore[reportUnknownMemberType]  # JSON

@@ -1,0 +1,224 @@
+"""JSON Schemas that callers send: draft 2020-12, checked before they are used, and bounded while they are.
+
+A schema comes from outside, and so does the value. So nothing is ever fetched for a `$ref`, its regular expressions run
+under a budget of time, and a check takes a limited number of steps: references that double at each level would
+otherwise never end.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from functools import lru_cache
+from itertools import islice
+from typing import Any, Final, Protocol, cast
+
+from palaver.core import jsons
+from palaver.errors import InvalidValue
+from palaver.evaluation.score import ScoringError
+
+MAX_SCHEMA_BYTES: Final = 64 * 1024
+"""Bytes of a schema."""
+MAX_STEPS: Final = 500_000
+"""Keywords looked at in one check."""
+PATTERN_TIMEOUT_S: Final = 0.1
+_MAX_ERRORS: Final = 3
+_MAX_SHOWN_LENGTH: Final = 200
+_DATA_KEYWORDS: Final = frozenset({"const", "enum", "default", "examples"})
+_REFERENCES: Final = ("$ref", "$dynamicRef")
+
+Schema = Mapping[str, Any] | bool
+
+_steps: ContextVar[int] = ContextVar("steps")
+
+
+class _Validator(Protocol):
+    def iter_errors(self, instance: Any) -> Iterator[Any]: ...
+
+
+def check_schema(schema: object, pointer: str) -> None:
+    """Refuse what is no schema that we use; `pointer` says where it stood."""
+    if not isinstance(schema, Mapping | bool):
+        raise InvalidValue("A schema is an object, or true or false.", pointer=pointer)
+    try:
+        text = jsons.encode(jsons.plain(schema))
+    except jsons.NotJson as error:
+        raise InvalidValue(f"The schema holds {error}.", pointer=pointer) from None
+    if len(text) > MAX_SCHEMA_BYTES:
+        raise InvalidValue(f"The schema is {len(text)} bytes long; {MAX_SCHEMA_BYTES} are taken.", pointer=pointer)
+    if not jsons.is_json(text.decode()):
+        raise InvalidValue(f"The schema is nested deeper than {jsons.DEEPEST} levels.", pointer=pointer)
+    try:
+        _compile_schema(text)
+    except _UnusableSchema as error:
+        raise InvalidValue(f"The schema cannot be used: {error}.", pointer=pointer) from None
+
+
+def schema_errors(value: Any, schema: Schema) -> list[str]:
+    """What is wrong with the value, the first few faults; none where it meets the schema."""
+    try:
+        validator = _compile_schema(jsons.encode(jsons.plain(schema)))
+    except (_UnusableSchema, jsons.NotJson) as error:
+        raise ScoringError("invalid_schema", f"The schema cannot be used: {error}.") from None
+    token = _steps.set(MAX_STEPS)
+    try:
+        return [_describe_error(error) for error in islice(validator.iter_errors(value), _MAX_ERRORS)]
+    except RecursionError:
+        raise ScoringError("schema_budget", "The schema refers to itself without end.") from None
+    except _BudgetExceeded as error:
+        raise ScoringError("schema_budget", str(error)) from None
+    finally:
+        _steps.reset(token)
+
+
+class _UnusableSchema(Exception):
+    """A schema that cannot be used."""
+
+
+class _BudgetExceeded(Exception):
+    """A check that does not come to its end."""
+
+
+def _describe_error(error: Any) -> str:
+    where = "".join(f"/{jsons.escaped(str(step))}" for step in error.absolute_path)
+    message = str(error.message)
+    return (
+        f"{where or 'the value'}: {message if len(message) <= _MAX_SHOWN_LENGTH else message[:_MAX_SHOWN_LENGTH] + '…'}"
+    )
+
+
+@lru_cache(maxsize=128)
+def _compile_schema(text: bytes) -> _Validator:
+    """The schema, ready to be used. Read once, however many values are checked."""
+    import jsonschema
+    from referencing.jsonschema import DRAFT202012, EMPTY_REGISTRY
+
+    schema = jsons.opened(text.decode())
+    try:
+        jsonschema.Draft202012Validator.check_schema(schema)
+    except jsonschema.SchemaError as error:
+        raise _UnusableSchema(_describe_error(error)) from None
+    except RecursionError:
+        raise _UnusableSchema("it is nested too deep") from None
+    # It retrieves nothing, unlike the default one.
+    root = EMPTY_REGISTRY.resolver_with_root(DRAFT202012.create_resource(schema))
+    keywords = list(_keywords(schema))
+    for keyword, value in keywords:
+        if keyword in _REFERENCES and isinstance(value, str):
+            _check_reference(value, root)
+        elif keyword == "pattern" and isinstance(value, str):
+            _compile_pattern(value)
+        elif keyword == "patternProperties" and isinstance(value, dict):
+            for pattern in cast("dict[str, Any]", value):
+                _compile_pattern(pattern)
+    # The library searches the names for these patterns by `re`, which may never end.
+    if {"unevaluatedProperties", "patternProperties"} <= {keyword for keyword, _ in keywords}:
+        raise _UnusableSchema("it has both unevaluatedProperties and patternProperties")
+    return _bounded_validator()(schema, registry=EMPTY_REGISTRY)
+
+
+def _keywords(schema: Any) -> Iterator[tuple[str, Any]]:
+    """Every keyword of the schema and of its parts; what is only data is not looked into."""
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list):
+            waiting += cast("list[Any]", part)
+        elif isinstance(part, dict):
+            for key, value in cast("dict[str, Any]", part).items():
+                yield key, value
+                if key not in _DATA_KEYWORDS:
+                    waiting.append(value)
+
+
+def _check_reference(reference: str, root: Any) -> None:
+    from referencing.exceptions import Unresolvable
+
+    if not reference.startswith("#"):
+        raise _UnusableSchema(
+            f"it refers to {reference[:_MAX_SHOWN_LENGTH]!r}, and only references into the schema itself are followed"
+        )
+    try:
+        root.lookup(reference)
+    except Unresolvable:
+        raise _UnusableSchema(f"{reference[:_MAX_SHOWN_LENGTH]!r} is not in it") from None
+
+
+@lru_cache(maxsize=256)
+def _compile_pattern(pattern: str) -> Any:
+    import regex
+
+    try:
+        return regex.compile(pattern)
+    except (regex.error, OverflowError, RecursionError) as error:
+        raise _UnusableSchema(f"{pattern[:_MAX_SHOWN_LENGTH]!r} is no regular expression ({error})") from None
+
+
+def _pattern_matches(pattern: str, text: str) -> bool:
+    try:
+        return _compile_pattern(pattern).search(text, timeout=PATTERN_TIMEOUT_S, concurrent=True) is not None
+    except TimeoutError:
+        raise _BudgetExceeded(
+            f"The pattern {pattern[:_MAX_SHOWN_LENGTH]!r} takes more than {PATTERN_TIMEOUT_S} s."
+        ) from None
+
+
+# The validator: jsonschema's own, but each keyword counts, and no pattern is searched by `re`.
+
+_Keyword = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
+
+
+@lru_cache(maxsize=1)
+def _bounded_validator() -> Any:
+    import jsonschema.validators as its
+
+    library: Any = its  # Which says nothing of its types.
+    plain = library.Draft202012Validator
+    own = {
+        **plain.VALIDATORS,
+        "pattern": _check_pattern,
+        "patternProperties": _check_pattern_properties,
+        "additionalProperties": _check_additional_properties,
+    }
+    return library.extend(plain, {name: _counting_steps(keyword) for name, keyword in own.items()})
+
+
+def _counting_steps(keyword: _Keyword) -> _Keyword:
+    def counted(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
+        left = _steps.get()
+        if left <= 0:
+            raise _BudgetExceeded(f"The check against the schema takes more than {MAX_STEPS} steps.")
+        _steps.set(left - 1)
+        yield from keyword(validator, value, instance, schema) or ()
+
+    return counted
+
+
+def _check_pattern(_validator: Any, pattern: str, instance: Any, _schema: Any) -> Iterator[Any]:
+    import jsonschema
+
+    if isinstance(instance, str) and not _pattern_matches(pattern, instance):
+        yield jsonschema.ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+def _check_pattern_properties(validator: Any, patterns: dict[str, Any], instance: Any, _schema: Any) -> Iterator[Any]:
+    for pattern, below in patterns.items():
+        for key, value in _members(instance):
+            if _pattern_matches(pattern, key):
+                yield from validator.descend(value, below, path=key, schema_path=pattern)
+
+
+def _check_additional_properties(validator: Any, others: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    import jsonschema
+
+    named: Mapping[str, Any] = schema.get("properties", {})
+    patterns: Mapping[str, Any] = schema.get("patternProperties", {})
+    for key, value in _members(instance):
+        if key in named or any(_pattern_matches(pattern, key) for pattern in patterns):
+            continue
+        if others is False:
+            yield jsonschema.ValidationError(f"{key!r} is not among the properties")
+        else:
+            yield from validator.descend(value, others, path=key)
+
+
+def _members(instance: Any) -> list[tuple[str, Any]]:
+    return list(cast("dict[str, Any]", instance).items()) if isinstance(instance, dict) else []

@@ -1,0 +1,171 @@
+"""Ask a judge for a verdict that fits a schema, and combine verdicts into a score."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Protocol, cast
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from palaver.core import jsons
+from palaver.core.messages import Message
+from palaver.core.usage import Usage
+from palaver.errors import InvalidValue
+from palaver.evaluation import json_search
+from palaver.evaluation.context import record_spending
+from palaver.evaluation.json_schema import schema_errors
+from palaver.evaluation.score import Score, ScoringError
+from palaver.outbound import printable
+
+JudgeName = Annotated[str, Meta(min_length=1, max_length=200, description="A workflow, or provider/model.")]
+Prompt = Annotated[str, Meta(min_length=1, max_length=100_000, description="The question, with slots: {{text}}, …")]
+Scale = Annotated[
+    tuple[float, float] | None, Meta(description="The least and the best score that the judge may give; 0 and 1.")
+]
+Samples = Annotated[int, Meta(ge=1, le=20, description="How often it is asked; the verdicts are put together.")]
+Retries = Annotated[int, Meta(ge=0, le=10, description="How often it is asked again if its answer does not fit.")]
+
+_SCORE_FIELDS: Final = frozenset({"passed", "score", "label", "reason"})
+
+
+def verdict_schema(scale: tuple[float, float] | None) -> dict[str, Any]:
+    """What a judge has to answer where nobody says otherwise. It gives its reason first, so that it thinks first."""
+    least, best = scale or (0, 1)
+    return {
+        "type": "object",
+        "properties": {
+            "reason": {"type": "string"},
+            "passed": {"type": "boolean"},
+            "score": {"type": "number", "minimum": least, "maximum": best},
+        },
+        "required": ["reason", "passed", "score"],
+    }
+
+
+def check_scale(scale: tuple[float, float] | None) -> None:
+    """Refuse a scale on which nothing is better than anything."""
+    if scale is not None and not scale[0] < scale[1]:
+        raise InvalidValue("A scale goes from its least score to a greater one.", pointer="/parameters/scale")
+
+
+def combine_verdicts(verdicts: Sequence[Any], scale: tuple[float, float] | None) -> Any:
+    """What the verdicts come to, as an evaluator returns it: a Score, or an object of the author's own."""
+    if not all(isinstance(one, dict) for one in verdicts):
+        value = _combine_values(list(verdicts))
+        return _normalize(value, scale) if _is_number(value) else value
+    said = [cast("dict[str, Any]", one) for one in verdicts]
+    keys = dict.fromkeys(key for one in said for key in one)
+    merged = {key: _combine_values([one[key] for one in said if key in one]) for key in keys}
+    if not merged.keys() & {"passed", "score"}:
+        return merged
+    number = merged.get("score")
+    passed = merged.get("passed", number if isinstance(number, bool) else None)
+    label, details = merged.get("label"), {key: value for key, value in merged.items() if key not in _SCORE_FIELDS}
+    if len(said) > 1:
+        details["verdicts"] = said
+    if scale is not None and _is_number(number):
+        details["on_scale"] = number
+    return Score(
+        passed=passed if isinstance(passed, bool) else None,
+        score=_normalize(number, scale) if _is_number(number) else None,
+        label=label if isinstance(label, str) else None,
+        reason=_agreeing_reason(said, passed),
+        details=details,
+    )
+
+
+def most_frequent(values: Sequence[Any]) -> Any:
+    """What was said most often; of those the first."""
+    texts = [jsons.encode(value) for value in values]
+    return values[texts.index(Counter(texts).most_common(1)[0][0])]
+
+
+def _combine_values(values: list[Any]) -> Any:
+    if all(isinstance(value, bool) for value in values):
+        return sum(values) * 2 > len(values)
+    if all(_is_number(value) for value in values):
+        return sum(values) / len(values) if len(values) > 1 else values[0]
+    return most_frequent(values)
+
+
+def _agreeing_reason(said: Sequence[Mapping[str, Any]], passed: Any) -> str:
+    """The first reason of one that came to the same."""
+    given = [one for one in said if isinstance(one.get("reason"), str)]
+    agreeing = [one for one in given if one.get("passed", one.get("score")) == passed]
+    return next((one["reason"] for one in (*agreeing, *given)), "")
+
+
+def _normalize(number: Any, scale: tuple[float, float] | None) -> float:
+    """Where on its scale a score stands, from 0 to 1."""
+    if scale is None:
+        return float(number)
+    return min(1.0, max(0.0, (number - scale[0]) / (scale[1] - scale[0])))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+DEFAULT_RETRIES: Final = 2
+"""How often a judge is asked again whose answer does not fit."""
+_MAX_ANSWER_LENGTH: Final = 20_000
+"""Characters of an answer that does not fit that the judge is shown again."""
+
+VerdictSchema = Mapping[str, Any]
+
+
+class JudgeAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model said, and what that took."""
+
+    text: str = ""
+    value: Any | UnsetType = UNSET
+    """Where it gave a value instead of text."""
+    usage: Usage | None = None
+    cost: float | None = None
+
+
+class JudgeModel(Protocol):
+    """Whoever can be asked for a verdict."""
+
+    async def answer(self, messages: Sequence[Message], schema: VerdictSchema) -> JudgeAnswer:
+        """What it says to these messages. Unscored where it cannot be reached, or fails."""
+        ...
+
+
+async def ask_verdict(model: JudgeModel, prompt: str, schema: VerdictSchema, *, retries: int = DEFAULT_RETRIES) -> Any:
+    """What the model finds. Every answer is paid for, also one that does not fit."""
+    messages = [Message.system(_system_prompt(schema)), Message.user(prompt)]
+    faults: list[str] = []
+    for _ in range(retries + 1):
+        answer = await model.answer(messages, schema)
+        record_spending(answer.usage, answer.cost)
+        value = json_search.find_json(answer.text) if answer.value is UNSET else answer.value
+        if isinstance(value, str) and answer.value is not UNSET:
+            value = json_search.find_json(value)
+        # In a thread: a schema of the caller's may take its time.
+        faults = ["it is not JSON"] if value is UNSET else await asyncio.to_thread(schema_errors, value, schema)
+        if not faults:
+            return value
+        messages += [Message.assistant(_previous_answer(answer)), Message.user(_retry_prompt(faults))]
+    raise ScoringError("bad_verdict", f"the judge's answer does not fit: {printable('; '.join(faults))}")
+
+
+def _system_prompt(schema: VerdictSchema) -> str:
+    return (
+        "You are a judge. Judge only by what you are asked, and give no other help.\n"
+        "Answer with one JSON value that fits this JSON Schema, and with nothing else, no words around it:\n"
+        f"{jsons.encode(jsons.plain(schema)).decode()}"
+    )
+
+
+def _previous_answer(answer: JudgeAnswer) -> str:
+    text = answer.text if answer.value is UNSET else jsons.encode(jsons.plain(answer.value)).decode()
+    return text[:_MAX_ANSWER_LENGTH] or "(nothing)"
+
+
+def _retry_prompt(faults: Sequence[str]) -> str:
+    return (
+        f"That answer cannot be used: {'; '.join(faults)}.\n"
+        "Answer the same question again, with one JSON value that fits the schema and with nothing else."
+    )

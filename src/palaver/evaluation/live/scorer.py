@@ -1,0 +1,94 @@
+"""One live trace, or session, scored by the evaluators of a rule. What cannot be scored is said, and never raised."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from palaver.errors import PalaverError
+from palaver.evaluation.case import Case
+from palaver.evaluation.context import EvaluatorContext
+from palaver.evaluation.evaluator import BoundEvaluator
+from palaver.evaluation.live.trace_cases import read_session_case, read_trace_case
+from palaver.evaluation.plan.plan import PlannedEvaluator
+from palaver.evaluation.registry import EvaluatorRegistry
+from palaver.evaluation.runner.cell import UnavailableEvaluator
+from palaver.evaluation.score import ScoreRecord, error_score
+from palaver.storage.database import Database
+from palaver.storage.live.cases import ClaimedCase, NewLiveScore
+from palaver.storage.live.evaluators import LiveEvaluator
+
+EVALUATOR_TIMEOUT_S = 120.0
+"""That one evaluator has for one case."""
+_BoundEvaluators = Sequence[BoundEvaluator | UnavailableEvaluator]
+
+
+class LiveScorer:
+    """Scores cases. Evaluators are bound once for each form of a rule."""
+
+    def __init__(
+        self,
+        database: Database,
+        evaluators: EvaluatorRegistry,
+        reach: EvaluatorContext,
+        *,
+        seconds: float = EVALUATOR_TIMEOUT_S,
+    ) -> None:
+        self._database = database
+        self._evaluators = evaluators
+        self._reach = reach
+        self._seconds = seconds
+        self._bound: dict[tuple[str, str], tuple[datetime, _BoundEvaluators]] = {}
+
+    async def score(self, rule: LiveEvaluator, taken: ClaimedCase) -> list[NewLiveScore] | None:
+        """What its evaluators say; None if the trace is gone. Only being cancelled, and GivenUp, are raised."""
+        if rule.session:
+            case = await self._database.read(read_session_case, taken.project, taken.subject)
+        else:
+            case = await self._database.read(read_trace_case, taken.project, taken.trace)
+        if case is None:
+            return None
+        scores: dict[tuple[int, str], NewLiveScore] = {}
+        for place, one in enumerate(self._ready(taken.project, rule)):
+            for scored in await self._asked(one, case):
+                scores[place, scored.evaluator] = _new_score(place, scored)
+        return list(scores.values())
+
+    async def _asked(self, one: BoundEvaluator | UnavailableEvaluator, case: Case) -> list[ScoreRecord]:
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await one.score(case)
+        except TimeoutError:
+            return [error_score(one.name, f"timeout: it had {self._seconds:g} s", seconds=self._seconds)]
+
+    def _ready(self, project: str, rule: LiveEvaluator) -> _BoundEvaluators:
+        known = self._bound.get((project, rule.id))
+        if known is None or known[0] != rule.updated_at:
+            reach = self._reach.of(project, rule.key)
+            planned = msgspec.convert(rule.evaluators, list[PlannedEvaluator])
+            known = rule.updated_at, [self._bind(one, reach) for one in planned]
+            self._bound[project, rule.id] = known
+        return known[1]
+
+    def _bind(self, planned: PlannedEvaluator, reach: EvaluatorContext) -> BoundEvaluator | UnavailableEvaluator:
+        try:
+            return self._evaluators.find(planned.key).bind(planned.parameters, reach, name=planned.name)
+        except PalaverError as error:  # The code is another one than when the rule was made.
+            return UnavailableEvaluator(planned.name, error.message)
+
+
+def _new_score(place: int, scored: ScoreRecord) -> NewLiveScore:
+    return NewLiveScore(
+        evaluator=place,
+        name=scored.evaluator,
+        status=scored.status,
+        passed=scored.passed,
+        score=scored.score,
+        label=scored.label,
+        reason=scored.reason,
+        details=scored.details or None,
+        seconds=scored.seconds,
+        usage=scored.usage,
+        cost=scored.cost,
+    )

@@ -1,0 +1,251 @@
+"""Online evaluation: this process's share of scoring live traffic, by the rules of all projects.
+
+Which traces a rule means is told by its filter and by a hash of the trace's id: the same trace is always in, or always
+out. Truth is in the tables, so it does not matter which process does what, or whether one dies meanwhile.
+"""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from hashlib import blake2b
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from palaver.engine.poller import Poller
+from palaver.errors import InvalidValue, NotFound, PalaverError
+from palaver.evaluation.score import EvaluationAborted
+from palaver.storage.database import Database
+from palaver.storage.live import cases, evaluators
+from palaver.storage.live.cases import SESSION_IDLE_TIME, TRACE_QUIET_TIME, ClaimedCase
+from palaver.storage.live.evaluators import EnabledEvaluator, LiveEvaluator
+from palaver.storage.spans import filters as span_filters
+from palaver.storage.spans import queries as span_arrivals
+from palaver.storage.spans.filters import Filter, FilterCondition, FilterGroup
+from palaver.storage.spans.queries import SpanArrival, SpanQuery
+
+if TYPE_CHECKING:
+    from palaver.evaluation.live.scorer import LiveScorer
+
+log = logging.getLogger("palaver.evaluation")
+
+POLL_INTERVAL_S, IDLE_POLL_INTERVAL_S = 1.0, 5.0
+"""Seconds after which it looks again, with and without rules."""
+CLEANUP_INTERVAL_S = 30.0
+"""Seconds after which it looks for what dead processes had, and for scores whose traces are gone."""
+SETTLE_SECONDS = 60.0
+"""Seconds after which everybody sees what somebody has written."""
+MAX_CONCURRENT_CASES = 4
+"""Cases that one process scores at the same time."""
+
+_OWN_TRACES_EXCLUDED = (
+    FilterCondition("attribute", "palaver.protocol", "ne", ("evaluation",)),
+    FilterCondition("field", "kind", "ne", ("evaluator",)),
+)
+"""What evaluations and judges leave is never scored: they would be asked about themselves."""
+
+
+# Which traces a rule means
+
+
+def trace_query(rule: LiveEvaluator) -> SpanQuery:
+    """What it asks of the span that stands for a trace."""
+    own = () if rule.filter is None else (parse_trace_filter(rule.filter),)
+    return SpanQuery(filter=FilterGroup("and", (*own, *_OWN_TRACES_EXCLUDED)))
+
+
+def parse_trace_filter(given: Any, pointer: str = "/filter") -> Filter:
+    """The filter of a rule; InvalidValue for one that could not be asked when a trace has just come."""
+    read = span_filters.parse_filter(given, pointer)
+    if any(leaf.of == "field" and leaf.name == "feedback" for leaf in span_filters.list_conditions(read)):
+        raise InvalidValue("Feedback comes later than a trace is scored: a rule cannot ask for it.", pointer=pointer)
+    return read
+
+
+def is_sampled(subject: str, sample: float) -> bool:
+    """Is a trace, or a session, among those that are sampled? Always the same of one and the same."""
+    lot = int.from_bytes(blake2b(subject.encode(errors="replace"), digest_size=8).digest())
+    return lot < sample * (1 << 64)
+
+
+def is_selected(rule: LiveEvaluator, one: SpanArrival) -> bool:
+    """Is it one whose root has ended, and that is sampled?
+
+    A run of ours is as good as a root: whoever called it may never tell. It waits longer, as they may tell yet.
+    """
+    row = one.row
+    subject = row.session if rule.session else row.trace_id
+    has_root = row.parent_id is None or row.run_id is not None
+    return has_root and subject is not None and is_sampled(subject, rule.sample)
+
+
+# Working
+
+
+class LiveEvaluationWorker:
+    """One per process, from `begin` to `end`."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        process: str,
+        make: "Callable[[], LiveScorer]",
+        draining: Callable[[], bool],
+        now: Callable[[], datetime],
+        quiet: timedelta = TRACE_QUIET_TIME,
+        idle: timedelta = SESSION_IDLE_TIME,
+        look: float = POLL_INTERVAL_S,
+    ) -> None:
+        self._database = database
+        self._process = process
+        self._make = make  # What scores is loaded with the first case: most servers never have one.
+        self._scoring: LiveScorer | None = None
+        self._draining = draining
+        self._now = now
+        self._quiet, self._idle = quiet, idle
+        self._look = look
+        self._marks: deque[tuple[float, int]] = deque()
+        self._tidied = -inf
+        self._swept: cases.CaseKey | None = None
+        self._took = False
+        self._going: set[asyncio.Task[None]] = set()
+        self._looking = Poller(self._look_once, of="Live traces", log=log, again=look)
+        self._polls = False
+
+    def begin(self, *, polls: bool = True) -> None:
+        """Look for traces from now on; without `polls` only once there is a rule: nobody else knows the database."""
+        self._polls = polls
+        if polls:
+            self._looking.begin()
+
+    def wake(self) -> None:
+        """There are rules, or other ones."""
+        self._looking.begin()
+        self._looking.wake()
+
+    async def end(self) -> None:
+        """Take no more, and give back what was taken."""
+        await self._looking.end()
+        await self._leave()
+
+    async def _look_once(self) -> float | None:
+        has_rules = bool(await self.step())
+        if has_rules or self._going:
+            return self._look
+        return IDLE_POLL_INTERVAL_S if self._polls else None
+
+    async def _leave(self) -> None:
+        for task in self._going:
+            task.cancel()
+        if self._going:
+            await asyncio.wait(list(self._going))
+        if self._took:
+            try:
+                await self._database.write(cases.release_cases, self._process)
+            except PalaverError as error:
+                log.debug("What was being scored could not be given back: %s", error.message)
+
+    async def step(self) -> list[EnabledEvaluator]:
+        """Look once at all rules, and begin what is due; the rules that there are."""
+        found = await self._database.read(evaluators.list_enabled)
+        if found:
+            await self._scan(found)
+        if not self._draining():
+            await self._take({(one.project, one.rule.id): one.rule for one in found})
+        await self._tidy()
+        return found
+
+    async def drained(self) -> None:
+        """Wait for what is being scored."""
+        while self._going:
+            await asyncio.wait(list(self._going))
+
+    # New traces
+
+    async def _scan(self, found: list[EnabledEvaluator]) -> None:
+        last = await self._database.read(span_arrivals.last_position)
+        settled = self._settled(last) if self._database.kind == "postgresql" else None
+        for one in found:
+            rule = one.rule
+            while last != rule.place and await self._database.write(  # noqa: ASYNC110 - in pieces
+                cases.scan_arrivals,
+                one.project,
+                rule.id,
+                trace_query(rule),
+                self._now(),
+                is_meant=_selector(rule),
+                settled=settled,
+                quiet=self._quiet,
+                idle=self._idle,
+            ):
+                await asyncio.sleep(0)  # Others want to write, too.
+
+    def _settled(self, last: int) -> int:
+        """Up to which place everybody sees everything: what was last a minute ago."""
+        now = time.monotonic()
+        self._marks.append((now, last))
+        while len(self._marks) > 1 and now - self._marks[1][0] >= SETTLE_SECONDS:
+            self._marks.popleft()
+        at, place = self._marks[0]
+        return place if now - at >= SETTLE_SECONDS else 0
+
+    # Scoring
+
+    async def _take(self, known: dict[tuple[str, str], LiveEvaluator]) -> None:
+        room, now = MAX_CONCURRENT_CASES - len(self._going), self._now()
+        if room <= 0 or not known or not await self._database.read(cases.has_due_cases, now):
+            return
+        ahead = timedelta(seconds=self._look)
+        taken = await self._database.write(
+            cases.claim_cases, self._process, now, room, ahead=ahead, quiet=self._quiet, idle=self._idle
+        )
+        self._took = self._took or bool(taken)
+        for one in taken:
+            task = asyncio.get_running_loop().create_task(self._score(known.get((one.project, one.rule)), one))
+            self._going.add(task)
+            task.add_done_callback(self._done)
+
+    async def _score(self, rule: LiveEvaluator | None, taken: ClaimedCase) -> None:
+        await asyncio.sleep(max(0.0, (taken.start_at - self._now()).total_seconds()))
+        try:
+            if rule is None:
+                rule = await self._database.read(evaluators.get_live_evaluator, taken.project, taken.rule)
+            if self._scoring is None:
+                self._scoring = await asyncio.to_thread(self._make)
+            scores = await self._scoring.score(rule, taken)
+        except NotFound:
+            return  # The rule was deleted, and its cases with it.
+        except EvaluationAborted:
+            return  # This process is to go: it gives back what it has.
+        except Exception:
+            log.exception("The live trace %s could not be scored", taken.trace)
+            await self._database.write(cases.retry_case, self._process, taken, self._now())
+            return
+        session = taken.subject if rule.session else None
+        await self._database.write(cases.finish_case, self._process, taken, scores or [], self._now(), session=session)
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._going.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("What was said of a live trace could not be kept", exc_info=error)
+        self._looking.wake()
+
+    # Tidying
+
+    async def _tidy(self) -> None:
+        now = time.monotonic()
+        if now - self._tidied < CLEANUP_INTERVAL_S:
+            return
+        self._tidied = now
+        if await self._database.read(cases.has_lost_cases, self._process):
+            await self._database.write(cases.requeue_lost_cases, self._process)
+        gone, self._swept = await self._database.read(cases.find_orphaned_cases, self._swept)
+        if gone:
+            await self._database.write(cases.delete_cases, gone)
+
+
+def _selector(rule: LiveEvaluator) -> Callable[[SpanArrival], bool]:
+    return lambda one: is_selected(rule, one)

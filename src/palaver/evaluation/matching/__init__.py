@@ -1,1 +1,0 @@
-"""What evaluators compare with: texts, JSON, tool calls, citations. Pure, and shared by those that need it."""

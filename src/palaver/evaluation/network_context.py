@@ -1,0 +1,198 @@
+"""Reaching out: the Reach of a server, a worker or a command. Judges, models and services elsewhere can be asked.
+
+Whom a name means: `default` is the one of the settings; `provider/model` a provider's model; else a workflow of that
+name; else the first provider that has a model of that name. No URL comes from a name, and no key goes elsewhere.
+"""
+
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from palaver.core.origins import DEFAULT_PROJECT
+from palaver.errors import InvalidValue, WorkflowNotFound
+from palaver.evaluation import embeddings, workflow_judge
+from palaver.evaluation.context import offload
+from palaver.evaluation.embeddings import LOCAL_PREFIX, EmbeddingCache
+from palaver.evaluation.evaluators.expectations import DEFAULT_JUDGE
+from palaver.evaluation.judges import verdict as judging
+from palaver.evaluation.judges.verdict import JudgeModel
+from palaver.evaluation.offline_context import OfflineContext
+from palaver.evaluation.providers import config
+from palaver.evaluation.providers.config import Provider
+from palaver.evaluation.providers.model import ProviderModel
+from palaver.evaluation.score import ScoringError
+from palaver.evaluation.webhooks import WebhookClient
+from palaver.evaluation.workflow_judge import WorkflowJudge
+from palaver.traces.prices import Price, price_of
+from palaver.workflows.workflow import Workflow
+
+if TYPE_CHECKING:
+    from palaver.engine.engine import Engine
+    from palaver.evaluation.evaluator import Evaluator
+    from palaver.evaluation.registry import EvaluatorRegistry
+
+NGRAM_MODEL: Final = "ngram"
+
+
+class NetworkConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What the operator has set up."""
+
+    providers: Mapping[str, Provider] = {}
+    default_judge: str = ""
+    prices: Mapping[str, Price] = {}
+    models: Path = Path("models")
+    """Where local models are."""
+    env: Mapping[str, str] = {}
+    """Where keys and secrets are."""
+    allow_private: bool = False
+    """May a webhook be on this machine, or in a private network?"""
+
+
+class NetworkContext(OfflineContext):
+    """Reaches whom the operator has set up, and the workflows that are served here."""
+
+    def __init__(
+        self,
+        evaluators: "EvaluatorRegistry | Iterable[Evaluator]",
+        outside: NetworkConfig,
+        *,
+        find: Callable[[str], Workflow],
+        engine: "Engine | None" = None,
+        threads: Executor | None = None,
+    ) -> None:
+        super().__init__(evaluators, threads=threads)
+        self._outside = outside
+        self._find = find
+        self._engine = engine
+        """What runs workflows; None: they can be named here, and are asked elsewhere."""
+        self._posting = WebhookClient(outside.env, allow_private=outside.allow_private)
+        self._vectors = EmbeddingCache()
+        self._project = DEFAULT_PROJECT
+        self._key: str | None = None
+
+    def of(self, project: str, key: str | None) -> "NetworkContext":
+        """The same in the name of a project: runs of a judge are that project's."""
+        its = copy.copy(self)
+        its._project, its._key = project, key
+        return its
+
+    # Judges
+
+    def check_judge(self, judge: str, pointer: str) -> None:
+        """Refuse a judge that nobody knows, or that has no key."""
+        found = self._meant(judge, pointer)
+        if isinstance(found, tuple):
+            self._key_of(found[0], pointer)
+        else:
+            workflow_judge.check_workflow_judge(found, pointer)
+
+    async def judge(
+        self, judge: str, prompt: str, *, schema: Mapping[str, Any], retries: int = judging.DEFAULT_RETRIES
+    ) -> Any:
+        """What it finds, as JSON that fits the schema."""
+        try:
+            model = self._judge(judge)
+        except InvalidValue as error:
+            raise ScoringError("not_available", error.message) from None
+        return await judging.ask_verdict(model, prompt, schema, retries=retries)
+
+    def _judge(self, judge: str) -> JudgeModel:
+        found = self._meant(judge, "")
+        if isinstance(found, tuple):
+            return self._provided(*found)
+        if self._engine is None:
+            raise InvalidValue(f"The workflow {judge!r} cannot be asked here.")
+        return WorkflowJudge(found, self._engine, self._project, self._key, self._outside.prices)
+
+    # Services
+
+    def check_post(self, url: str, secret: str | None, pointer: str) -> None:
+        """Refuse a URL that we never go to, and a secret that is none."""
+        self._posting.check(url, secret, pointer)
+
+    async def post(self, url: str, body: Any, *, secret: str | None = None, seconds: float = 10) -> Any:
+        """What the service answers."""
+        try:
+            return await self._posting.post(url, body, secret=secret, seconds=seconds)
+        except InvalidValue as error:
+            raise ScoringError("not_available", error.message) from None
+
+    # Vectors
+
+    def check_model(self, model: str, pointer: str) -> None:
+        """Refuse a model that cannot give vectors here."""
+        if model == NGRAM_MODEL:
+            return
+        if model.startswith(LOCAL_PREFIX):
+            embeddings.check_local_model(model, self._outside.models, pointer)
+            return
+        found = self._provider_of(model)
+        if found is None:
+            raise InvalidValue(f"No provider has the model {model[:80]!r}.{self._told()}", pointer=pointer)
+        if self._outside.providers[found[0]].kind == "anthropic":
+            raise InvalidValue(f"{found[0]} has no models that give vectors.", pointer=pointer)
+        self._key_of(found[0], pointer)
+
+    async def embed(self, texts: Sequence[str], *, model: str) -> Sequence[Sequence[float]]:
+        """The vectors of these texts, asked for once as long as they are remembered."""
+        if model.startswith(LOCAL_PREFIX):
+            return await self._vectors.of(texts, model, lambda some: self._embedded_here(some, model))
+        try:
+            self.check_model(model, "")
+            found = self._provider_of(model)
+        except InvalidValue as error:
+            raise ScoringError("not_available", error.message) from None
+        if found is None:
+            raise ScoringError("not_available", f"the model {model!r} gives no vectors")
+        return await self._vectors.of(texts, "/".join(found), self._provided(*found).vectors)
+
+    async def _embedded_here(self, texts: Sequence[str], model: str) -> Sequence[Sequence[float]]:
+        return await offload(self, embeddings.embed_locally, model, self._outside.models, texts)
+
+    # Whom a name means
+
+    def _meant(self, judge: str, pointer: str) -> tuple[str, str] | Workflow:
+        """A provider and its model, or a workflow."""
+        name = self._outside.default_judge if judge == DEFAULT_JUDGE else judge
+        if not name:
+            raise InvalidValue("There is no default judge: name one, or set eval_judge.", pointer=pointer)
+        provider, slash, _ = name.partition("/")
+        if not (slash and provider in self._outside.providers):
+            try:
+                return self._find(name)
+            except WorkflowNotFound:
+                pass
+        found = self._provider_of(name)
+        if found is None:
+            raise InvalidValue(
+                f"Nobody here is called {name[:80]!r}: a judge is a workflow, or provider/model.{self._told()}",
+                pointer=pointer,
+            )
+        return found
+
+    def _provider_of(self, name: str) -> tuple[str, str] | None:
+        providers = self._outside.providers
+        provider, slash, model = name.partition("/")
+        if slash and provider in providers:
+            return (provider, model) if model and config.has_model(providers[provider], model) else None
+        return next(((one, name) for one in providers if config.names_model(providers[one], name)), None)
+
+    def _provided(self, name: str, model: str) -> ProviderModel:
+        prices = self._outside.prices
+        price = price_of(f"{name}/{model}", prices) or price_of(model, prices)
+        return ProviderModel(name, self._outside.providers[name], model, self._key_of(name, ""), price)
+
+    def _key_of(self, name: str, pointer: str) -> str | None:
+        try:
+            return config.resolve_key(self._outside.providers[name], self._outside.env)
+        except KeyError:
+            told = f"The provider {name!r} is not ready: the variable that holds its key is not set."
+            raise InvalidValue(told, pointer=pointer) from None
+
+    def _told(self) -> str:
+        names = ", ".join(self._outside.providers)
+        return f" Providers: {names}." if names else " No provider is set up."

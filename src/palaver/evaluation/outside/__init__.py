@@ -1,1 +1,0 @@
-"""The world outside of a case: models, workflows that judge, webhooks, vectors."""

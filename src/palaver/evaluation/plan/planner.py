@@ -1,0 +1,210 @@
+"""Planning: a request for an evaluation becomes a plan, or the error that says what in it cannot be.
+
+Everything is checked here, before anything runs: names, workflows, parameters, columns, evaluators and how much it
+comes to. Where test sets and variants are found, and which evaluators there are, is given.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+
+from palaver.errors import ConflictingFields, InvalidValue, RequestError, WorkflowNotFound
+from palaver.evaluation.plan.column_mapping import ColumnKinds, map_answer_columns, map_columns
+from palaver.evaluation.plan.plan import (
+    ROW_BYTES,
+    Plan,
+    PlannedEvaluation,
+    PlannedEvaluator,
+    PlannedTestset,
+    PlannedVariant,
+)
+from palaver.evaluation.plan.request import (
+    Limits,
+    NewEvaluation,
+    WantedEvaluator,
+    WantedVariant,
+)
+from palaver.evaluation.plan.testset import RevisionSource, RevisionSummary, select_rows
+from palaver.storage.variants import ResolvedVariant
+from palaver.workflows.fitting import misfits
+from palaver.workflows.workflow import Workflow
+
+
+class NamedEvaluator(Protocol):
+    """An evaluator that parameters were given."""
+
+    @property
+    def name(self) -> str:
+        """What it is called here."""
+        ...
+
+
+ResolveVariant = Callable[[str, Workflow, str], Awaitable[ResolvedVariant]]
+"""What `short` or `short:3` means in a project for a workflow."""
+BindEvaluator = Callable[[str, Mapping[str, Any], str | None], NamedEvaluator]
+"""An evaluator by its key, bound to parameters, under a name; InvalidValue for what it does not take."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationPlanner:
+    """Makes plans."""
+
+    workflow: Callable[[str], Workflow]
+    testsets: RevisionSource
+    resolve: ResolveVariant
+    bind: BindEvaluator
+    most_cells: int = 1_000_000
+    most_cost: float | None = None
+
+    async def plan(self, project: str, request: NewEvaluation) -> PlannedEvaluation:
+        """The plan and its rows. Nothing is written."""
+        # In threads: evaluators are loaded when they are first asked for, and a set may have a million rows.
+        evaluators = await asyncio.to_thread(self._evaluators, request)
+        revision = await self.testsets.revision(project, request.testset)
+        variants = await self._variants(project, request, revision)
+        _check_distinct([one.name for one in variants], "variants")
+        found = await self.testsets.rows(project, revision, request.testset.rows)
+        plan = Plan(
+            name=request.name or _default_name(revision, variants),
+            testset=PlannedTestset(
+                id=revision.testset,
+                name=revision.name,
+                revision=revision.number,
+                digest=revision.digest,
+                rows=request.testset.rows,
+            ),
+            variants=variants,
+            evaluators=evaluators,
+            repeats=request.repeats,
+            limits=self._limits(request.limits),
+            failed_as=request.failed_as,
+        )
+        planned = PlannedEvaluation(plan, await asyncio.to_thread(select_rows, found, request.testset.rows))
+        self._check_size(planned)
+        return planned
+
+    def _limits(self, wanted: Limits) -> Limits:
+        if self.most_cost is None or (wanted.max_cost is not None and wanted.max_cost <= self.most_cost):
+            return wanted
+        return msgspec.structs.replace(wanted, max_cost=self.most_cost)
+
+    def _check_size(self, planned: PlannedEvaluation) -> None:
+        if not planned.rows:
+            raise InvalidValue("There are no rows to run over.", pointer="/testset/rows")
+        if planned.total > self.most_cells:
+            rows = len(planned.rows) // ROW_BYTES
+            told = f"{rows} rows × {len(planned.plan.variants)} variants × {planned.plan.repeats} repeats"
+            raise InvalidValue(
+                f"{told} are {planned.total} cells, and an evaluation has at most {self.most_cells}: take a sample.",
+                pointer="/testset/rows",
+            )
+
+    # Evaluators
+
+    def _evaluators(self, request: NewEvaluation) -> list[PlannedEvaluator]:
+        evaluators = [self._evaluator(wanted, place) for place, wanted in enumerate(request.evaluators)]
+        _check_distinct([one.name for one in evaluators], "evaluators")
+        return evaluators
+
+    def _evaluator(self, wanted: WantedEvaluator, place: int) -> PlannedEvaluator:
+        try:
+            bound = self.bind(wanted.key, wanted.parameters, wanted.name)
+        except RequestError as error:
+            raise _with_pointer(error, f"/evaluators/{place}{error.pointer or '/key'}") from None
+        return PlannedEvaluator(key=wanted.key, name=bound.name, parameters=wanted.parameters)
+
+    # Variants
+
+    async def _variants(self, project: str, request: NewEvaluation, revision: RevisionSummary) -> list[PlannedVariant]:
+        wanted = list(enumerate(request.variants))
+        answers = {one.column for _, one in wanted if one.column is not None}
+        called = {
+            place: await self._called(project, request, one, place, revision, answers)
+            for place, one in wanted
+            if one.column is None
+        }
+        chats = any(one.is_chat for one in called.values())
+        return [
+            called.get(place) or _plan_recorded(request, one, place, revision.kinds, chats=chats)
+            for place, one in wanted
+        ]
+
+    async def _called(
+        self,
+        project: str,
+        request: NewEvaluation,
+        wanted: WantedVariant,
+        place: int,
+        revision: RevisionSummary,
+        answers: Iterable[str],
+    ) -> PlannedVariant:
+        at = f"/variants/{place}"
+        if wanted.workflow is None:
+            raise InvalidValue("A variant names a workflow, or a column with answers.", pointer=at)
+        try:
+            workflow = self.workflow(wanted.workflow)
+        except WorkflowNotFound as error:
+            raise InvalidValue(error.message, pointer=f"{at}/workflow") from None
+        reference, parameters = None, wanted.parameters
+        if wanted.variant is not None:
+            try:
+                resolved = await self.resolve(project, workflow, wanted.variant)
+            except RequestError as error:
+                raise _with_pointer(error, f"{at}/variant") from None
+            reference, parameters = resolved.reference, {**resolved.parameters, **parameters}
+        if faults := misfits(workflow, parameters):
+            raise _nest_error(at, faults[0])
+        description = workflow.description
+        return PlannedVariant(
+            name=wanted.name or reference or description.name,
+            workflow=description.name,
+            variant=reference,
+            parameters=parameters,
+            is_chat=description.is_chat,
+            is_chat_source=description.is_chat_source,
+            map=map_columns(request.map, revision.kinds, description, answers=set(answers), gaps=revision.gaps),
+        )
+
+
+def _plan_recorded(
+    request: NewEvaluation, wanted: WantedVariant, place: int, kinds: ColumnKinds, *, chats: bool
+) -> PlannedVariant:
+    """A variant whose answers are in a column. They are a chat's where they are messages, or stand beside a chat."""
+    at, column = f"/variants/{place}", wanted.column or ""
+    if wanted.workflow is not None or wanted.variant is not None or wanted.parameters:
+        raise ConflictingFields("A variant calls a workflow, or has its answers in a column: not both.", pointer=at)
+    if column not in kinds:
+        names = ", ".join(list(kinds)[:20]) or "none"
+        raise InvalidValue(f"The test set has no column {column[:80]!r}. It has: {names}.", pointer=f"{at}/column")
+    kind = kinds[column]
+    return PlannedVariant(
+        name=wanted.name or column or "column",
+        column=column,
+        is_chat=kind in ("chat", "message") or (kind in ("text", "mixed") and chats),
+        is_chat_source="derived",
+        map=map_answer_columns(request.map, kinds, column),
+    )
+
+
+def _default_name(revision: RevisionSummary, variants: Sequence[PlannedVariant]) -> str:
+    """What an evaluation is called that was given no name."""
+    return f"{revision.name}: {', '.join(one.name for one in variants)}"[:200]
+
+
+def _check_distinct(names: Sequence[str], of: str) -> None:
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise InvalidValue(f"Two {of} are called {name!r}: give one another name.", pointer=f"/{of}/{place}/name")
+
+
+def _nest_error(at: str, error: RequestError) -> RequestError:
+    """The error, its pointer inside of what stands at `at`."""
+    return _with_pointer(error, f"{at}{error.pointer or ''}")
+
+
+def _with_pointer(error: RequestError, pointer: str) -> RequestError:
+    error.pointer = pointer
+    return error

@@ -1,0 +1,155 @@
+"""Resolve the test set revision of a request and select its rows."""
+
+import hashlib
+from heapq import nsmallest
+from typing import Protocol
+
+import msgspec
+from sqlalchemy import Connection
+
+from palaver.errors import InvalidValue
+from palaver.evaluation.plan.column_mapping import ColumnKinds
+from palaver.evaluation.plan.plan import (
+    ROW_BYTES,
+)
+from palaver.evaluation.plan.request import (
+    WantedRows,
+    WantedTestset,
+)
+from palaver.storage.database import Database
+from palaver.storage.testsets import repository as testset_revisions
+from palaver.storage.testsets import repository as testsets
+from palaver.storage.testsets import rows as testset_pieces
+from palaver.testsets import row_pages
+from palaver.testsets.row_filter import RowFilter, parse_row_filter
+from palaver.testsets.rows import pack_row_id
+
+_ID_BYTES = 16
+
+
+def select_rows(rows: bytes, wanted: WantedRows | None) -> bytes:
+    """The rows that are wanted, packed as they came and in their order; a filter has been applied before."""
+    if wanted is None:
+        return rows
+    if wanted.ids is not None:
+        rows = _select_by_id(rows, wanted.ids)
+    if wanted.sample is not None:
+        rows = _sample_rows(rows, wanted.sample, wanted.seed)
+    return rows if wanted.limit is None else rows[: wanted.limit * ROW_BYTES]
+
+
+def _select_by_id(rows: bytes, ids: tuple[str, ...]) -> bytes:
+    places = {rows[at : at + _ID_BYTES]: at for at in range(0, len(rows), ROW_BYTES)}
+    found: set[int] = set()
+    for number, name in enumerate(ids):
+        try:
+            place = places.get(pack_row_id(name))
+        except ValueError:
+            place = None
+        if place is None:
+            raise InvalidValue(f"The revision has no row {name[:80]!r}.", pointer=f"/testset/rows/ids/{number}")
+        found.add(place)
+    return b"".join(rows[at : at + ROW_BYTES] for at in sorted(found))
+
+
+def _sample_rows(rows: bytes, count: int, seed: int) -> bytes:
+    """Those whose ids come first when all are shuffled by the seed: a row keeps its rank when others come and go.
+
+    So two revisions of one set share most of a sample, and can be compared row by row.
+    """
+    key = seed.to_bytes(8)
+
+    def rank(at: int) -> bytes:
+        return hashlib.blake2b(rows[at : at + _ID_BYTES], key=key, digest_size=8).digest()
+
+    places = range(0, len(rows), ROW_BYTES)
+    drawn = places if count >= len(places) else sorted(nsmallest(count, places, key=rank))
+    return b"".join(rows[at : at + ROW_BYTES] for at in drawn)
+
+
+class RevisionSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What a plan needs to know of a revision of a test set."""
+
+    testset: str
+    name: str
+    number: int
+    digest: str
+    kinds: ColumnKinds
+    gaps: frozenset[str] = frozenset()
+    """The columns that some rows have nothing in, or null."""
+
+
+class RevisionSource(Protocol):
+    """Where test sets are found."""
+
+    async def revision(self, project: str, wanted: WantedTestset) -> RevisionSummary:
+        """The revision that is meant; NotFound where there is none."""
+        ...
+
+    async def rows(self, project: str, revision: RevisionSummary, wanted: WantedRows | None) -> bytes:
+        """Its rows that pass the filter, in order, each as 16 bytes of its id and 16 of its hash."""
+        ...
+
+
+_ROW_BATCH = 1_000
+"""Rows that are looked at in one go, so that others who read are not kept waiting."""
+
+
+class StoredTestsets:
+    """Finds them."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def revision(self, project: str, wanted: WantedTestset) -> RevisionSummary:
+        """The revision that is meant; NotFound where there is none."""
+        return await self._database.read(_read_revision, project, wanted)
+
+    async def rows(self, project: str, revision: RevisionSummary, wanted: WantedRows | None) -> bytes:
+        """Its rows that pass the filter, in order, each as 16 bytes of its id and 16 of its hash."""
+        if wanted is None or wanted.filter is None:
+            return await self._database.read(_read_all_rows, project, revision.testset, revision.number)
+        cells = _parse_filter(wanted.filter)
+        found: list[bytes] = []
+        start: int | None = 0
+        while start is not None:
+            some, start = await self._database.read(
+                _read_matching_rows, project, revision, RowFilter(cells=cells), start
+            )
+            found += some
+        return b"".join(found)
+
+
+def _read_revision(db: Connection, project: str, wanted: WantedTestset) -> RevisionSummary:
+    testset = testsets.get_testset(db, project, wanted.id)
+    found = testset_revisions.get_revision(db, project, testset.id, wanted.revision, testset.head)
+    kinds = {column["name"]: column["kind"] for column in found.columns}
+    gaps = frozenset(column["name"] for column in found.columns if column["missing"] + column["nulls"] > 0)
+    return RevisionSummary(
+        testset=testset.id, name=testset.name, number=found.number, digest=found.digest, kinds=kinds, gaps=gaps
+    )
+
+
+def _read_all_rows(db: Connection, project: str, testset: str, number: int) -> bytes:
+    places = testset_revisions.list_chunks(db, project, testset, number)
+    pieces = testset_pieces.read_chunks(db, project, testset, [place.digest for place in places])
+    return b"".join(pieces[place.digest] for place in places)
+
+
+def _read_matching_rows(
+    db: Connection, project: str, revision: RevisionSummary, wanted: RowFilter, start: int
+) -> tuple[list[bytes], int | None]:
+    """Those of the next rows that fit, and where to go on; None at the end."""
+    kept = testset_revisions.get_revision(db, project, revision.testset, revision.number, revision.number)
+    rows = row_pages.read_rows(db, project, kept, start, _ROW_BATCH)
+    fitting = [pack_row_id(row.id) + row.hash for row in rows if wanted.fits(row.raw)]
+    return fitting, rows[-1].place + 1 if len(rows) == _ROW_BATCH else None
+
+
+def _parse_filter(given: str | dict[str, object]) -> dict[str, object]:
+    if not isinstance(given, str):
+        return given
+    try:
+        return dict(parse_row_filter(given))
+    except InvalidValue as error:
+        raise InvalidValue(error.message, pointer="/testset/rows/filter") from None

@@ -1,0 +1,99 @@
+"""Asking a provider: one POST with its key, within its time, and again after what goes by.
+
+What a provider says of an error is shown without anything that looks like a key; of a key that it does not accept we
+say so in our own words.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from palaver.core import jsons, secrets
+from palaver.core.events import RunFailed
+from palaver.errors import PalaverError
+from palaver.evaluation.providers.config import Provider
+from palaver.evaluation.runner.retry import is_transient, retry_delay
+from palaver.evaluation.score import ScoringError
+from palaver.outbound import client, printable, read_limited
+from palaver.protocols import upstream
+
+MAX_RETRY_WAIT_S: Final = 120.0
+"""Seconds that a provider may ask us to wait for; who wants more has no more to give today."""
+MAX_RESPONSE_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of an answer."""
+_OVERLOADED_STATUS: Final = 529
+"""Anthropic's own status for what goes by."""
+_KEY_REJECTED_STATUSES: Final = (401, 403)
+
+
+class ProviderClient:
+    """One provider, with its key."""
+
+    def __init__(
+        self,
+        name: str,
+        provider: Provider,
+        headers: Mapping[str, str],
+        key: str | None,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._name = name
+        self._provider = provider
+        self._headers = headers
+        self._key = key
+        self._sleep = sleep
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """The JSON that it answers with. Unscored says, in one line, why there is none."""
+        sent = jsons.encode(jsons.plain(body))
+        for tried in range(1, self._provider.retries + 2):
+            answer, failed = await self._posted(path, sent)
+            if failed is None:
+                return answer
+            seconds = retry_delay(failed, tried)
+            if tried > self._provider.retries or not is_transient(failed) or seconds > MAX_RETRY_WAIT_S:
+                raise ScoringError(failed.code, failed.message)
+            await self._sleep(seconds)
+        raise AssertionError
+
+    async def _posted(self, path: str, sent: bytes) -> tuple[Any, RunFailed | None]:
+        import httpx
+
+        provider, name = self._provider, self._name
+        headers = {"content-type": "application/json", "accept": "application/json", **self._headers}
+        try:
+            async with (
+                asyncio.timeout(provider.timeout_seconds),
+                client(headers=headers, timeout=provider.timeout_seconds) as http,
+                http.stream("POST", provider.base_url.rstrip("/") + path, content=sent) as response,
+            ):
+                body = await read_limited(response, MAX_RESPONSE_BYTES)
+        except (TimeoutError, httpx.TimeoutException):
+            told = f"{name} did not answer within {provider.timeout_seconds:g} seconds."
+            return None, RunFailed(code="provider_timeout", message=told)
+        except httpx.HTTPError as error:
+            away = isinstance(error, httpx.ConnectError)
+            told = f"{name} {'could not be reached' if away else 'broke off its answer'}."
+            return None, RunFailed(code="provider_failed", message=told, details=upstream.PASSING)
+        except PalaverError as error:
+            return None, RunFailed(code="provider_failed", message=f"{name}: {error.message}")
+        if response.status_code != 200:
+            return None, self._refused(response.status_code, response.headers.get("retry-after", ""), body)
+        try:
+            return msgspec.json.decode(body), None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None, RunFailed(code="provider_failed", message=f"{name} answered with what is not JSON.")
+
+    def _refused(self, status: int, retry_after: str, body: bytes) -> RunFailed:
+        if status in _KEY_REJECTED_STATUSES:
+            told = f"{self._name} answered {status}: it does not accept the key that it is asked with."
+            return RunFailed(code="provider_failed", message=told, status=status)
+        words = upstream.words(body)
+        if words:
+            words = printable(secrets.masked(words, [self._key] if self._key else []))
+        told = f"{self._name} answered {status}{f': {words}' if words else '.'}"
+        details = upstream.PASSING if status == _OVERLOADED_STATUS else upstream.passing(status, retry_after)
+        return RunFailed(code="provider_failed", message=told, status=status, details=details)

@@ -1,0 +1,75 @@
+"""What an operator declares of a provider: `[providers.openai]` in palaver.toml.
+
+Keys stay where they are: `key = "env:OPENAI_API_KEY"` names the variable that holds it. It is sent to that provider's
+own base URL, and shown, logged and stored nowhere.
+"""
+
+import re
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta
+
+from palaver.errors import SettingsError
+
+ENV_PREFIX = "env:"
+_PROVIDER_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+
+ProviderKind = Literal["openai", "anthropic"]
+
+
+class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One of them."""
+
+    kind: ProviderKind
+    """What it speaks."""
+    base_url: str
+    """As its SDK takes it; also a private one: the operator wrote it."""
+    key: str | None = None
+    """`env:NAME`; None for one that wants none."""
+    models: tuple[str, ...] = ("*",)
+    """Which of its models may be asked for, with * for any letters."""
+    options: Mapping[str, Any] = {}
+    """What else is sent with each question, as the provider calls it: `{temperature = 0}`."""
+    timeout_seconds: Annotated[float, Meta(gt=0, le=600)] = 60
+    retries: Annotated[int, Meta(ge=0, le=10)] = 2
+
+
+def check_providers(providers: Mapping[str, Provider]) -> None:
+    """Refuse what can never be asked, or would show a secret."""
+    for name, one in providers.items():
+        if not _PROVIDER_NAME.fullmatch(name):
+            raise SettingsError(f"The provider {name!r}: its name has letters, digits, '_', '-' and '.', at most 64.")
+        if one.key is not None and (not one.key.startswith(ENV_PREFIX) or one.key == ENV_PREFIX):
+            raise SettingsError(f'The provider {name!r}: write key = "env:NAME", the variable that holds its key.')
+        try:
+            url = urlsplit(one.base_url)
+            is_good = url.scheme in ("http", "https") and bool(url.hostname)
+            is_plain = not (url.username or url.password or url.query or url.fragment)
+        except ValueError:
+            is_good = is_plain = False
+        if not (is_good and is_plain):
+            raise SettingsError(f"The provider {name!r}: its base_url is http://… or https://…, and holds no secret.")
+
+
+def has_model(provider: Provider, model: str) -> bool:
+    """May that model be asked for?"""
+    return any(fnmatchcase(model, pattern) for pattern in provider.models)
+
+
+def names_model(provider: Provider, model: str) -> bool:
+    """Is it meant by a model's name alone? Whoever has any has none in particular."""
+    return any(pattern != "*" and fnmatchcase(model, pattern) for pattern in provider.models)
+
+
+def resolve_key(provider: Provider, env: Mapping[str, str]) -> str | None:
+    """Its key; None where it has none. KeyError where the variable is not set."""
+    if provider.key is None:
+        return None
+    variable = provider.key.removeprefix(ENV_PREFIX)
+    if not env.get(variable):
+        raise KeyError(variable)
+    return env[variable]

@@ -1,0 +1,259 @@
+"""Export an evaluation as one HTML file without scripts or network access."""
+
+import base64
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from itertools import groupby, islice
+from typing import Any
+
+from palaver.core import jsons
+from palaver.evaluation.results.export.report import (
+    NO_VALUE,
+    Report,
+    RowOutcome,
+    describe_cell_error,
+    describe_size,
+    evaluator_names,
+    evaluators_with_passes,
+    format_count,
+    format_difference,
+    format_interval,
+    format_measure,
+    format_number,
+    format_percent,
+    iterate_rows,
+    preview_line,
+    row_outcome,
+)
+from palaver.evaluation.results.figures import Comparison, EvaluatorSummary, Interval, Measure, VariantSummary
+from palaver.storage.evaluations.results import StoredResult
+
+MAX_TEXT_LENGTH = 2_000
+"""Characters of one text."""
+
+
+class RowRenderer:
+    """Shows them: each folded to a line that can be opened."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._names = evaluator_names(report)
+        self._says = evaluators_with_passes(report)
+
+    def __call__(self, cells: Sequence[StoredResult]) -> Iterator[str]:
+        """One row, with all its cells."""
+        by_variant = [(variant, list(some)) for variant, some in groupby(cells, key=lambda cell: cell.variant)]
+        found = [self._outcomes(some) for _, some in by_variant]
+        first = cells[0]
+        marks = "".join(f'<span class="marks">{"".join(_outcome_mark(one) for one in those)}</span>' for those in found)
+        asked = f'<span dir="auto">{escape(preview_line(first.preview_in)[:200])}</span>'
+        yield f'<details class="row" id="{escape(first.row)}"><summary>{marks}{asked}</summary><div>'
+        yield f'<p class="note">{escape(first.row)}</p>{_render_preview(first.preview_in)}'
+        for (variant, some), outcomes in zip(by_variant, found, strict=True):
+            yield f'<h3 dir="auto">{escape(self._report.variants[variant])}</h3>'
+            for cell in some:
+                yield _render_answer(cell, is_repeated=self._report.repeats > 1)
+            yield "<table>"
+            for name, one in zip(self._names, outcomes, strict=True):
+                reason = f'<td dir="auto">{_escape_text(one.reason)}'
+                yield f"<tr><td>{_outcome_mark(one)} {escape(name)}<td class=n>{format_number(one.score)}{reason}</tr>"
+            yield "</table>"
+        yield "</div></details>"
+
+    def _outcomes(self, cells: Sequence[StoredResult]) -> list[RowOutcome]:
+        failed_as = self._report.failed_as
+        return [row_outcome(cells, name, passes=name in self._says, failed_as=failed_as) for name in self._names]
+
+
+def _outcome_mark(one: RowOutcome) -> str:
+    signs = {"passed": "✓", "failed": "✗", "scored": "•", "error": "!", "skipped": "○"}
+    flaky = " flaky" if one.is_flaky else ""
+    told = (
+        f"{one.kind}{flaky}"
+        if one.passes is None or one.passes[1] == 1
+        else f"{one.passes[0]} of {one.passes[1]} passed"
+    )
+    return f'<span class="mark {one.kind}{flaky}" title="{told}">{signs[one.kind]}</span>'
+
+
+def _render_answer(cell: StoredResult, *, is_repeated: bool) -> str:
+    took = "" if cell.latency is None else f" · {cell.latency:.2f} s"
+    note = f'<p class="note">repeat {cell.repeat + 1}{took}</p>' if is_repeated else ""
+    if cell.status == "failed":
+        return f'{note}<p class="bad" dir="auto">{_escape_text(describe_cell_error(cell))}</p>'
+    return note + _render_preview(cell.preview_out)
+
+
+def _render_preview(preview: Any) -> str:
+    """A preview, as much of it as there is."""
+    match preview:
+        case {"renderer": "chat", "messages": [*messages]}:
+            told = "".join(_render_message(message) for message in messages)
+            more = preview.get("more") or 0
+            return told + (f'<p class="note">and {more} more messages</p>' if more else "")
+        case {"body": str(body)}:
+            return f'<pre dir="auto">{_escape_text(body)}</pre>'
+        case {"text": str(text)}:
+            return f'<pre dir="auto">{_escape_text(text)}</pre>'
+        case None:
+            return ""
+        case _:
+            return f"<pre>{_escape_text(jsons.encode(preview).decode())}</pre>"
+
+
+def _render_message(message: Any) -> str:
+    match message:
+        case {"role": str(role), "text": str(text)}:
+            calls = "".join(f"<pre>{_escape_text(str(call))}</pre>" for call in message.get("calls") or ())
+            return f'<div class="message"><b>{escape(role)}</b><pre dir="auto">{_escape_text(text)}</pre>{calls}</div>'
+        case _:
+            return ""
+
+
+def _escape_text(text: str) -> str:
+    return escape(text) if len(text) <= MAX_TEXT_LENGTH else f"{escape(text[:MAX_TEXT_LENGTH])}…"
+
+
+STYLE = """
+:root { color-scheme: light dark; --line: #8884; --soft: #8881; --good: #1a7f4b; --bad: #b3261e; --odd: #8a6100; }
+@media (prefers-color-scheme: dark) { :root { --good: #5fd39a; --bad: #ff8a80; --odd: #f0c060; } }
+body { margin: 0; font: 15px/1.5 system-ui, sans-serif; }
+main { max-width: 76rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; margin: 0 0 .25rem; } h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
+h3 { font-size: .9rem; margin: 1rem 0 .25rem; }
+.note, small { opacity: .7; } .note { margin: .25rem 0; font-size: .9rem; }
+.bad { color: var(--bad); }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { text-align: left; padding: .3rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top; }
+thead th { font-weight: 600; font-size: .85rem; opacity: .7; } tbody th { font-weight: 600; }
+.n { text-align: right; white-space: nowrap; }
+svg { width: 8rem; height: .6rem; background: var(--soft); border-radius: 2px; vertical-align: middle; }
+svg .value { fill: #46c8; } svg .sure { fill: currentColor; }
+.badge { font-size: .8rem; font-weight: 600; padding: .1rem .5rem; border: 1px solid; border-radius: 1rem; }
+.better, .same, .succeeded, .mark.passed { color: var(--good); }
+.worse, .failed, .mark.failed, .mark.error { color: var(--bad); }
+.unclear, .partly, .cancelled { color: var(--odd); }
+.mark { display: inline-block; min-width: 1.1em; text-align: center; font-weight: 700; }
+.mark.flaky { outline: 2px dotted var(--odd); border-radius: 3px; }
+.marks { padding-right: .75rem; }
+details.row { border-top: 1px solid var(--line); content-visibility: auto; contain-intrinsic-size: auto 2rem; }
+details.row > summary { padding: .35rem 0; cursor: pointer; overflow: hidden; text-overflow: ellipsis;
+  white-space: nowrap; }
+details.row > div { padding: 0 0 1rem 1.5rem; }
+details:target > summary { background: var(--soft); }
+pre { margin: .25rem 0; white-space: pre-wrap; overflow-wrap: anywhere; font: 13px/1.45 ui-monospace, monospace;
+  unicode-bidi: plaintext; }
+.message { margin: .25rem 0; padding: .4rem .7rem; border: 1px solid var(--line); border-radius: .4rem; }
+.message b { font-size: .8rem; opacity: .7; }
+a { color: inherit; }
+"""
+
+MEDIA_TYPE = "text/html; charset=utf-8"
+MAX_ROWS = 5_000
+"""Rows in the file; what is left out is said, and every other format has it."""
+_STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+CONTENT_SECURITY_POLICY = f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'none'"
+"""What a browser may do with the file: show it, with its own style."""
+
+
+def write(report: Report) -> Iterator[bytes]:
+    """The file, piece by piece."""
+    yield _encode_lines([*_page_head(report), *_summary_table(report)])
+    for comparison in report.comparisons:
+        yield _encode_lines(_comparison_table(comparison))
+    yield _encode_lines(["<h2>Rows</h2>"])
+    show, rows = RowRenderer(report), iterate_rows(report)
+    for cells in islice(rows, MAX_ROWS):
+        yield _encode_lines(show(cells))
+    if next(rows, None) is not None:
+        yield _encode_lines(
+            [f'<p class="note">These are the first {MAX_ROWS:,} rows; an export as CSV has all of them.</p>']
+        )
+    yield b"</main></body></html>\n"
+
+
+def _page_head(report: Report) -> Iterator[str]:
+    title = escape(report.name or report.id)
+    yield "<!doctype html>"
+    yield '<html lang="en"><head><meta charset="utf-8">'
+    yield f'<meta http-equiv="content-security-policy" content="{escape(CONTENT_SECURITY_POLICY)}">'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    yield f"<title>{title}</title><style>{STYLE}</style></head><body><main>"
+    yield f'<h1 dir="auto">{title} <span class="badge {escape(report.state)}">{escape(report.state)}</span></h1>'
+    facts = [
+        *describe_size(report),
+        report.id,
+        report.created_at if report.ended_at is None else f"{report.created_at} to {report.ended_at}",
+    ]
+    yield f'<p class="note">{" · ".join(escape(fact) for fact in facts)}</p>'
+    for text in filter(None, (report.reason, *report.failed_gates)):
+        yield f'<p class="bad">{escape(text)}</p>'
+
+
+def _summary_table(report: Report) -> Iterator[str]:
+    yield "<h2>Summary</h2><div class=wide><table><thead><tr><th>variant<th>evaluator<th class=n>passed<th>95 %"
+    yield "<th class=n>mean<th class=n>rows<th class=n>not scored<th class=n>flaky</tr></thead>"
+    for variant in report.summary.variants:
+        yield "<tbody>"
+        for place, one in enumerate(variant.evaluators):
+            yield _evaluator_row(variant, one, is_first=place == 0)
+        yield "</tbody>"
+    yield "</table></div>"
+    for variant in report.summary.variants:
+        latency, cost = variant.latency, variant.cost
+        facts = [f"{variant.name}: {format_count(variant.cells, 'call')}", f"{variant.failed:,} failed"]
+        facts += (
+            [] if latency.p50 is None else [f"{latency.p50:.2f} s in the middle, {latency.p95:.2f} s for one in 20"]
+        )
+        facts += [] if cost is None else [f"${cost:.4g}"]
+        yield f'<p class="note">{" · ".join(escape(fact) for fact in facts)}</p>'
+
+
+def _evaluator_row(variant: VariantSummary, one: EvaluatorSummary, *, is_first: bool) -> str:
+    named = f"<th rowspan={len(variant.evaluators)} dir=auto>{escape(variant.name)}</th>" if is_first else ""
+    bar = _bar(one.mean, one.mean_ci, "mean") if one.pass_rate is None else _bar(one.pass_rate, one.pass_ci)
+    flaky = NO_VALUE if one.flaky is None else f"{one.flaky:,}"
+    cells = "".join(
+        f"<td class=n>{cell}</td>"
+        for cell in (format_number(one.mean), f"{one.n:,}", f"{one.errors + one.skipped:,}", flaky)
+    )
+    passed = f"<td class=n>{format_percent(one.pass_rate)}</td>"
+    return f"<tr>{named}<td>{escape(one.name)}</td>{passed}<td>{bar}</td>{cells}</tr>"
+
+
+def _bar(value: float | None, interval: Interval | None, measure: Measure = "pass_rate") -> str:
+    """What lies between 0 and 1 as a line, with its interval."""
+    if value is None or interval is None or not (0 <= interval[0] <= interval[1] <= 1):
+        return format_interval(interval, measure)
+    low, high = 100 * interval[0], 100 * interval[1]
+    box = 'viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true"'
+    whole = f'<rect class="value" width="{100 * value:.1f}" height="8"/>'
+    sure = f'<rect class="sure" x="{low:.1f}" y="3" width="{max(high - low, 0.5):.1f}" height="2"/>'
+    return f"<svg {box}>{whole}{sure}</svg> <small>{format_interval(interval, measure)}</small>"
+
+
+def _comparison_table(found: Comparison) -> Iterator[str]:
+    yield f'<h2 dir="auto">{escape(found.candidate)} beside {escape(found.base)}</h2>'
+    yield "<div class=wide><table><thead><tr><th>evaluator<th>verdict<th class=n>base<th class=n>candidate"
+    yield "<th class=n>difference<th>95 %<th class=n>p (Holm)<th class=n>regressions<th class=n>fixes</tr></thead>"
+    for one in found.evaluators:
+        needed = f" <small>{one.cases_needed:,} rows would tell</small>" if one.cases_needed else ""
+        p = NO_VALUE if one.p_adjusted is None else f"{one.p_adjusted:.3f}"
+        numbers = (format_measure(one.base, one.measure), format_measure(one.candidate, one.measure))
+        yield f'<tr><td>{escape(one.name)}<td><span class="badge {one.verdict}">{one.verdict}</span>{needed}'
+        yield "".join(f"<td class=n>{cell}" for cell in (*numbers, format_difference(one.difference, one.measure)))
+        counts = f"<td class=n>{one.regressions:,}<td class=n>{one.fixes:,}"
+        yield f"<td>{format_interval(one.ci, one.measure)}<td class=n>{p}{counts}</tr>"
+    yield "</table></div>"
+    if found.changed_count:
+        yield f'<p class="note">{found.changed_count:,} rows have changed between the two, and are in no figure.</p>'
+    for one in found.evaluators:
+        if one.worst:
+            links = ", ".join(f'<a href="#{escape(change.row)}">{escape(change.row)}</a>' for change in one.worst[:10])
+            yield f"<p>{escape(one.name)}, worst regressions: {links}</p>"
+
+
+def _encode_lines(lines: Iterable[str]) -> bytes:
+    return ("\n".join(lines) + "\n").encode("utf-8", "replace")

@@ -1,0 +1,114 @@
+"""Gates: what a run must reach, so that a build may go on. Each one that it fails is a line of its own.
+
+Gates look at the share of passes; of an evaluator that only scores, at the mean. `strict` looks at the end of the
+interval that is bad for the run: it must be sure.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import msgspec
+
+from palaver.errors import InvalidValue
+from palaver.evaluation.results.figures import Comparison, EvaluationSummary, EvaluatorSummary
+
+
+class Gates(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run must reach."""
+
+    least: float | None = None
+    """Of every evaluator that is not in `fail_under`."""
+    fail_under: Mapping[str, float] = {}
+    """By the evaluator's name."""
+    max_regressions: int | None = None
+    """Of each evaluator, beside the base."""
+    fail_on_worse: bool = False
+    strict: bool = False
+
+
+def parse_fail_under(texts: Sequence[str]) -> tuple[float | None, dict[str, float]]:
+    """What `--fail-under` was given: `0.9` for every evaluator, `exact_match=0.9` for one; else InvalidValue."""
+    least: float | None = None
+    named: dict[str, float] = {}
+    for text in texts:
+        name, equals, number = text.rpartition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            value = -1.0
+        if not 0 <= value <= 1 or (equals and not name):
+            raise InvalidValue(f"--fail-under {text!r}: give a number from 0 to 1, or name=number.")
+        if equals:
+            named[name] = value
+        else:
+            least = value
+    return least, named
+
+
+def check_gate_names(gates: Gates, evaluators: Collection[str]) -> None:
+    """InvalidValue if a gate names an evaluator that is not there: said before anything runs."""
+    for name in gates.fail_under:
+        # `polite.words` is a score that the evaluator `polite` may give.
+        if name not in evaluators and not any(name.startswith(f"{known}.") for known in evaluators):
+            known = ", ".join(sorted(evaluators)) or "none"
+            raise InvalidValue(f"--fail-under {name}: there is no evaluator {name!r}. There are: {known}.")
+
+
+def failed_gates(gates: Gates, summary: EvaluationSummary, comparisons: Sequence[Comparison] = ()) -> list[str]:
+    """The gates that a run does not pass, a line for each; none: it may go on."""
+    return [
+        *_failed_minimums(gates, summary),
+        *(line for comparison in comparisons for line in _failed_comparisons(gates, comparison)),
+    ]
+
+
+def _failed_minimums(gates: Gates, summary: EvaluationSummary) -> Iterator[str]:
+    for variant in summary.variants:
+        told = {one.name: one for one in variant.evaluators}
+        for name in [name for name in gates.fail_under if name not in told and not _has_subscores(name, told)]:
+            yield f"fail-under: {variant.name} has no score {name}."
+        for name, one in told.items():
+            # What gives scores of several names says under its own only where there was nothing to say.
+            if not one.n and not one.errors and _has_subscores(name, told):
+                continue
+            least = _minimum_for(gates, name)
+            if least is not None and (why := _describe_shortfall(one, least, strict=gates.strict)) is not None:
+                yield f"fail-under: {variant.name}, {name}: {why}"
+
+
+def _has_subscores(name: str, told: Collection[str]) -> bool:
+    """Are there scores of one evaluator, `polite.words`, under the name of that evaluator?"""
+    return any(other.startswith(f"{name}.") for other in told)
+
+
+def _minimum_for(gates: Gates, name: str) -> float | None:
+    """What a score must reach: its own gate, or that of the evaluator which gave it, or that of all."""
+    while name:
+        if name in gates.fail_under:
+            return gates.fail_under[name]
+        name = name.rpartition(".")[0]
+    return gates.least
+
+
+def _describe_shortfall(one: EvaluatorSummary, least: float, *, strict: bool) -> str | None:
+    rate, interval, what = (
+        (one.mean, one.mean_ci, "the mean") if one.pass_rate is None else (one.pass_rate, one.pass_ci, "the pass rate")
+    )
+    if rate is None or interval is None:
+        return f"nothing was scored, {least:g} is wanted."
+    if strict and interval[0] < least:
+        return f"{what} is {rate:.3f}, but may be as low as {interval[0]:.3f}: {least:g} is wanted for sure."
+    return f"{what} is {rate:.3f}, {least:g} is wanted." if rate < least else None
+
+
+def _failed_comparisons(gates: Gates, comparison: Comparison) -> Iterator[str]:
+    for one in comparison.evaluators:
+        if gates.max_regressions is not None and one.regressions > gates.max_regressions:
+            rows = "row passes" if one.regressions == 1 else "rows pass"
+            yield (
+                f"max-regressions: {comparison.candidate}, {one.name}: {one.regressions} {rows} no longer, "
+                f"{gates.max_regressions} may. The first: {one.worst[0].row if one.worst else 'unknown'}."
+            )
+        if gates.fail_on_worse and one.verdict == "worse" and one.ci is not None and one.difference is not None:
+            ends = f"{one.ci[0]:+.3f} to {one.ci[1]:+.3f}"
+            named = f"{comparison.candidate}, {one.name}"
+            yield f"fail-on worse: {named}: {one.difference:+.3f} ({ends}) beside {comparison.base}."

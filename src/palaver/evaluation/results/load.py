@@ -1,0 +1,149 @@
+"""From what is stored to figures and files: the results of an evaluation out of the database, and a report of it.
+
+What asks the database is a function of a connection; what computes (numpy, a third of a second for a large run) is not,
+so that nobody waits for a connection meanwhile.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+from sqlalchemy import Connection
+
+from palaver.errors import InvalidValue
+from palaver.evaluation.plan.plan import ROW_BYTES, Plan
+from palaver.evaluation.results.arrays import (
+    GridShape,
+    ResultArrays,
+    empty_score_arrays,
+    load_cell_arrays,
+    load_score_arrays,
+)
+from palaver.evaluation.results.compare import DEFAULT_MARGIN, ComparedVariant, compare_variants
+from palaver.evaluation.results.export.report import Report
+from palaver.evaluation.results.figures import Comparison, EvaluationSummary
+from palaver.storage.evaluations import repository as evaluations
+from palaver.storage.evaluations import results as evaluation_results
+from palaver.storage.evaluations.repository import Evaluation
+from palaver.storage.evaluations.results import ResultDetail
+from palaver.storage.testsets import rows as testset_rows
+
+_ROW_BATCH = 2_000
+"""Rows whose content is in memory."""
+
+
+# Out of the database
+
+
+def read_results(db: Connection, project: str, evaluation: str) -> ResultArrays:
+    """What figures are made of; an evaluator that has not said anything yet is among them, too."""
+    kept = evaluations.get_planned(db, project, evaluation)
+    plan = msgspec.convert(kept.plan, Plan)
+    shape = GridShape(len(kept.rows) // ROW_BYTES, len(plan.variants), plan.repeats)
+    said = load_score_arrays(evaluation_results.score_rows(db, project, evaluation), shape)
+    spoke = {scores.evaluator for scores in said}
+    silent = [
+        empty_score_arrays(place, one.name, shape) for place, one in enumerate(plan.evaluators) if place not in spoke
+    ]
+    return ResultArrays(
+        id=evaluation,
+        shape=shape,
+        rows=kept.rows,
+        variants=[variant.name for variant in plan.variants],
+        cells=load_cell_arrays(evaluation_results.cell_rows(db, project, evaluation), shape),
+        scores=sorted([*said, *silent], key=lambda scores: scores.evaluator),
+        failed_as=plan.failed_as,
+    )
+
+
+def read_column(db: Connection, project: str, evaluation: str, column: str) -> list[Any]:
+    """What each row of an evaluation has in a column, UNSET where it has none; InvalidValue if no row has it."""
+    kept = evaluations.get_planned(db, project, evaluation)
+    values = list(_read_values(db, project, kept.evaluation.testset, kept.rows, column))
+    if all(value is UNSET for value in values):
+        raise InvalidValue(f"No row of the test set has a column {column[:80]!r}.", pointer="?slice")
+    return values
+
+
+def _read_values(db: Connection, project: str, testset: str, rows: bytes, column: str) -> Iterator[Any]:
+    # One field of many: what is not asked for is passed over, not decoded.
+    shape = msgspec.defstruct("_Row", [("value", Any, UNSET)], rename={"value": column})
+    read = msgspec.json.Decoder(shape).decode
+    hashes = [rows[first + ROW_BYTES // 2 : first + ROW_BYTES] for first in range(0, len(rows), ROW_BYTES)]
+    for first in range(0, len(hashes), _ROW_BATCH):
+        some = hashes[first : first + _ROW_BATCH]
+        contents = testset_rows.read_contents(db, project, testset, some)
+        for digest in some:
+            data = contents.get(digest)
+            found: Any = None if data is None else read(data)
+            yield UNSET if found is None else found.value
+
+
+# Figures
+
+
+def split_variant_reference(named: str) -> tuple[str, str | None]:
+    """`ev_…:variant` in two; the variant may be left out."""
+    evaluation, _, variant = named.partition(":")
+    return evaluation, variant or None
+
+
+def compared_variant(results: ResultArrays, variant: str | None, pointer: str) -> ComparedVariant:
+    """One variant of a run by its name; of a run that has one, without it."""
+    names = list(results.variants)
+    if variant is None and len(names) == 1:
+        return ComparedVariant(results, 0)
+    if variant not in names:
+        wrong = "Say which variant: " if variant is None else f"There is no variant {variant[:80]!r}: "
+        raise InvalidValue(f"{wrong}{results.id} has {', '.join(names)}.", pointer=pointer)
+    return ComparedVariant(results, names.index(variant))
+
+
+def compare_with_base(
+    results: ResultArrays, base: ComparedVariant | None = None, margin: float = DEFAULT_MARGIN
+) -> list[Comparison]:
+    """Every variant beside a base; without one, beside the first of them."""
+    first = ComparedVariant(results, 0) if base is None and results.variants else base
+    if first is None:
+        return []
+    others = [ComparedVariant(results, place) for place in range(len(results.variants))]
+    return [compare_variants(first, other, margin) for other in others if other.name != first.name]
+
+
+# Reports
+
+
+def make_report(
+    evaluation: Evaluation,
+    plan: Plan,
+    *,
+    summary: EvaluationSummary,
+    comparisons: Sequence[Comparison] = (),
+    failed_gates: Sequence[str] = (),
+    cells: Callable[[], Iterable[ResultDetail]],
+) -> Report:
+    """What every export is made of."""
+    reason = evaluation.reason or {}
+    return Report(
+        id=evaluation.id,
+        name=evaluation.name,
+        state=evaluation.state,
+        reason=reason.get("message"),
+        testset=plan.testset.name,
+        revision=evaluation.revision,
+        variants=[variant.name for variant in plan.variants],
+        rows=evaluation.total // max(1, len(plan.variants) * plan.repeats),
+        repeats=plan.repeats,
+        created_at=_format_time(evaluation.created_at),
+        ended_at=None if evaluation.ended_at is None else _format_time(evaluation.ended_at),
+        failed_as=plan.failed_as,
+        summary=summary,
+        comparisons=comparisons,
+        failed_gates=failed_gates,
+        cells=cells,
+    )
+
+
+def _format_time(moment: Any) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,248 @@
+"""The summary of an evaluation: pass rates, means and intervals per variant, evaluator and slice."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from msgspec import UNSET
+from numpy.typing import NDArray
+
+from palaver.core import jsons
+from palaver.evaluation.results.arrays import (
+    DONE,
+    ERROR,
+    FAILED,
+    SKIPPED,
+    CountedScores,
+    FloatArray,
+    ResultArrays,
+    count_scores,
+    row_means,
+)
+from palaver.evaluation.results.figures import (
+    EvaluationSummary,
+    EvaluatorSummary,
+    Interval,
+    Latencies,
+    SliceSummary,
+    VariantSummary,
+)
+from palaver.evaluation.results.statistics import bootstrap_intervals, wilson_interval
+from palaver.testsets.rows import canonical_json
+
+MAX_SLICES = 20
+"""Slices of one column."""
+MAX_VALUE_LENGTH = 200
+"""Characters of a value, as it is shown."""
+
+
+class RowSlice(NamedTuple):
+    """One slice of a column."""
+
+    value: Any
+    """What its rows have there; of numbers from which to which, as text."""
+    rows: NDArray[np.int64]
+    """Places of its rows in the run, in order."""
+
+
+def slice_rows(values: Iterable[Any]) -> list[RowSlice]:
+    """The slices of a column: its value in each row of the run, UNSET where a row has not got it."""
+    given = list(values)
+    present = [value for value in given if value is not UNSET and value is not None]
+    if present and all(_is_number(value) for value in present) and len(set(present)) > 4:
+        return _slice_by_quartile(given)
+    return _slice_by_value(given)
+
+
+def _slice_by_value(given: Sequence[Any]) -> list[RowSlice]:
+    places: dict[bytes, list[int]] = {}
+    shown: dict[bytes, Any] = {}
+    for place, value in enumerate(given):
+        if value is UNSET:
+            continue
+        key = canonical_json(value)
+        if key not in shown:
+            shown[key] = _shorten_value(value)
+        places.setdefault(key, []).append(place)
+    frequent = sorted(places, key=lambda key: -len(places[key]))[:MAX_SLICES]  # Stable: of equals what came first.
+    return [RowSlice(shown[key], np.array(places[key], np.int64)) for key in frequent]
+
+
+def _slice_by_quartile(given: Sequence[Any]) -> list[RowSlice]:
+    """Up to four slices of about as many rows each; equal numbers are never apart. Null, too, is one."""
+    rows = np.array([place for place, value in enumerate(given) if _is_number(value)], np.int64)
+    numbers = np.array([float(given[place]) for place in rows])
+    edges = np.unique(np.quantile(numbers, (0.25, 0.5, 0.75)))
+    bins = np.searchsorted(edges, numbers, side="left")
+    found: list[RowSlice] = []
+    for place in range(len(edges) + 1):
+        own = rows[bins == place]
+        if len(own):
+            some = sorted((given[row] for row in own), key=float)
+            low, high = jsons.encode(some[0]).decode(), jsons.encode(some[-1]).decode()
+            found.append(RowSlice(low if low == high else f"{low} to {high}", own))
+    without = [place for place, value in enumerate(given) if value is None]
+    return [*found, RowSlice(None, np.array(without, np.int64))] if without else found
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
+
+
+def _shorten_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= MAX_VALUE_LENGTH else f"{value[: MAX_VALUE_LENGTH - 1]}…"
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return _shorten_value(jsons.encode(value).decode())
+
+
+FLAKY_DEVIATION = 0.1
+"""The standard deviation of a row's scores over its repeats above which it is flaky."""
+
+
+@np.errstate(over="ignore", invalid="ignore")  # Scores may be any numbers.
+def summarize(results: ResultArrays, cut: Sequence[RowSlice] | None = None) -> EvaluationSummary:
+    """All figures of a run; of the slices of a column, too, where they are given."""
+    figures = _IntervalBatch(results.id)
+    parts = [(scores, count_scores(scores, results.cells, results.failed_as)) for scores in results.scores]
+    found: list[list[_EvaluatorOnVariant]] = []
+    for place in range(results.shape.variants):
+        found.append([])
+        for scores, counts in parts:
+            status = scores.status[:, place]
+            whole = _RowsSummary(figures, counts, place, None)
+            slices = (
+                None if cut is None else [(one.value, _RowsSummary(figures, counts, place, one.rows)) for one in cut]
+            )
+            found[-1].append(_EvaluatorOnVariant(scores.name, status, whole, slices, flaky_rows(counts, place)))
+    figures.draw()  # All intervals at once: columns of one length share their draws.
+    return EvaluationSummary(
+        [
+            _summarize_variant(results, place, name, [one.told() for one in found[place]])
+            for place, name in enumerate(results.variants)
+        ]
+    )
+
+
+def flaky_rows(counts: CountedScores, variant: int) -> NDArray[np.bool_] | None:
+    """Which rows' repeats differ: some passed and some did not, or their scores are far apart. None without repeats."""
+    passed, score = counts.passed[:, variant], counts.score[:, variant]
+    if passed.shape[-1] == 1:
+        return None
+    differs = (passed == 1).any(axis=-1) & (passed == 0).any(axis=-1)
+    mean = row_means(score)[:, np.newaxis]
+    deviation = np.sqrt(np.nan_to_num(row_means((score - mean) ** 2)))
+    return differs | (deviation > FLAKY_DEVIATION + 1e-12)
+
+
+def mean_or_none(values: FloatArray) -> float | None:
+    """The mean of what is there; None of nothing."""
+    return float(values.mean()) if len(values) else None
+
+
+class _IntervalBatch:
+    """Columns whose intervals are wanted; they are drawn together."""
+
+    def __init__(self, seed: str) -> None:
+        self._seed = seed
+        self._columns: list[FloatArray] = []
+        self._drawn: list[Interval | None] = []
+
+    def ask(self, column: FloatArray) -> int:
+        """Want the interval of a column's mean: its number."""
+        self._columns.append(column)
+        return len(self._columns) - 1
+
+    def draw(self) -> None:
+        """Find all that were asked for."""
+        self._drawn = bootstrap_intervals(self._columns, self._seed)
+
+    def interval(self, number: int) -> Interval | None:
+        """One of them."""
+        return self._drawn[number]
+
+
+class _RowsSummary:
+    """Some or all rows of a variant, for one evaluator."""
+
+    def __init__(
+        self, figures: _IntervalBatch, counts: CountedScores, variant: int, rows: NDArray[np.int64] | None
+    ) -> None:
+        passed, score, is_counted = counts.passed[:, variant], counts.score[:, variant], counts.is_counted[:, variant]
+        if rows is not None:
+            passed, score, is_counted = passed[rows], score[rows], is_counted[rows]
+        self._figures = figures
+        self._repeats = passed.shape[-1]
+        self.n = int(np.count_nonzero(is_counted.any(axis=-1)))
+        self._passes, self._scores = _present(row_means(passed)), _present(row_means(score))
+        self._pass_interval = figures.ask(self._passes) if self._repeats > 1 else None
+        self._mean_interval = figures.ask(self._scores)
+
+    def told(self) -> tuple[float | None, Interval | None, float | None, Interval | None]:
+        """Share of passes, mean score, and the interval of each."""
+        if self._pass_interval is None:
+            pass_ci = wilson_interval(int(self._passes.sum()), len(self._passes))
+        else:
+            pass_ci = self._figures.interval(self._pass_interval)
+        return (
+            mean_or_none(self._passes),
+            pass_ci,
+            mean_or_none(self._scores),
+            self._figures.interval(self._mean_interval),
+        )
+
+
+class _EvaluatorOnVariant(msgspec.Struct, frozen=True):
+    """One evaluator on one variant, before its intervals are drawn."""
+
+    name: str
+    status: NDArray[np.int8]
+    whole: _RowsSummary
+    slices: list[tuple[Any, _RowsSummary]] | None
+    flaky: NDArray[np.bool_] | None
+
+    def told(self) -> EvaluatorSummary:
+        pass_rate, pass_ci, mean, mean_ci = self.whole.told()
+        return EvaluatorSummary(
+            name=self.name,
+            n=self.whole.n,
+            errors=int(np.count_nonzero(self.status == ERROR)),
+            skipped=int(np.count_nonzero(self.status == SKIPPED)),
+            pass_rate=pass_rate,
+            pass_ci=pass_ci,
+            ci="wilson" if self.status.shape[-1] == 1 else "bootstrap",
+            mean=mean,
+            mean_ci=mean_ci,
+            flaky=None if self.flaky is None else int(np.count_nonzero(self.flaky)),
+            slices=None
+            if self.slices is None
+            else [_summarize_slice(value, part) for value, part in self.slices if part.n],
+        )
+
+
+def _summarize_slice(value: Any, part: _RowsSummary) -> SliceSummary:
+    pass_rate, pass_ci, mean, mean_ci = part.told()
+    return SliceSummary(value=value, n=part.n, pass_rate=pass_rate, pass_ci=pass_ci, mean=mean, mean_ci=mean_ci)
+
+
+def _summarize_variant(
+    results: ResultArrays, place: int, name: str, evaluators: list[EvaluatorSummary]
+) -> VariantSummary:
+    cells = results.cells
+    status = cells.status[:, place]
+    seconds, spent = _present(cells.latency[:, place][status == DONE]), _present(cells.cost[:, place])
+    low, high = np.quantile(seconds, (0.5, 0.95)) if len(seconds) else (None, None)
+    return VariantSummary(
+        name=name,
+        cells=int(np.count_nonzero((status == DONE) | (status == FAILED))),
+        failed=int(np.count_nonzero(status == FAILED)),
+        cost=float(spent.sum()) if len(spent) else None,
+        latency=Latencies(None if low is None else float(low), None if high is None else float(high)),
+        evaluators=evaluators,
+    )
+
+
+def _present(values: FloatArray) -> FloatArray:
+    return values[~np.isnan(values)]

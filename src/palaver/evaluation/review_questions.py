@@ -1,0 +1,80 @@
+"""What people are asked of a case, and whether what they say answers it."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from palaver.errors import InvalidValue
+
+QuestionType = Literal["boolean", "choice", "score", "text"]
+MAX_TEXT_LENGTH = 20_000
+"""Characters of an answer in words."""
+
+
+class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a reviewer is asked."""
+
+    key: Annotated[str, Meta(min_length=1, max_length=100)]
+    type: QuestionType = "boolean"
+    title: str = ""
+    choices: list[str] | None = None
+    range: tuple[float, float] | None = None
+    required: bool = True
+
+
+Questions = Annotated[list[Question], Meta(min_length=1, max_length=50, description="What a reviewer is asked.")]
+
+
+def check_questions(questions: Sequence[Question], pointer: str) -> None:
+    """Raise InvalidValue for what nobody could answer."""
+    keys = [question.key for question in questions]
+    for place, question in enumerate(questions):
+        at = f"{pointer}/{place}"
+        if keys.index(question.key) != place:
+            raise InvalidValue(f"There are two questions {question.key!r}.", pointer=f"{at}/key")
+        if (question.type == "choice") != bool(question.choices):
+            raise InvalidValue("A choice, and only that, has choices.", pointer=f"{at}/choices")
+        if question.range is not None and (question.type != "score" or question.range[0] >= question.range[1]):
+            raise InvalidValue("A range is that of a score: [lowest, highest].", pointer=f"{at}/range")
+
+
+def check_answers(questions: Sequence[Question], given: Mapping[str, Any], pointer: str = "/answers") -> dict[str, Any]:
+    """What was said, in the order of the questions; InvalidValue points at what is no answer, or is missing."""
+    known = {question.key for question in questions}
+    if unknown := next((key for key in given if key not in known), None):
+        raise InvalidValue(f"There is no question {unknown[:80]!r} here.", pointer=pointer)
+    said: dict[str, Any] = {}
+    for question in questions:
+        value = given.get(question.key)
+        if value is None:
+            if question.required:
+                raise InvalidValue(f"The question {question.key!r} wants an answer.", pointer=pointer)
+            continue
+        if (wrong := _expected_answer(question, value)) is not None:
+            raise InvalidValue(f"The answer to {question.key!r} is {wrong}.", pointer=pointer)
+        said[question.key] = value
+    if not said:
+        raise InvalidValue("Nothing is answered: skip the item instead.", pointer=pointer)
+    return said
+
+
+def _expected_answer(question: Question, value: Any) -> str | None:
+    """What it should be, if it is not."""
+    match question.type:
+        case "boolean":
+            return None if isinstance(value, bool) else "true or false"
+        case "choice":
+            choices = question.choices or []
+            return None if value in choices and isinstance(value, str) else f"one of {', '.join(choices)}"
+        case "text":
+            return (
+                None if isinstance(value, str) and len(value) <= MAX_TEXT_LENGTH else f"a text up to {MAX_TEXT_LENGTH}"
+            )
+        case "score":
+            is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+            low, high = question.range or (-math.inf, math.inf)
+            within = "" if question.range is None else f" from {low:g} to {high:g}"
+            return None if is_number and low <= value <= high else f"a number{within}"

@@ -1,1 +1,0 @@
-"""People look at results: what they are given, and what they said."""

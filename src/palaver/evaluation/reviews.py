@@ -1,0 +1,371 @@
+"""Human reviews: choose the items, measure agreement, and turn answers into scores."""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from datetime import datetime
+from hashlib import blake2b
+from itertools import combinations
+from math import fsum
+from typing import Annotated, Any, Literal, cast
+
+import msgspec
+from msgspec import Meta
+from sqlalchemy import Connection, delete, insert, select, update
+
+from palaver.errors import InvalidValue, NotFound
+from palaver.evaluation.plan.plan import Plan
+from palaver.evaluation.plan.request import NAME_PATTERN
+from palaver.evaluation.review_questions import Question, QuestionType
+from palaver.evaluation.score import Score
+from palaver.storage.evaluations import repository as evaluation_ends
+from palaver.storage.evaluations import repository as evaluations
+from palaver.storage.evaluations import results as evaluation_pages
+from palaver.storage.evaluations.results import ResultFilters
+from palaver.storage.evaluations.tables import evaluation_results as results
+from palaver.storage.evaluations.tables import evaluation_scores as scores
+from palaver.storage.pagination import Window
+from palaver.storage.reviews.items import EvaluatorVerdict, ReviewAnswer, ReviewItem
+from palaver.storage.reviews.repository import NewReviewItem
+from palaver.storage.schema import storable_text
+from palaver.storage.spans import filters as span_filters
+from palaver.storage.spans import queries as span_pages
+from palaver.storage.spans.queries import SpanQuery
+from palaver.storage.spans.tables import IS_HEAD, spans
+
+MAX_ITEMS = 10_000
+"""Items of one review."""
+_PAGE_SIZE = 500
+_ShortText = Annotated[str, Meta(max_length=200, pattern=NAME_PATTERN)]
+_Timestamp = Annotated[datetime, Meta(tz=True)]
+
+
+class WantedResults(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which results of a run: as its list of results is asked for them."""
+
+    evaluator: _ShortText | None = None
+    passed: bool | None = None
+    """What that evaluator says, or any."""
+    status: Literal["done", "failed"] = "done"
+    search: _ShortText | None = None
+
+
+class WantedItems(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is to be reviewed: results of a run, or traces by their ids or by what is asked of them."""
+
+    run: _ShortText | None = None
+    variant: _ShortText | None = None
+    filter: WantedResults = WantedResults()
+    traces: Annotated[list[str], Meta(min_length=1, max_length=MAX_ITEMS)] | dict[str, Any] | None = None
+    """Ids, or a filter as traces are asked for; `{}` is for all."""
+    search: Annotated[str, Meta(max_length=1_000)] | None = None
+    since: _Timestamp | None = msgspec.field(default=None, name="from")
+    until: _Timestamp | None = msgspec.field(default=None, name="to")
+    sample: Annotated[int, Meta(ge=1, le=MAX_ITEMS)] | None = None
+    """At most so many, drawn at random."""
+    seed: Annotated[int, Meta(ge=0, lt=1 << 53)] = 0
+
+
+class ReviewSelection(msgspec.Struct, frozen=True):
+    """What people will be asked about."""
+
+    evaluation: str | None
+    plan: Plan | None
+    items: Sequence[NewReviewItem]
+
+
+def select_items(db: Connection, project: str, wanted: WantedItems) -> ReviewSelection:
+    """The items; NotFound for a run or trace that is not there, InvalidValue where there is nothing to review."""
+    if (wanted.run is None) == (wanted.traces is None):
+        raise InvalidValue("Say either a run or traces that are to be reviewed.", pointer="/items")
+    plan = None
+    if wanted.run is not None:
+        _, kept = evaluations.get_plan(db, project, wanted.run)
+        plan = msgspec.convert(kept, Plan)
+        items = _select_results(db, project, wanted.run, plan, wanted)
+    else:
+        items = [NewReviewItem(trace=trace) for trace in _select_traces(db, project, wanted)]
+    if wanted.sample is not None:
+        items = _sample_items(items, wanted.sample, wanted.seed)
+    if not items:
+        raise InvalidValue("There is nothing to review there.", pointer="/items")
+    if len(items) > MAX_ITEMS:
+        raise InvalidValue(f"A review has at most {MAX_ITEMS} items: take a sample.", pointer="/items")
+    return ReviewSelection(wanted.run, plan, items)
+
+
+def human_questions(plan: Plan) -> list[Question]:
+    """What the `human` evaluators of a run ask."""
+    found = [
+        question for one in plan.evaluators if one.key == "human" for question in evaluator_questions(one.parameters)
+    ]
+    return list({question.key: question for question in found}.values())
+
+
+def evaluator_questions(parameters: Any) -> list[Question]:
+    """What one of them asks."""
+    given = parameters.get("questions")
+    return [Question(key="correct")] if given is None else msgspec.convert(given, list[Question])
+
+
+def _select_results(db: Connection, project: str, run: str, plan: Plan, wanted: WantedItems) -> list[NewReviewItem]:
+    names, asked = [variant.name for variant in plan.variants], wanted.filter
+    if wanted.variant is not None and wanted.variant not in names:
+        told = f"There is no variant {wanted.variant!r} here. It has: {', '.join(names)}."
+        raise InvalidValue(told, pointer="/items/variant")
+    which = ResultFilters(
+        variant=None if wanted.variant is None else names.index(wanted.variant),
+        status=asked.status,
+        evaluator=asked.evaluator,
+        passed=asked.passed,
+        search=asked.search,
+    )
+    items: list[NewReviewItem] = []
+    after: str | None = None
+    while True:
+        page = evaluation_pages.list_results(db, project, run, which, Window(_PAGE_SIZE, after))
+        items += [NewReviewItem(cell=one.cell, seq=one.seq, trace=one.trace_id) for one in page.data]
+        after = page.next
+        if after is None or (len(items) > MAX_ITEMS and wanted.sample is None):
+            return items
+
+
+def _select_traces(db: Connection, project: str, wanted: WantedItems) -> list[str]:
+    if isinstance(wanted.traces, list):
+        named = list(dict.fromkeys(trace.lower() for trace in wanted.traces))
+        there: set[str] = set()
+        for first in range(0, len(named), _PAGE_SIZE):
+            asked = select(spans.c.trace_id).where(spans.c.project == project, spans.c.head == IS_HEAD)
+            there.update(db.scalars(asked.where(spans.c.trace_id.in_(named[first : first + _PAGE_SIZE]))))
+        if missing := next((trace for trace in wanted.traces if trace.lower() not in there), None):
+            raise NotFound(f"There is no trace {missing[:80]!r}.")
+        return named
+    read = span_filters.parse_filter(wanted.traces, "/items/traces") if wanted.traces else None
+    query = SpanQuery(filter=read, search=wanted.search, since=wanted.since, until=wanted.until)
+    theirs = select(spans.c.trace_id).where(spans.c.head == IS_HEAD, *span_pages.query_clauses(db, project, query))
+    newest = theirs.order_by(spans.c.start.desc(), spans.c.span_id)
+    return list(db.scalars(newest if wanted.sample is not None else newest.limit(MAX_ITEMS + 1)))
+
+
+def _sample_items(items: Sequence[NewReviewItem], count: int, seed: int) -> list[NewReviewItem]:
+    """So many of them, in their order: the same again with the same seed."""
+
+    def lot(item: NewReviewItem) -> bytes:
+        return blake2b(f"{seed}:{item.trace if item.cell is None else item.cell}".encode(), digest_size=8).digest()
+
+    drawn = sorted(range(len(items)), key=lambda place: lot(items[place]))[:count]
+    return [items[place] for place in sorted(drawn)]
+
+
+def cohen_kappa(pairs: Sequence[tuple[Hashable, Hashable]]) -> float | None:
+    """Of what each of two raters said of the same things; None where one of them always says the same."""
+    ours, theirs = Counter(one for one, _ in pairs), Counter(other for _, other in pairs)
+    if len(ours) < 2 or len(theirs) < 2:
+        return None
+    count = len(pairs)
+    alike = count * sum(one == other for one, other in pairs)  # Both as counts of pairs of ours and theirs.
+    by_chance = sum(ours[said] * theirs[said] for said in ours)
+    return (alike - by_chance) / (count * count - by_chance)
+
+
+def weighted_kappa(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """The same of numbers: to be off by two counts four times as much as to be off by one."""
+    ours, theirs = [one for one, _ in pairs], [other for _, other in pairs]
+    if len(set(ours)) < 2 or len(set(theirs)) < 2:
+        return None
+    count = len(pairs)
+    mean_ours, mean_theirs = fsum(ours) / count, fsum(theirs) / count
+    observed = fsum((one - other) ** 2 for one, other in pairs) / count
+    # The mean square of the differences of every one of ours with every one of theirs.
+    spread = fsum((one - mean_ours) ** 2 for one in ours) + fsum((other - mean_theirs) ** 2 for other in theirs)
+    return 1 - observed / (spread / count + (mean_ours - mean_theirs) ** 2)
+
+
+class ScoreSlot(msgspec.Struct, frozen=True, kw_only=True):
+    """A question whose answers are the score of an evaluator."""
+
+    question: Question
+    evaluator: int
+    """Its place in the plan."""
+    waiting: str
+    """The name of the score that waits until people have said something,"""
+    name: str
+    """and that of the one which there is then."""
+    threshold: float | None
+
+
+def find_score_slots(plan: Plan, questions: Iterable[Question]) -> list[ScoreSlot]:
+    """Which questions are those of `human` evaluators: called like one of them, or like what it asks."""
+    asked = {question.key: question for question in questions}
+    found: list[ScoreSlot] = []
+    for place, one in enumerate(plan.evaluators):
+        if one.key != "human":
+            continue
+        own = [question.key for question in evaluator_questions(one.parameters)]
+        names = {key: f"{one.name}.{key}" if len(own) > 1 else one.name for key in own} | {one.name: one.name}
+        threshold = one.parameters.get("threshold")
+        for key, name in names.items():
+            if key in asked and all(fill.name != name or fill.evaluator != place for fill in found):
+                fill = ScoreSlot(question=asked[key], evaluator=place, waiting=one.name, name=name, threshold=threshold)
+                found.append(fill)
+    return found
+
+
+def score_answers(fill: ScoreSlot, said: Sequence[Any]) -> Score | None:
+    """What all who answered a question say together; None if nobody did."""
+    if not said:
+        return None
+    count = f"{len(said)} {'person' if len(said) == 1 else 'people'}"
+    details: Mapping[str, Any] = {"answers": list(said)}
+    if fill.question.type in ("boolean", "score"):
+        mean = fsum(_scale_answer(fill.question, value) for value in said) / len(said)
+        # Of as many who say yes as who say no, nobody knows: it has not passed.
+        by_most = mean > 0.5 if fill.question.type == "boolean" else None
+        passed = mean >= fill.threshold if fill.threshold is not None else by_most
+        return Score(passed=passed, score=mean, reason=f"by {count}", details=details)
+    if fill.question.type == "choice":
+        label = Counter(cast("Sequence[str]", said)).most_common(1)[0][0]
+        return Score(label=label, reason=f"by {count}", details=details)
+    return Score(reason="\n".join(map(str, said))[:2_000], details=details)
+
+
+def _scale_answer(question: Question, value: Any) -> float:
+    """A number from 0 to 1, where it is known of which range it is."""
+    if question.range is None:
+        return float(value)
+    low, high = question.range
+    return (value - low) / (high - low)
+
+
+def store_review_score(
+    db: Connection,
+    project: str,
+    evaluation: str,
+    item: ReviewItem,
+    wanted: Sequence[ScoreSlot],
+    said: Sequence[ReviewAnswer],
+    at: datetime,
+) -> bool:
+    """Put what people said last of an item into its result; False if that is gone, or was run again since."""
+    if not wanted or item.cell is None:
+        return False
+    evaluations.lock_evaluation(db, project, evaluation)
+    here = (results.c.project == project, results.c.evaluation == evaluation, results.c.cell == item.cell)
+    if db.scalar(select(results.c.seq).where(*here)) != item.seq:
+        return False
+    last = {one.reviewer: one for one in said}
+    for fill in wanted:
+        given = [one.answers[fill.question.key] for one in last.values() if fill.question.key in one.answers]
+        if (score := score_answers(fill, given)) is not None:
+            _store_score(db, project, evaluation, item.cell, fill, score)
+    evaluation_ends.update_evaluation(db, project, evaluation, at)
+    return True
+
+
+def _store_score(db: Connection, project: str, evaluation: str, cell: int, fill: ScoreSlot, score: Score) -> None:
+    mine = (scores.c.project == project, scores.c.evaluation == evaluation, scores.c.cell == cell)
+    mine = (*mine, scores.c.evaluator == fill.evaluator)
+    values = {
+        "status": "scored",
+        "passed": score.passed,
+        "score": score.score,
+        "label": None if score.label is None else storable_text(score.label),
+        "reason": storable_text(score.reason),
+        "details": score.details,
+    }
+    if fill.name != fill.waiting:
+        db.execute(delete(scores).where(*mine, scores.c.name == storable_text(fill.waiting)))
+    if not db.execute(update(scores).where(*mine, scores.c.name == storable_text(fill.name)).values(values)).rowcount:
+        row = {"project": project, "evaluation": evaluation, "cell": cell, "evaluator": fill.evaluator}
+        db.execute(insert(scores).values(**row, name=storable_text(fill.name), seconds=0.0, **values))
+
+
+ItemAnswers = Mapping[int, Any]
+"""By the place of an item what somebody said of it."""
+
+
+class Agreement(msgspec.Struct, frozen=True, kw_only=True):
+    """Two raters, and one question."""
+
+    question: str
+    type: QuestionType
+    raters: tuple[str, str]
+    kind: Literal["reviewers", "judge"]
+    """Two reviewers, or a reviewer and a judge of the run."""
+    n: int
+    """Items that both have answered."""
+    percent: float | None
+    """Of these, those that both have answered alike."""
+    kappa: float | None
+    """Cohen's; of scores with quadratic weights. None where one of them always says the same."""
+
+
+def measure_agreement(
+    questions: Iterable[Question],
+    said: Mapping[str, Mapping[int, Mapping[str, Any]]],
+    judges: Mapping[str, Mapping[int, EvaluatorVerdict]],
+) -> list[Agreement]:
+    """Of every question but those in words, each pair of reviewers, and each reviewer beside each judge.
+
+    `said` has by reviewer and item what was answered; `judges` by their names what they say of items.
+    """
+    found: list[Agreement] = []
+    for question in questions:
+        if question.type == "text":
+            continue
+        by = {name: _answers_to(question.key, items) for name, items in sorted(said.items())}
+        by = {name: answers for name, answers in by.items() if answers}
+        for one, other in combinations(by, 2):
+            found.append(_compare_raters(question, (one, other), "reviewers", by[one], by[other]))
+        for judge, verdicts in judges.items():
+            for name, answers in by.items():
+                theirs = _judge_answers(question, verdicts, answers.values())
+                if theirs:
+                    found.append(_compare_raters(question, (name, judge), "judge", answers, theirs))
+    return found
+
+
+def _answers_to(key: str, items: Mapping[int, Mapping[str, Any]]) -> dict[int, Any]:
+    return {place: given[key] for place, given in items.items() if key in given}
+
+
+def _compare_raters(
+    question: Question,
+    raters: tuple[str, str],
+    kind: Literal["reviewers", "judge"],
+    ours: ItemAnswers,
+    theirs: ItemAnswers,
+) -> Agreement:
+    pairs = [(ours[place], theirs[place]) for place in sorted(ours.keys() & theirs.keys())]
+    alike = sum(one == other for one, other in pairs)
+    measure: Callable[[Sequence[Any]], float | None] = weighted_kappa if question.type == "score" else cohen_kappa
+    return Agreement(
+        question=question.key,
+        type=question.type,
+        raters=raters,
+        kind=kind,
+        n=len(pairs),
+        percent=100 * alike / len(pairs) if pairs else None,
+        kappa=measure(pairs),
+    )
+
+
+def _judge_answers(
+    question: Question, verdicts: Mapping[int, EvaluatorVerdict], answers: Iterable[Any]
+) -> dict[int, Any]:
+    """What a judge says, as an answer to the question: its score in the question's range, and as whole as people's."""
+    low, high = question.range or (0.0, 1.0)
+    is_whole = all(float(value).is_integer() for value in (low, high, *answers)) if question.type == "score" else False
+
+    def meant(judged: EvaluatorVerdict) -> Any:
+        match question.type:
+            case "boolean":
+                return judged.passed
+            case "choice":
+                return judged.label
+            case _:
+                if judged.score is None:
+                    return None
+                score = low + judged.score * (high - low)
+                return float(round(score)) if is_whole else score
+
+    return {place: value for place, judged in verdicts.items() if (value := meant(judged)) is not None}

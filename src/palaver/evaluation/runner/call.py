@@ -1,0 +1,202 @@
+"""Call a workflow for a cell: rate limit, timeout, retries and cost."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from palaver.core import steps
+from palaver.core.calls import Call, Finish
+from palaver.core.events import Event, RunCancelled, RunFailed, RunFinished
+from palaver.core.fold import fold
+from palaver.core.messages import Message
+from palaver.core.origins import Origin
+from palaver.core.steps import Step
+from palaver.core.usage import Usage
+from palaver.engine.engine import Engine
+from palaver.engine.run import Run
+from palaver.errors import PalaverError, RequestError, RunTimeout, ShuttingDown
+from palaver.evaluation.runner.retry import is_transient, retry_delay
+from palaver.evaluation.score import EvaluationAborted
+from palaver.traces.prices import Price, computed
+from palaver.workflows.workflow import Workflow
+
+Prices = Mapping[str, Price]
+_MODEL_STEP_KINDS = ("llm", "embedding")
+"""What is inside an agent is never added to the agent's own total."""
+
+
+def add_cost(usage: Usage, steps: Sequence[Step], prices: Prices) -> Usage:
+    """The usage of a call in which these steps were, with what they cost, as far as that is known."""
+    calls = [step for step in steps if step.kind in _MODEL_STEP_KINDS]
+    costs = [cost for step in calls if (cost := _step_cost(step, prices)) is not None]
+    return msgspec.structs.replace(usage, cost=sum(costs)) if costs else usage
+
+
+def _step_cost(step: Step, prices: Prices) -> float | None:
+    model: str | None = None
+    usage: Usage | None = None
+    for tell in step.tells:
+        with suppress(Exception):  # It is the framework's word, or our reading of it.
+            told = tell()
+            model, usage = told.model or model, told.usage or usage
+    return usage.cost if usage is not None and usage.cost is not None else computed(usage, model, prices)
+
+
+class WorkflowAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What one call of a workflow came to."""
+
+    messages: tuple[Message, ...] = ()
+    value: Any | UnsetType = UNSET
+    usage: Usage | None = None
+    finish: Finish = "stop"
+    latency: float = 0.0
+    first_output: float | None = None
+    events: tuple[Event, ...] = ()
+    failed: Any = None
+    """Why the call failed, as its caller says it: it ends the script. None: it did not."""
+
+
+CANCEL_TIMEOUT_S = 5.0
+"""Seconds for which a call that was stopped is waited for."""
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class CallError(msgspec.Struct, frozen=True):
+    """Why a call failed."""
+
+    code: str
+    message: str
+
+
+class CallResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call came to, and how it is found again."""
+
+    answered: WorkflowAnswer
+    run: str | None = None
+    trace_id: str | None = None
+    attempts: int = 1
+
+
+class WorkflowCaller:
+    """Makes the calls of one evaluation."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        timeout: float,
+        retries: int,
+        pace: Callable[[], Awaitable[None]] | None = None,
+        prices: Prices | None = None,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self._engine = engine
+        self._timeout = timeout
+        self._retries = retries
+        self._pace = pace
+        self._prices = prices or {}
+        self._sleep = sleep
+
+    async def call(self, workflow: Workflow, call: Call, origin: Origin) -> CallResult:
+        """Make it; again, after a pause, as long as it fails for a moment."""
+        for tried in range(1, self._retries + 2):
+            if self._pace is not None:
+                await self._pace()
+            told: list[steps.Step] = []
+            try:
+                run = self._start(workflow, call, origin, told)
+            except ShuttingDown:
+                raise EvaluationAborted from None
+            except PalaverError as error:
+                failed, called = (
+                    _refused_call(error),
+                    CallResult(answered=_failed_answer(_refused_call(error)), attempts=tried),
+                )
+            else:
+                last = await self._ended(run)
+                called = await self._priced(_call_result(run, last, tried), told)
+                if not isinstance(last, RunFailed):
+                    return called
+                failed = last
+            if tried > self._retries or not is_transient(failed):
+                return called
+            await self._sleep(retry_delay(failed, tried))
+        raise AssertionError
+
+    def _start(self, workflow: Workflow, call: Call, origin: Origin, told: list[steps.Step]) -> Run:
+        if not self._prices:
+            return self._engine.start(workflow, call, origin=origin)
+        with steps.overheard_by(told.append):
+            return self._engine.start(workflow, call, origin=origin)
+
+    async def _priced(self, called: CallResult, told: list[steps.Step]) -> CallResult:
+        """The same with its cost, where the reply tells its tokens alone."""
+        usage = called.answered.usage
+        if not told or usage is None or usage.cost is not None:
+            return called
+        # In a thread: what frameworks tell is read only now.
+        known = await asyncio.to_thread(add_cost, usage, list(told), self._prices)
+        answered = msgspec.structs.replace(called.answered, usage=known)
+        return msgspec.structs.replace(called, answered=answered)
+
+    async def _ended(self, run: Run) -> Event:
+        """Wait for the end of a run; let it end if it takes too long, or if nobody wants it any more."""
+        try:
+            async with asyncio.timeout(self._timeout):
+                await run.ended()
+        except TimeoutError:
+            told = f"The call took longer than {self._timeout:g} seconds."
+            run.cancel(RunFailed(code=RunTimeout.code, message=told))
+            await run.ended()
+        except asyncio.CancelledError:
+            run.cancel()
+            await asyncio.wait([asyncio.ensure_future(run.ended())], timeout=CANCEL_TIMEOUT_S)
+            raise
+        last = run.log[-1] if run.log else RunCancelled()
+        if isinstance(last, RunCancelled) or (isinstance(last, RunFinished) and last.finish == "interrupted"):
+            if self._engine.draining:
+                raise EvaluationAborted
+            return RunFailed(code="cancelled", message="Somebody stopped the run.")
+        if isinstance(last, RunFailed) and last.code == ShuttingDown.code:
+            raise EvaluationAborted
+        return last
+
+
+def _call_result(run: Run, last: Event, tried: int) -> CallResult:
+    reply = fold(run.log)
+    started = run.started.at
+    ended = last.at if isinstance(last, RunFinished | RunFailed) else None
+    first = run.first_output_at
+    failed = CallError(last.code, last.message) if isinstance(last, RunFailed) else None
+    answered = WorkflowAnswer(
+        messages=reply.messages,
+        value=reply.value,
+        usage=reply.usage,
+        finish=reply.finish,
+        latency=0.0 if started is None else ((ended or run.time()) - started).total_seconds(),
+        first_output=None if started is None or first is None else (first - started).total_seconds(),
+        events=tuple(run.log),
+        failed=failed,
+    )
+    return CallResult(answered=answered, run=run.id, trace_id=run.started.trace_id or None, attempts=tried)
+
+
+def _refused_call(error: PalaverError) -> RunFailed:
+    """A call that could not even begin."""
+    status = 400 if isinstance(error, RequestError) else None
+    return RunFailed(code=error.code, message=error.message, status=status, details=error.details)
+
+
+def _failed_answer(failed: RunFailed) -> WorkflowAnswer:
+    return WorkflowAnswer(finish="error", failed=CallError(failed.code, failed.message))
+
+
+def describe_error(failed: Any) -> dict[str, str]:
+    """Why a cell failed, as it is kept."""
+    if isinstance(failed, CallError):
+        return {"code": failed.code, "message": failed.message}
+    return {"code": "workflow_failed", "message": str(failed)}

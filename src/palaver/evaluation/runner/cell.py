@@ -1,0 +1,313 @@
+"""Run one cell: read its row, call the variant, score the answer."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, cast
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from palaver.core import dialects
+from palaver.core.calls import Call, Reply
+from palaver.core.messages import Message
+from palaver.core.origins import Origin
+from palaver.errors import BadStream, InvalidMessages, RequestError
+from palaver.evaluation.case import Case, Flags, Turn, last_user_message, make_case, make_turn
+from palaver.evaluation.context import EvaluatorContext
+from palaver.evaluation.evaluator import BoundEvaluator
+from palaver.evaluation.plan.plan import ROW_BYTES, ColumnMap, Plan, PlannedVariant, cell_position, format_cell_id
+from palaver.evaluation.runner.call import WorkflowAnswer, WorkflowCaller, describe_error
+from palaver.evaluation.runner.manual_case import reply_from_output
+from palaver.evaluation.runner.result_body import CaseRedactor, CellCalls, CellInfo, make_result, make_score
+from palaver.evaluation.runner.script import play_script
+from palaver.evaluation.score import ScoreRecord, error_score
+from palaver.storage.evaluations.results import NewResult, NewScore, StopConditions
+from palaver.testsets.rows import format_row_id
+from palaver.testsets.scripts import Script, is_script, read_script
+from palaver.traces.facts import NO_PARENT
+from palaver.workflows.workflow import Workflow
+
+
+class CellInput(msgspec.Struct, frozen=True, kw_only=True):
+    """What one cell is about."""
+
+    row: dict[str, Any]
+    history: tuple[Message, ...] = ()
+    inputs: dict[str, Any] = {}
+    expected: Any | UnsetType = UNSET
+    script: Script | None = None
+
+
+def read_cell_input(row: dict[str, Any], variant: PlannedVariant) -> CellInput:
+    """What the row says. A RequestError says what in it cannot be said to a workflow."""
+    columns = variant.map
+    inputs = {name: row[column] for name, column in columns.inputs.items() if column in row}
+    expected: Any = UNSET if columns.expected is None else row.get(columns.expected, UNSET)
+    script = _cell_value(row, columns.script)
+    if script is not None and is_script(script):
+        return CellInput(row=row, inputs=inputs, expected=expected, script=read_script(script, f"/{columns.script}"))
+    column = columns.messages
+    if columns.spoken is not None and _cell_value(row, column) is None:
+        # What the user says is no input as well, as in a set that has no messages at all.
+        column = columns.spoken
+        inputs = {name: value for name, value in inputs.items() if columns.inputs[name] != column}
+    before, said = _cell_value(row, columns.history), _cell_value(row, column)
+    history = (*_read_messages(before, columns.history or ""), *_read_messages(said, column or ""))
+    return CellInput(row=row, history=history, inputs=inputs, expected=expected)
+
+
+def missing_messages(asked: CellInput, columns: ColumnMap) -> str | None:
+    """What a row has not got that says nothing, though columns are for it. An empty list is what somebody meant."""
+    if asked.script is not None or asked.history or _cell_value(asked.row, columns.messages) is not None:
+        return None
+    if columns.messages is None and columns.script is None:
+        return None
+    wanted = {"messages": columns.messages, "script": columns.script, "text": columns.spoken}
+    return ", ".join(f"no {what} in the column {column!r}" for what, column in wanted.items() if column is not None)
+
+
+def _cell_value(row: Mapping[str, Any], column: str | None) -> Any:
+    return None if column is None else row.get(column)
+
+
+def _read_messages(said: Any, column: str) -> list[Message]:
+    """A text is what a user says; anything else is messages, in whatever dialect."""
+    if said is None or said == []:
+        return []
+    if isinstance(said, str):
+        return [Message.user(said)]
+    if isinstance(said, Mapping) and "role" in said:
+        said = [cast("Mapping[str, Any]", said)]
+    try:
+        return dialects.read(said, pointer=f"/{column}")
+    except InvalidMessages as error:
+        raise InvalidMessages(
+            f"The column {column!r} holds no messages: {error.message}", pointer=error.pointer
+        ) from None
+
+
+SCORING_TIMEOUT_FACTOR = 5
+"""How many times as long as a call an evaluator may take: it may ask a model itself, and ask again."""
+
+
+class UnavailableEvaluator(NamedTuple):
+    """An evaluator that this process does not have, or that takes its parameters no longer."""
+
+    name: str
+    why: str
+    needs: frozenset[str] = frozenset()
+
+    async def score(self, case: Case) -> list[ScoreRecord]:  # noqa: ARG002 - whatever the case
+        """It cannot say anything of any case."""
+        return [error_score(self.name, f"evaluator_unknown: {self.why}")]
+
+
+class CellFailed(Exception):
+    """The cell has no answer."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.error = {"code": code, "message": message}
+
+
+class CellRunner:
+    """What all cells of an evaluation share."""
+
+    def __init__(
+        self,
+        project: str,
+        evaluation: str,
+        plan: Plan,
+        rows: bytes,
+        *,
+        key: str | None,
+        calling: WorkflowCaller,
+        find: Callable[[str], Workflow],
+        evaluators: Sequence[BoundEvaluator | UnavailableEvaluator],
+        reach: EvaluatorContext,
+        redact: Callable[[str, str | None], CaseRedactor | None] | None,
+        now: Callable[[], datetime],
+    ) -> None:
+        self.of = project, evaluation
+        self.plan = plan
+        self.stops = stop_conditions(plan, len(rows) // ROW_BYTES)
+        self._rows = rows
+        self._key = key
+        self._calling = calling
+        self._find = find
+        self._evaluators = evaluators
+        self._wants_events = any("events" in one.needs for one in evaluators)
+        self._reach = reach
+        self._redact = redact
+        self._now = now
+
+    def hash_of(self, cell: int) -> bytes:
+        """The hash of the content of a cell's row."""
+        return self._row(cell)[ROW_BYTES // 2 :]
+
+    def _row(self, cell: int) -> bytes:
+        at = cell_position(self.plan, cell).row * ROW_BYTES
+        return self._rows[at : at + ROW_BYTES]
+
+    async def run(self, cell: int, content: bytes | None) -> NewResult:
+        """What the cell comes to. Only being cancelled, and GivenUp, are raised."""
+        one = CellInfo(
+            cell, cell_position(self.plan, cell), format_row_id(self._row(cell)[: ROW_BYTES // 2]), self._now()
+        )
+        variant = self.plan.variants[one.place.variant]
+        case = Case(id=format_cell_id(cell), row_id=one.row, variant=variant.name, repeat=one.place.repeat)
+        called = CellCalls()
+        error: Mapping[str, Any] | None = None
+        scores: list[NewScore] = []
+        try:
+            case = await self._case(case, variant, content, called)
+            error = called.error
+            if error is None:
+                scores = await self._scored(case)
+        except CellFailed as failed:
+            error = failed.error
+        except (RequestError, BadStream) as failed:
+            error = {"code": failed.code, "message": failed.message}
+        return self._kept(one, case, called, error, scores)
+
+    def broken(self, cell: int, code: str, message: str) -> NewResult:
+        """The result of a cell that could not be run."""
+        one = CellInfo(
+            cell, cell_position(self.plan, cell), format_row_id(self._row(cell)[: ROW_BYTES // 2]), self._now()
+        )
+        case = Case(id=format_cell_id(cell), row_id=one.row, variant=self.plan.variants[one.place.variant].name)
+        return self._kept(one, case, CellCalls(), {"code": code, "message": message}, [])
+
+    # One cell
+
+    async def _case(self, case: Case, variant: PlannedVariant, content: bytes | None, calls: CellCalls) -> Case:
+        if content is None:
+            raise CellFailed("row_gone", "The row's content is not in the test set any more.")
+        asked = read_cell_input(msgspec.json.decode(content), variant)
+        flags = Flags(variant.is_chat, variant.is_chat_source)
+        if variant.workflow is None:
+            turns: Sequence[Turn] = [_recorded_turn(asked, variant)]
+            history = asked.history
+        else:
+            turns, history = await self._answered(case, asked, variant, calls)
+        return make_case(
+            turns=turns,
+            flags=flags,
+            id=case.id,
+            row_id=case.row_id,
+            variant=case.variant,
+            repeat=case.repeat,
+            row=asked.row,
+            inputs=asked.inputs,
+            expected=asked.expected,
+            history=history,
+            events=calls.events if self._wants_events else None,
+            trace_id=calls.trace_id,
+            script=asked.script,
+        )
+
+    async def _answered(
+        self, case: Case, asked: CellInput, variant: PlannedVariant, calls: CellCalls
+    ) -> tuple[Sequence[Turn], tuple[Message, ...]]:
+        if variant.is_chat and (lack := missing_messages(asked, variant.map)) is not None:
+            raise CellFailed("no_messages", f"The row has nothing to say: {lack}. Fill it in, or leave the row out.")
+        workflow = self._find(variant.workflow or "")
+
+        async def answer(history: tuple[Message, ...]) -> WorkflowAnswer:
+            return await self._call(case, workflow, variant, history, asked.inputs, calls)
+
+        if asked.script is None:
+            answered = await answer(asked.history)
+            return [_answered_turn(answered, asked.history, is_chat=variant.is_chat)], asked.history
+
+        async def play_user(name: str, history: tuple[Message, ...]) -> WorkflowAnswer:
+            simulated = PlannedVariant(name=name, workflow=name, is_chat=True)
+            return await self._call(case, self._find(name), simulated, history, {}, calls)
+
+        played = await play_script(asked.script, answer, self._reach, play_user=play_user, is_chat=variant.is_chat)
+        if played.failed is not None:
+            calls.error = describe_error(played.failed)
+        return played.turns, asked.script.start
+
+    async def _call(
+        self,
+        case: Case,
+        workflow: Workflow,
+        variant: PlannedVariant,
+        history: tuple[Message, ...],
+        inputs: Mapping[str, Any],
+        calls: CellCalls,
+    ) -> WorkflowAnswer:
+        """One call, in the same session and trace as the others of its cell."""
+        project, evaluation = self.of
+        call = Call(
+            workflow=workflow.description.name,
+            messages=history,
+            inputs=inputs,
+            parameters=variant.parameters,
+            session=f"{evaluation}.{case.id}",
+            trace_parent=None if calls.trace_id is None else f"00-{calls.trace_id}-{NO_PARENT}-01",
+        )
+        origin = Origin(project=project, key=self._key, protocol="evaluation", background=True, variant=variant.variant)
+        called = await self._calling.call(workflow, call, origin)
+        calls.note(called, keeps_events=self._wants_events)
+        return called.answered
+
+    async def _scored(self, case: Case) -> list[NewScore]:
+        scores: dict[tuple[int, str], NewScore] = {}
+        for place, one in enumerate(self._evaluators):
+            for scored in await self._said(one, case):
+                scores.setdefault((place, scored.evaluator), make_score(place, scored))
+        return list(scores.values())
+
+    async def _said(self, one: BoundEvaluator | UnavailableEvaluator, case: Case) -> list[ScoreRecord]:
+        """What an evaluator says, if it says so before the evaluation would wait for ever."""
+        seconds = self.plan.limits.timeout * SCORING_TIMEOUT_FACTOR
+        try:
+            async with asyncio.timeout(seconds):
+                return await one.score(case)
+        except TimeoutError:
+            return [
+                error_score(one.name, f"evaluator_timeout: it took longer than {seconds:g} seconds", seconds=seconds)
+            ]
+
+    def _kept(
+        self, one: CellInfo, case: Case, calls: CellCalls, error: Mapping[str, Any] | None, scores: Sequence[NewScore]
+    ) -> NewResult:
+        workflow = self.plan.variants[one.place.variant].workflow
+        redactor = None if self._redact is None else self._redact(self.of[0], workflow)
+        return make_result(one, case, calls, error, scores, redactor=redactor, ended_at=self._now())
+
+
+def stop_conditions(plan: Plan, rows: int) -> StopConditions:
+    """When an evaluation of so many rows has had enough."""
+    total, limits = rows * len(plan.variants) * plan.repeats, plan.limits
+    most_failed = int(limits.max_errors * total) if limits.max_errors < 1 else None
+    return StopConditions(most_failed=most_failed, most_cost=limits.max_cost)
+
+
+def _recorded_turn(asked: CellInput, variant: PlannedVariant) -> Turn:
+    """The turn of an answer that stands in the row."""
+    value = asked.row.get(variant.column or "", UNSET)
+    if value is UNSET:
+        raise CellFailed("no_answer", f"The row has nothing in the column {variant.column!r}.")
+    reply = reply_from_output(value, is_chat=variant.is_chat, history=asked.history)
+    return make_turn(reply, is_chat=variant.is_chat, user=last_user_message(asked.history))
+
+
+def _answered_turn(answered: WorkflowAnswer, history: Sequence[Message], *, is_chat: bool) -> Turn:
+    reply = Reply(
+        run_id="",
+        messages=answered.messages,
+        value=answered.value,
+        usage=answered.usage,
+        finish=answered.finish,
+    )
+    return make_turn(
+        reply,
+        is_chat=is_chat,
+        user=last_user_message(history),
+        latency=answered.latency,
+        first_output=answered.first_output,
+    )

@@ -1,0 +1,218 @@
+"""The result of a cell as it is stored: previews, search text, redaction and scores."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+from msgspec import UNSET
+
+from palaver.core import jsons
+from palaver.core.extraction import preview, preview_of
+from palaver.core.messages import Message
+from palaver.evaluation.case import Case, CaseToolCall, Turn, last_user_message
+from palaver.evaluation.plan.plan import CellPosition
+from palaver.evaluation.runner.call import CallResult, describe_error
+from palaver.evaluation.score import ScoreRecord
+from palaver.storage.evaluations.results import NewResult, NewScore, compress_result
+
+_MAX_SEARCH_LENGTH = 10_000
+"""Characters of what was asked, and of what was answered, that a search looks at."""
+
+
+class CaseRedactor(Protocol):
+    """Takes out what is not to be kept."""
+
+    def inputs(self, inputs: Mapping[str, Any], field: str = "inputs") -> Mapping[str, Any]:
+        """Of what was given besides."""
+        ...
+
+    def messages(self, messages: Sequence[Message], field: str = "messages_in") -> Sequence[Message]:
+        """Of what was said, on one side."""
+        ...
+
+    def value(self, value: Any, field: str = "inputs") -> Any:
+        """Of any JSON value."""
+        ...
+
+
+class ResultBody(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept of a case."""
+
+    preview_in: Any
+    preview_out: Any
+    words: str
+    body: bytes
+
+
+def make_result_body(case: Case) -> ResultBody:
+    """What is kept of it."""
+    asked = preview_of(case.history, "input") if case.history else preview(case.inputs, "input")
+    value = None if case.value is UNSET else case.value
+    told = preview_of(case.messages, "output") if case.messages else preview(value, "output")
+    user = last_user_message(case.history)
+    said = case.text or ("" if value is None else _encode_text(value))
+    words = "\n".join([_truncate(user.text if user is not None else _encode_text(case.inputs)), _truncate(said)])
+    return ResultBody(preview_in=asked, preview_out=told, words=words, body=compress_result(_encode_case(case)))
+
+
+def redact_case(case: Case, redactor: CaseRedactor) -> Case:
+    """The case without what is not to be kept; evaluators have seen all of it. What was asked comes first."""
+    return msgspec.structs.replace(
+        case,
+        inputs=dict(redactor.inputs(case.inputs)),
+        history=tuple(redactor.messages(case.history)),
+        expected=case.expected if case.expected is UNSET else redactor.value(case.expected, "outputs"),
+        messages=tuple(redactor.messages(case.messages, "messages_out")),
+        text=redact_text(case.text, redactor),
+        tool_calls=tuple(_redact_call(call, redactor) for call in case.tool_calls),
+        value=case.value if case.value is UNSET else redactor.value(case.value, "outputs"),
+        turns=tuple(_redact_turn(turn, redactor) for turn in case.turns),
+    )
+
+
+def redact_text(text: str, redactor: CaseRedactor) -> str:
+    """A text that may repeat what was said."""
+    clean = redactor.value(text, "outputs") if text else text
+    return clean if isinstance(clean, str) else ""
+
+
+def _redact_turn(turn: Turn, redactor: CaseRedactor) -> Turn:
+    return msgspec.structs.replace(
+        turn,
+        user=None if turn.user is None else redactor.messages([turn.user])[0],
+        messages=tuple(redactor.messages(turn.messages, "messages_out")),
+        text=redact_text(turn.text, redactor),
+        tool_calls=tuple(_redact_call(call, redactor) for call in turn.tool_calls),
+        value=turn.value if turn.value is UNSET else redactor.value(turn.value, "outputs"),
+    )
+
+
+def _redact_call(call: CaseToolCall, redactor: CaseRedactor) -> CaseToolCall:
+    return msgspec.structs.replace(
+        call,
+        arguments=redact_text(call.arguments, redactor),
+        parsed=call.parsed if call.parsed is UNSET else redactor.value(call.parsed, "outputs"),
+        result=call.result if call.result is UNSET else redactor.value(call.result, "outputs"),
+    )
+
+
+def _encode_case(case: Case) -> dict[str, Any]:
+    body: dict[str, Any] = {"inputs": case.inputs, "history": case.history, "messages": case.messages}
+    body |= {"text": case.text, "notes": sorted(case.notes), "tool_calls": case.tool_calls}
+    if case.value is not UNSET:
+        body["value"] = case.value
+    if case.expected is not UNSET:
+        body["expected"] = case.expected
+    if len(case.turns) > 1 or case.script is not None:
+        body["turns"] = [_encode_turn(turn) for turn in case.turns]
+    return body
+
+
+def _encode_turn(turn: Turn) -> Mapping[str, Any]:
+    fields = {**msgspec.structs.asdict(turn), "notes": sorted(turn.notes)}
+    return {name: value for name, value in fields.items() if value is not UNSET and name != "verdict"}
+
+
+def _encode_text(value: Any) -> str:
+    return jsons.encode(value).decode()
+
+
+def _truncate(text: str) -> str:
+    return text[:_MAX_SEARCH_LENGTH]
+
+
+class CellInfo(NamedTuple):
+    """Which one it is."""
+
+    cell: int
+    place: CellPosition
+    row: str
+    started_at: datetime
+
+
+class CellCalls:
+    """What the calls of one cell came to so far."""
+
+    def __init__(self) -> None:
+        self.run: str | None = None
+        self.trace_id: str | None = None
+        self.attempts = 1
+        self.error: Mapping[str, Any] | None = None
+        self.events: list[Any] = []
+
+    def note(self, called: CallResult, *, keeps_events: bool) -> None:
+        """One more was made: the first is the one that is linked to."""
+        self.run = self.run or called.run
+        self.trace_id = self.trace_id or called.trace_id
+        self.attempts += called.attempts - 1
+        self.error = None if called.answered.failed is None else describe_error(called.answered.failed)
+        if keeps_events:
+            self.events += called.answered.events
+
+
+def make_result(
+    one: CellInfo,
+    case: Case,
+    calls: CellCalls,
+    error: Mapping[str, Any] | None,
+    scores: Sequence[NewScore],
+    *,
+    redactor: CaseRedactor | None,
+    ended_at: datetime,
+) -> NewResult:
+    """What is kept of a cell; evaluators have seen what a redactor takes out."""
+    if redactor is not None:
+        case = redact_case(case, redactor)
+        scores = [_redact_score(score, redactor) for score in scores]
+    kept = make_result_body(case)
+    return NewResult(
+        cell=one.cell,
+        row=one.row,
+        variant=one.place.variant,
+        repeat=one.place.repeat,
+        status="done" if error is None else "failed",
+        error=error,
+        latency=case.latency if calls.run is not None else None,
+        first_output=case.first_output,
+        usage=case.usage,
+        cost=None if case.usage is None else case.usage.cost,
+        finish=case.finish if case.turns else None,
+        attempts=calls.attempts,
+        trace_id=calls.trace_id,
+        run=calls.run,
+        started_at=one.started_at,
+        ended_at=max(ended_at, one.started_at),
+        preview_in=kept.preview_in,
+        preview_out=kept.preview_out,
+        words=kept.words,
+        body=kept.body,
+        scores=scores,
+    )
+
+
+def make_score(place: int, scored: ScoreRecord) -> NewScore:
+    """What an evaluator said, at its place in the plan."""
+    return NewScore(
+        evaluator=place,
+        name=scored.evaluator,
+        status=scored.status,
+        passed=scored.passed,
+        score=scored.score,
+        label=scored.label,
+        reason=scored.reason,
+        details=scored.details,
+        seconds=scored.seconds,
+        usage=scored.usage,
+        cost=scored.cost,
+    )
+
+
+def _redact_score(score: NewScore, redactor: CaseRedactor) -> NewScore:
+    """Reasons and details may repeat what was said."""
+    return msgspec.structs.replace(
+        score,
+        label=None if score.label is None else redact_text(score.label, redactor),
+        reason=redact_text(score.reason, redactor),
+        details=redactor.inputs(score.details, "outputs"),
+    )

@@ -1,0 +1,227 @@
+"""Play a conversation script turn by turn, with canned tool results and simulated users."""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import reduce
+from operator import add
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET
+
+from palaver.core.calls import Reply
+from palaver.core.events import Event
+from palaver.core.messages import Message
+from palaver.core.usage import Usage
+from palaver.evaluation.case import Turn, TurnVerdict, make_turn, read_tool_calls
+from palaver.evaluation.context import EvaluatorContext, track_spending
+from palaver.evaluation.evaluators.expectations import check_turn
+from palaver.evaluation.runner.call import WorkflowAnswer
+from palaver.testsets.scripts import Script, ScriptTurn, Simulate, find_canned_result
+
+DONE_MARK: Final = "[done]"
+"""What the simulated user says, on a line of its own at the end, when it has nothing more to ask."""
+FIRST_PROMPT: Final = "(The conversation begins. Write your first message.)"
+
+
+def simulated_user_messages(simulate: Simulate, said: Sequence[Message]) -> tuple[Message, ...]:
+    """The conversation as the user sees it: what the assistant said is said to it, and its own words are its own.
+
+    Instructions, tools and data are the assistant's own business and left out.
+    """
+    turned = [
+        Message.user(message.text) if message.role == "assistant" else Message.assistant(message.text)
+        for message in said
+        if message.role in ("user", "assistant") and message.text.strip()
+    ]
+    if not turned or turned[0].role == "assistant":
+        turned.insert(0, Message.user(FIRST_PROMPT))
+    return (Message.system(_simulated_user_prompt(simulate)), *turned)
+
+
+def ends_conversation(text: str) -> bool:
+    """Does the simulated user end the conversation?"""
+    lines = text.strip().splitlines()
+    return bool(lines) and lines[-1].strip().casefold() == DONE_MARK
+
+
+def _simulated_user_prompt(simulate: Simulate) -> str:
+    persona = f"You are {simulate.persona}\n" if simulate.persona else ""
+    return (
+        "You play the user in a conversation with an assistant. Write only what the user says next, nothing else.\n"
+        f"{persona}What you want: {simulate.goal}\n"
+        f"When you have it, or see that you will not get it, answer exactly {DONE_MARK}"
+    )
+
+
+MAX_TOOL_ROUNDS: Final = 8
+"""How often the tools that a turn calls are answered."""
+
+
+CallWorkflow = Callable[[tuple[Message, ...]], Awaitable[WorkflowAnswer]]
+"""Calls the workflow with a history."""
+CallSimulatedUser = Callable[[str, tuple[Message, ...]], Awaitable[WorkflowAnswer]]
+"""Calls another workflow, by its name, with a history in which the roles are changed."""
+
+
+class PlayedScript(msgspec.Struct, frozen=True, kw_only=True):
+    """A script that was played."""
+
+    turns: tuple[Turn, ...]
+    """One for each thing that the user said, or would have; fixed answers are none."""
+    said: tuple[Message, ...]
+    """The whole conversation, from its start."""
+    events: tuple[Event, ...] = ()
+    failed: Any = None
+    """Why the call failed with which it ended."""
+    user_usage: Usage | None = None
+    """What the simulated user took."""
+
+
+async def play_script(
+    script: Script,
+    answer: CallWorkflow,
+    reach: EvaluatorContext,
+    *,
+    play_user: CallSimulatedUser | None = None,
+    is_chat: bool = True,
+) -> PlayedScript:
+    """The conversation, led to its end, or to where it stopped: what was left then is `reached=False`."""
+    player = _ScriptPlayer(script, answer, reach, play_user, is_chat=is_chat)
+    for place, turn in enumerate(script.turns):
+        if player.is_over:
+            player.leave(script.turns[place:])
+            break
+        await player.turn(turn)
+    return PlayedScript(
+        turns=tuple(player.turns),
+        said=tuple(player.said),
+        events=tuple(player.events),
+        failed=player.failed,
+        user_usage=_sum_usage(player.user_usages),
+    )
+
+
+def _sum_usage(usages: Iterable[Usage | None]) -> Usage | None:
+    known = [usage for usage in usages if usage is not None]
+    return reduce(add, known) if known else None
+
+
+class _ScriptPlayer:
+    """What has been said so far, and what came of it."""
+
+    def __init__(
+        self,
+        script: Script,
+        answer: CallWorkflow,
+        reach: EvaluatorContext,
+        play_user: CallSimulatedUser | None,
+        *,
+        is_chat: bool,
+    ) -> None:
+        self.script = script
+        self.answer = answer
+        self.reach = reach
+        self.play_user = play_user
+        self.is_chat = is_chat
+        self.said = list(script.start)
+        self.turns: list[Turn] = []
+        self.events: list[Event] = []
+        self.user_usages: list[Usage | None] = []
+        self.failed: Any = None
+        self.is_over = False
+
+    async def turn(self, turn: ScriptTurn) -> None:
+        """One turn of the script."""
+        if turn.assistant is not None:
+            self.said.append(turn.assistant)
+        elif turn.user is not None:
+            await self._asked(turn.user, turn, turn.expect)
+        elif turn.simulate is not None:
+            await self._simulated(turn.simulate, turn)
+
+    def leave(self, turns: Sequence[ScriptTurn]) -> None:
+        """Keep what was not reached."""
+        left = [turn for turn in turns if turn.assistant is None]
+        self.turns += [Turn(user=turn.user, expect=turn.expect or None, reached=False) for turn in left]
+
+    async def _asked(self, user: Message, turn: ScriptTurn, expect: dict[str, Any]) -> None:
+        """Say what the user says, and keep what comes; tools of the client's are answered on the way."""
+        self.said.append(user)
+        first = len(self.said)
+        answers = [await self._called()]
+        while len(answers) <= MAX_TOOL_ROUNDS and self.failed is None:
+            results = self._results(answers[-1].messages, turn)
+            if not results:
+                break
+            self.said += results
+            answers.append(await self._called())
+        reply = Reply(
+            run_id="",
+            messages=tuple(self.said[first:]),
+            value=answers[-1].value,
+            usage=_sum_usage(one.usage for one in answers),
+            finish=answers[-1].finish,
+        )
+        self.turns.append(
+            make_turn(
+                reply,
+                is_chat=self.is_chat,
+                user=user,
+                latency=sum(one.latency for one in answers),
+                first_output=answers[0].first_output,
+                expect=expect or None,
+            )
+        )
+        await self._judge_whether_over()
+
+    async def _called(self) -> WorkflowAnswer:
+        answered = await self.answer(tuple(self.said))
+        self.said += answered.messages
+        self.events += answered.events
+        self.failed = answered.failed
+        return answered
+
+    def _results(self, messages: Sequence[Message], turn: ScriptTurn) -> list[Message]:
+        """What the script has ready for the calls without a result; nothing where it has not something for each."""
+        waiting = [call for call in read_tool_calls(messages) if call.result is UNSET]
+        found = [find_canned_result(self.script, turn, call.name, call.arguments) for call in waiting]
+        if any(output is UNSET for output in found):
+            return []
+        return [Message.tool(call.call_id, output) for call, output in zip(waiting, found, strict=True)]
+
+    async def _judge_whether_over(self) -> None:
+        """A failed call ends the script; so does a failed turn, if the script says so. What a judge said is kept."""
+        turn = self.turns[-1]
+        if self.failed is not None:
+            self.is_over = True
+        elif self.script.stop == "on-failure" and turn.expect:
+            with track_spending() as spent:
+                found = await check_turn(turn.expect, turn, self.reach)
+            known = [check for check in found if check.error is None]
+            self.is_over = not all(check.passed for check in known)
+            for check in known:
+                if check.name == "judge":
+                    verdict = TurnVerdict(check.passed, check.reason, spent.usage, spent.cost)
+                    self.turns[-1] = msgspec.structs.replace(turn, verdict=verdict)
+
+    async def _simulated(self, simulate: Simulate, turn: ScriptTurn) -> None:
+        """Another workflow plays the user, until it has what it wants. The last answer is the one expected."""
+        if self.play_user is None:
+            raise ValueError("A script with `simulate` needs somebody to play the user.")
+        begun = len(self.turns)
+        for _ in range(simulate.max_turns):
+            spoken = await self.play_user(simulate.workflow, simulated_user_messages(simulate, self.said))
+            self.user_usages.append(spoken.usage)
+            if spoken.failed is not None:
+                self.failed, self.is_over = spoken.failed, True
+                break
+            text = "".join(message.text for message in spoken.messages if message.role == "assistant")
+            if not text.strip() or ends_conversation(text):
+                break
+            await self._asked(Message.user(text), turn, {})
+            if self.is_over:
+                break
+        if len(self.turns) == begun:
+            self.turns.append(Turn(expect=turn.expect or None, reached=False))
+        elif turn.expect:
+            self.turns[-1] = msgspec.structs.replace(self.turns[-1], expect=turn.expect)

@@ -1,0 +1,224 @@
+"""Slices as a process runs them: cells at once as many as the slice is wide, each recorded soon after its end."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from datetime import datetime
+
+import msgspec
+
+from palaver.engine.engine import Engine
+from palaver.errors import NotFound, PalaverError
+from palaver.evaluation.context import EvaluatorContext
+from palaver.evaluation.evaluator import BoundEvaluator
+from palaver.evaluation.plan.plan import Plan, PlannedEvaluator
+from palaver.evaluation.plan.slices import slice_cells
+from palaver.evaluation.registry import EvaluatorRegistry
+from palaver.evaluation.runner.call import Prices, WorkflowCaller
+from palaver.evaluation.runner.cell import CellRunner, UnavailableEvaluator
+from palaver.evaluation.runner.rate_limit import RateLimiter
+from palaver.evaluation.runner.result_body import CaseRedactor
+from palaver.evaluation.runner.result_writer import RETRY_INTERVAL_S, ResultWriter
+from palaver.evaluation.score import EvaluationAborted
+from palaver.storage.database import Database
+from palaver.storage.evaluations import repository as evaluations
+from palaver.storage.evaluations import results, slices
+from palaver.storage.evaluations.results import RecordOutcome
+from palaver.storage.evaluations.slices import Slice
+from palaver.storage.testsets import rows as testset_rows
+from palaver.workflows.workflow import Workflow
+
+log = logging.getLogger("palaver.evaluation")
+
+SERIAL_AFTER_DEATHS, FAIL_AFTER_DEATHS = 3, 5
+"""Deaths after which a slice runs one cell at a time; and after which the next cell is taken to be their cause."""
+Redact = Callable[[str, str | None], CaseRedactor | None]
+
+
+class SliceRunner:
+    """What all slices of a process share."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        database: Database,
+        *,
+        process: str,
+        find: Callable[[str], Workflow],
+        evaluators: EvaluatorRegistry,
+        reach: EvaluatorContext,
+        now: Callable[[], datetime],
+        redact: Redact | None = None,
+        prices: Prices | None = None,
+    ) -> None:
+        self.engine = engine
+        self.database = database
+        self.process = process
+        self.now = now
+        self._find = find
+        self._evaluators = evaluators
+        self._reach = reach
+        self._redact = redact
+        self._prices = prices
+        self._jobs: dict[tuple[str, str], tuple[CellRunner, int]] = {}
+        self._reading = asyncio.Lock()
+
+    def run(self, one: Slice, *, stopped: Callable[[tuple[str, str]], None]) -> "SliceRun":
+        """A slice that is to be run; `stopped` is told when its evaluation is to end."""
+        return SliceRun(self, one, stopped)
+
+    async def job(self, of: tuple[str, str]) -> CellRunner:
+        """The job of an evaluation: read with the first of its slices, and kept while others may come (`rest`)."""
+        async with self._reading:
+            known = self._jobs.get(of)
+            if known is None:
+                self.rest()
+            job, users = (await self._read(of), 0) if known is None else known
+            self._jobs[of] = job, users + 1
+            return job
+
+    def leave(self, of: tuple[str, str]) -> None:
+        """One slice less needs it."""
+        job, users = self._jobs[of]
+        self._jobs[of] = job, users - 1
+
+    def rest(self) -> None:
+        """Let go of the jobs that no slice needs."""
+        self._jobs = {of: (job, users) for of, (job, users) in self._jobs.items() if users}
+
+    async def _read(self, of: tuple[str, str]) -> CellRunner:
+        found = await self.database.read(evaluations.get_planned, *of)
+        plan = msgspec.convert(found.plan, Plan)
+        rate, limits = plan.limits.rate, plan.limits
+        reach = self._reach.of(of[0], found.evaluation.key)
+        pace = None if rate is None else RateLimiter(self.database, *of, rate, self.now).wait
+        return CellRunner(
+            *of,
+            plan,
+            found.rows,
+            key=found.evaluation.key,
+            calling=WorkflowCaller(
+                self.engine, timeout=limits.timeout, retries=limits.retries, pace=pace, prices=self._prices
+            ),
+            find=self._find,
+            evaluators=[self._bound(one, reach) for one in plan.evaluators],
+            reach=reach,
+            redact=self._redact,
+            now=self.now,
+        )
+
+    def _bound(self, planned: PlannedEvaluator, reach: EvaluatorContext) -> BoundEvaluator | UnavailableEvaluator:
+        try:
+            return self._evaluators.find(planned.key).bind(planned.parameters, reach, name=planned.name)
+        except PalaverError as error:  # The code is another one than when the evaluation was planned.
+            return UnavailableEvaluator(planned.name, error.message)
+
+
+class SliceRun:
+    """One slice, while this process has it."""
+
+    def __init__(self, house: SliceRunner, one: Slice, stopped: Callable[[tuple[str, str]], None]) -> None:
+        self.slice = one
+        self._house = house
+        self._stopped = stopped
+        self._workers: list[asyncio.Task[None]] = []
+        self._is_stopped = False
+        self._is_lost = False
+        self._hurried: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def stop(self, *, at_once: bool = False) -> None:
+        """Begin no more cells, and let those that run end without a result; `at_once`: wait for nothing."""
+        if not self._is_stopped:
+            self._is_stopped = True
+            for worker in self._workers:
+                worker.cancel()
+        if at_once and not self._hurried.done():
+            self._hurried.set_result(None)
+
+    async def work(self) -> None:
+        """Run what is left of it, then let go of it. Nothing is raised."""
+        whole = is_broken = False
+        try:
+            whole = await self._run_job()
+        except NotFound:
+            self._is_lost = True  # It was deleted.
+        except PalaverError as error:
+            log.warning("A slice of %s cannot be run, which is tried again: %s", self.slice.evaluation, error.message)
+            is_broken = True
+        except Exception:
+            log.exception("A slice of %s cannot be run, which is tried again", self.slice.evaluation)
+            is_broken = True
+        await self._let_go(whole=whole)
+        if self._workers:
+            await asyncio.wait(self._workers)
+        if is_broken:
+            await asyncio.wait([self._hurried], timeout=RETRY_INTERVAL_S)  # Others may be better at it.
+
+    async def _run_job(self) -> bool:
+        job = await self._house.job(self.slice.of)
+        try:
+            return await self._run(job)
+        finally:
+            self._house.leave(self.slice.of)
+
+    async def _run(self, job: CellRunner) -> bool:
+        """Was every cell recorded?"""
+        house, one = self._house, self.slice
+        cells = slice_cells(job.plan, one)
+        known = await house.database.read(results.find_recorded_cells, *one.of, cells)
+        left = [cell for cell in cells if cell not in known]
+        group = ResultWriter(house.database, house.process, one, job.stops, now=house.now, recorded=self._noted)
+        if left and one.attempts >= FAIL_AFTER_DEATHS:
+            group.add(job.broken(left.pop(0), "process_died", "Every process that ran this cell died with it."))
+        hashes = [job.hash_of(cell) for cell in left]
+        contents = await house.database.read(testset_rows.read_contents, one.project, job.plan.testset.id, hashes)
+        width = 1 if one.attempts >= SERIAL_AFTER_DEATHS else one.width
+        turn = iter(left)
+        for _ in range(0 if self._is_stopped else min(width, len(left))):
+            work = self._cells(job, turn, contents, group)
+            self._workers.append(asyncio.get_running_loop().create_task(work))
+        ended = asyncio.gather(*self._workers, return_exceptions=True)
+        await asyncio.wait([ended, self._hurried], return_when=asyncio.FIRST_COMPLETED)
+        if self._is_lost:
+            group.drop()
+        await group.flushed(patient=not self._hurried.done())
+        return ended.done() and not self._is_stopped and not any(ended.result())
+
+    async def _cells(
+        self, job: CellRunner, turn: Iterator[int], contents: dict[bytes, bytes], group: ResultWriter
+    ) -> None:
+        """One worker of the slice's width: cell after cell."""
+        for cell in turn:
+            if self._is_stopped:
+                return
+            try:
+                result = await job.run(cell, contents.get(job.hash_of(cell)))
+            except EvaluationAborted:
+                self.stop(at_once=True)
+                return
+            except Exception:  # A mistake of ours: the others are still good.
+                log.exception("The cell %d of %s could not be run", cell, self.slice.evaluation)
+                result = job.broken(cell, "internal", "Something broke: the log says what.")
+            group.add(result)
+
+    def _noted(self, told: RecordOutcome) -> None:
+        """Results were recorded, or could not be."""
+        if not told.is_ours:
+            self._is_lost = True
+            self.stop(at_once=True)
+        elif told.is_stopped and not self._is_stopped:
+            self._stopped(self.slice.of)
+
+    async def _let_go(self, *, whole: bool) -> None:
+        house = self._house
+        while not self._is_lost:
+            try:
+                change = slices.end_slice if whole else slices.release_slice
+                await house.database.write(change, house.process, self.slice, house.now())
+            except PalaverError as error:
+                if self._hurried.done():
+                    return  # Whoever notices that we are gone gives it back.
+                log.warning("A slice cannot be let go of, which is tried again: %s", error.message)
+                await asyncio.sleep(RETRY_INTERVAL_S)
+            else:
+                return

@@ -1,0 +1,145 @@
+"""The runner: this process's share of all evaluations. It takes slices that wait, and gives back what it cannot end.
+
+Truth is in the tables: a slice that is taken first looks which of its cells are recorded, and runs only the others. So
+it does not matter who had it before, or how that one ended.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from palaver.engine.engine import Engine
+from palaver.engine.poller import Poller
+from palaver.storage.database import Database
+from palaver.storage.evaluations import slices
+from palaver.storage.evaluations.slices import Slice
+
+if TYPE_CHECKING:
+    from palaver.evaluation.runner.slice_runner import SliceRun, SliceRunner
+
+log = logging.getLogger("palaver.evaluation")
+
+POLL_INTERVAL_S, BUSY_POLL_INTERVAL_S, RUNNING_POLL_INTERVAL_S = 1.0, 0.2, 0.25
+"""Seconds after which it looks again: if nothing is there, if something waits, and if it runs something itself."""
+
+
+class EvaluationWorker:
+    """One per process, from `begin` to `end`."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        database: Database,
+        *,
+        process: str,
+        names: Callable[[], Collection[str]],
+        make: "Callable[[], SliceRunner]",
+        most: int,
+        now: Callable[[], datetime],
+        look: float = POLL_INTERVAL_S,
+    ) -> None:
+        self._engine = engine
+        self._database = database
+        self._process = process
+        self._names = names
+        self._make = make  # What runs slices is loaded with the first of them: most servers never have one.
+        self._runs: SliceRunner | None = None
+        self._most = most
+        self._now = now
+        self._look = look
+        self._going: dict[asyncio.Task[None], SliceRun] = {}
+        self._looking = Poller(self._look_once, of="Evaluations that wait", log=log, again=look)
+        self._polls = False
+
+    @property
+    def running(self) -> int:
+        """How many slices it has."""
+        return len(self._going)
+
+    def begin(self, *, polls: bool = True) -> None:
+        """Look for what waits, from now on; without `polls` only when told: nobody else knows the database."""
+        self._polls = polls
+        if polls:
+            self._looking.begin()
+
+    def wake(self) -> None:
+        """Something waits, or is to stop."""
+        self._looking.begin()
+        self._looking.wake()
+
+    def heed(self) -> None:
+        """Something is to stop, perhaps of ours."""
+        if self._going:
+            self._looking.wake()
+
+    async def died(self, dead: Sequence[str]) -> None:
+        """Processes died: what they had taken, and what nobody known holds, is there for others again."""
+        if not dead and not await self._database.read(slices.has_lost_slices):
+            return
+        if count := await self._database.write(slices.requeue_lost_slices, dead, self._now()):
+            log.warning("A process died that ran %d slices of evaluations; they go on elsewhere.", count)
+            self.wake()
+
+    async def end(self) -> None:
+        """Give back at once what was taken, and take no more; in-flight calls are cancelled."""
+        await self._looking.end()
+        self._leave()
+        if self._going:
+            await asyncio.wait(list(self._going))
+
+    async def _look_once(self) -> float | None:
+        """Stop what is to stop, take what there is room for; after how long to look again."""
+        await self._heed()
+        waits = await self._take()
+        if self._going:
+            return RUNNING_POLL_INTERVAL_S
+        if waits:
+            return self._look if self._engine.draining else BUSY_POLL_INTERVAL_S
+        if self._runs is not None:
+            self._runs.rest()
+        return self._look if self._polls else None
+
+    def _leave(self) -> None:
+        for run in self._going.values():
+            run.stop(at_once=True)
+
+    async def _heed(self) -> None:
+        """Stop what somebody has stopped; give back everything if this process has to go."""
+        if self._engine.draining:
+            self._leave()
+        elif named := {run.slice.of for run in self._going.values()}:
+            for of in await self._database.read(slices.find_stopped, named):
+                self._stop(of)
+
+    def _stop(self, of: tuple[str, str]) -> None:
+        for run in self._going.values():
+            if run.slice.of == of:
+                run.stop()
+
+    async def _take(self) -> bool:
+        """Take what there is room for; does anything wait, for us or others?"""
+        if self._engine.draining:
+            return False
+        free = self._most - sum(run.slice.width for run in self._going.values())
+        if not await self._database.read(slices.has_waiting_slices):
+            return False
+        if free > 0:
+            runs = self._runs = self._runs or await asyncio.to_thread(self._make)
+            # One at a time, so that processes that look at the same moment have a share each.
+            names, now = self._names(), self._now()
+            for one in await self._database.write(slices.take_slices, self._process, names, free, now, most=1):
+                self._looking.wake()
+                self._begin(runs, one)
+        return True
+
+    def _begin(self, runs: "SliceRunner", one: Slice) -> None:
+        run = runs.run(one, stopped=self._stop)
+        task = asyncio.get_running_loop().create_task(run.work())
+        self._going[task] = run
+        task.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Task[None]") -> None:
+        self._going.pop(task)
+        self._looking.wake()

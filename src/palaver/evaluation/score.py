@@ -1,0 +1,220 @@
+"""Scores: what an evaluator says of a case, and the form in which it is kept.
+
+`read_return` understands whatever an evaluator returns. It never raises: what cannot be understood is an error that is
+kept, and the evaluation goes on.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from numbers import Real
+from typing import Any, Literal, cast
+
+import msgspec
+
+from palaver.core import jsons
+from palaver.core.usage import Usage
+
+ScoreStatus = Literal["scored", "skipped", "error"]
+
+_SCORE_KEYS = frozenset({"passed", "score", "label", "reason", "details"})
+_SCORE_AND_NAME_KEYS = _SCORE_KEYS | {"name"}
+
+
+class Score(msgspec.Struct, frozen=True):
+    """What an evaluator says of one case: `Score(score=0.5, reason="half of it")`. All of it is optional."""
+
+    passed: bool | None = None
+    score: float | None = None
+    label: str | None = None
+    reason: str = ""
+    details: Mapping[str, Any] = {}
+    name: str | None = None
+    """Where one evaluator says several things, which one this is."""
+    usage: Usage | None = None
+    """What it took to find out, where a model was asked."""
+    cost: float | None = None
+
+
+class ScoreRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The same as it is kept. The reason of a skip or an error begins with its code."""
+
+    evaluator: str
+    status: ScoreStatus
+    passed: bool | None
+    score: float | None
+    label: str | None
+    reason: str
+    details: Mapping[str, Any]
+    seconds: float
+    usage: Usage | None = None
+    cost: float | None = None
+
+
+class Skip(Exception):
+    """There is nothing to score: `raise Skip("no_expected", "…")`."""
+
+    def __init__(self, code: str, message: str = "") -> None:
+        super().__init__(f"{code}: {message}" if message else code)
+        self.code = code
+
+
+class ScoringError(Exception):
+    """It could not be scored: `raise Unscored("needs_text", "…")`."""
+
+    def __init__(self, code: str, message: str = "") -> None:
+        super().__init__(f"{code}: {message}" if message else code)
+        self.code = code
+
+
+class EvaluationAborted(Exception):
+    """This process makes no more calls: nothing is said of the case, and another process may find out."""
+
+
+class _InvalidReturn(Exception):
+    """What was returned is no score; the text says why."""
+
+
+def skipped_score(evaluator: str, reason: str, *, seconds: float = 0.0) -> ScoreRecord:
+    """There was nothing to score; the reason begins with a code."""
+    return _record_without_score(evaluator, "skipped", reason, seconds)
+
+
+def error_score(evaluator: str, reason: str, *, seconds: float = 0.0) -> ScoreRecord:
+    """It could not be scored; the reason begins with a code."""
+    return _record_without_score(evaluator, "error", reason, seconds)
+
+
+def read_result(value: Any, evaluator_name: str, threshold: float | None = None) -> list[ScoreRecord]:
+    """What an evaluator returned, as it is kept; one for each thing that it said."""
+    try:
+        return _read_value(value, evaluator_name, threshold)
+    except _InvalidReturn as why:
+        return [error_score(evaluator_name, f"bad_return: {why}")]
+
+
+def _read_value(value: Any, name: str, threshold: float | None) -> list[ScoreRecord]:
+    value = _unwrap_numpy(value)
+    if value is None:
+        return [skipped_score(name, "nothing: the evaluator returned None")]
+    if isinstance(value, str):
+        return [_record(name, Score(label=str(value)))]
+    if isinstance(value, bool | Real | Decimal):
+        return [
+            _record(
+                name, Score(passed=value) if isinstance(value, bool) else Score(score=_finite_number(value)), threshold
+            )
+        ]
+    if isinstance(value, Score):
+        return [_record(name, value, threshold)]
+    if isinstance(value, Mapping):
+        said = cast("Mapping[Any, Any]", value)
+        if said.keys() & _SCORE_KEYS and said.keys() <= _SCORE_AND_NAME_KEYS:
+            return [_record(name, _score_from_mapping(said), threshold)]
+        return _read_mapping(name, said)
+    if isinstance(value, list | tuple):
+        return _read_list(name, cast("Sequence[Any]", value), threshold)
+    raise _InvalidReturn(
+        f"a {type(value).__name__} is no score. Return a bool, a number, a label, a Score or a mapping"
+    )
+
+
+def _read_list(name: str, values: Sequence[Any], threshold: float | None) -> list[ScoreRecord]:
+    scores = [
+        _score_from_mapping(cast("Mapping[Any, Any]", one)) if isinstance(one, Mapping) else one for one in values
+    ]
+    if not scores:
+        return [skipped_score(name, "nothing: the evaluator returned an empty list")]
+    if not all(isinstance(one, Score) and one.name for one in scores):
+        raise _InvalidReturn("in a list every item must be a Score with a name")
+    names = [cast("Score", one).name for one in scores]
+    if len(set(names)) < len(names):
+        raise _InvalidReturn("two scores of one list have the same name")
+    return [_record(name, cast("Score", one), threshold) for one in scores]
+
+
+def _read_mapping(name: str, said: Mapping[Any, Any]) -> list[ScoreRecord]:
+    """A mapping of the author's own: kept whole, and its numbers and booleans are scores of their own."""
+    whole = _record(name, Score(details=said))
+    values = {str(key): _unwrap_numpy(value) for key, value in said.items()}
+    return [
+        whole,
+        *(
+            read
+            for key, value in values.items()
+            if isinstance(value, bool | Real | Decimal)
+            for read in read_result(value, f"{name}.{key}")
+        ),
+    ]
+
+
+def _score_from_mapping(said: Mapping[Any, Any]) -> Score:
+    if unknown := sorted(str(key) for key in said.keys() - _SCORE_AND_NAME_KEYS):
+        raise _InvalidReturn(f"a score has no {', '.join(unknown)}")
+    return Score(**{key: value for key, value in said.items() if value is not None})
+
+
+def _record(name: str, said: Score, threshold: float | None = None) -> ScoreRecord:
+    passed, number = _unwrap_numpy(said.passed), _unwrap_numpy(said.score)
+    if passed is not None and not isinstance(passed, bool):
+        raise _InvalidReturn(f"passed must be a boolean, not {type(passed).__name__}")
+    if number is not None:
+        if isinstance(number, bool) or not isinstance(number, Real | Decimal):
+            raise _InvalidReturn(f"score must be a number, not {type(number).__name__}")
+        number = _finite_number(number)
+    if not isinstance(cast("Any", said.label), str | None) or not isinstance(cast("Any", said.reason), str):
+        raise _InvalidReturn("label and reason must be text")
+    if passed is None and number is not None and threshold is not None:
+        passed = number >= threshold
+    if number is None and passed is not None:
+        number = float(passed)
+    return ScoreRecord(
+        evaluator=f"{name}.{said.name}" if said.name else name,
+        status="scored",
+        passed=passed,
+        score=number,
+        label=said.label if said.label is None else jsons.whole_text(said.label),
+        reason=jsons.whole_text(said.reason),
+        details=_plain_details(said.details),
+        seconds=0.0,
+        usage=said.usage,
+        cost=said.cost,
+    )
+
+
+def _plain_details(details: Any) -> dict[str, Any]:
+    if not isinstance(details, Mapping):
+        raise _InvalidReturn(f"details must be a mapping, not {type(details).__name__}")
+    try:
+        return jsons.plain(dict(cast("Mapping[Any, Any]", details)))
+    except jsons.NotJson as error:
+        raise _InvalidReturn(f"the details are {error}") from None
+
+
+def _finite_number(value: Any) -> float:
+    try:
+        number = float(value)
+    except (OverflowError, ValueError):
+        raise _InvalidReturn("the score is beyond all numbers") from None
+    if not math.isfinite(number):
+        raise _InvalidReturn(f"the score is {number}")
+    return number
+
+
+def _unwrap_numpy(value: Any) -> Any:
+    """NumPy's own booleans and numbers as Python's; we need not import it to see that they are its."""
+    is_numpys = type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0
+    return value.item() if is_numpys and hasattr(value, "item") else value
+
+
+def _record_without_score(evaluator: str, status: ScoreStatus, reason: str, seconds: float) -> ScoreRecord:
+    return ScoreRecord(
+        evaluator=evaluator,
+        status=status,
+        passed=None,
+        score=None,
+        label=None,
+        reason=jsons.whole_text(reason),
+        details={},
+        seconds=seconds,
+    )

@@ -1,0 +1,108 @@
+"""Posting: a case sent to somebody's service, and what it answers. The URL may be a stranger's, so it is guarded.
+
+With a secret the request is signed: `palaver-signature: sha256=…` is the HMAC-SHA256 of the body as it was sent. The
+secret is named, never given: `env:PALAVER_WEBHOOK_…`. Other variables are none of a caller's business.
+"""
+
+import asyncio
+import hmac
+import re
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import Any, Final
+
+from palaver.core import jsons
+from palaver.errors import InvalidValue, PalaverError, UrlRefused
+from palaver.evaluation.score import ScoringError
+from palaver.outbound import client, printable, read_limited
+
+SIGNATURE_HEADER: Final = "palaver-signature"
+MAX_RESPONSE_BYTES: Final = 1024 * 1024
+"""Bytes of an answer."""
+_OK: Final = 200
+_SECRET_REFERENCE: Final = re.compile(r"env:(PALAVER_WEBHOOK_[A-Z0-9_]{1,64})")
+
+
+class WebhookClient:
+    """Sends what evaluators send."""
+
+    def __init__(self, env: Mapping[str, str], *, allow_private: bool = False) -> None:
+        self._env = env
+        self._allow_private = allow_private
+
+    def check(self, url: str, secret: str | None, pointer: str) -> None:
+        """Refuse, for what can be seen of it, a URL or a secret that could never be used."""
+        import httpx
+
+        from palaver.outbound import guard
+
+        rules = guard.Rules(allow_private=self._allow_private)
+        try:
+            asked = httpx.URL(url)
+        except httpx.InvalidURL:
+            raise guard.refused() from None
+        rules.check(asked)
+        if _is_ip_address(asked.host):
+            rules.check_addresses([asked.host])
+        if secret is not None:
+            self._secret(secret, pointer)
+
+    async def post(self, url: str, body: Any, *, secret: str | None, seconds: float) -> Any:
+        """What the service answers, as JSON. Unscored where it does not."""
+        import httpx
+
+        from palaver.outbound import guard
+
+        sent = jsons.encode(jsons.plain(body))
+        headers = {"content-type": "application/json", "accept": "application/json"}
+        if secret is not None:
+            headers[SIGNATURE_HEADER] = sign_body(sent, self._secret(secret, "/parameters/secret"))
+        transport = guard.Transport(guard.Rules(allow_private=self._allow_private))
+        try:
+            async with (
+                asyncio.timeout(seconds),
+                client(headers=headers, timeout=seconds, transport=transport) as http,
+                http.stream("POST", url, content=sent) as response,
+            ):
+                told = await read_limited(response, MAX_RESPONSE_BYTES)
+        except (TimeoutError, httpx.TimeoutException):
+            raise ScoringError("webhook_timeout", f"The service did not answer within {seconds:g} seconds.") from None
+        except UrlRefused as error:
+            raise ScoringError(error.code, error.message) from None
+        except (httpx.HTTPError, httpx.InvalidURL):
+            raise ScoringError("webhook_failed", "The service could not be reached, or broke off its answer.") from None
+        except PalaverError as error:
+            raise ScoringError("webhook_failed", error.message) from None
+        if response.status_code != _OK:
+            raise ScoringError("webhook_failed", f"The service answered {response.status_code}{_quote_body(told)}")
+        try:
+            return jsons.received(told)
+        except PalaverError as error:
+            raise ScoringError("webhook_failed", f"The service's answer cannot be read: {error.message}") from None
+
+    def _secret(self, named: str, pointer: str) -> str:
+        found = _SECRET_REFERENCE.fullmatch(named)
+        if found is None:
+            raise InvalidValue("A secret is named, not given: env:PALAVER_WEBHOOK_… is a variable.", pointer=pointer)
+        value = self._env.get(found[1])
+        if not value:
+            raise InvalidValue(f"The variable {found[1]} is not set where this runs.", pointer=pointer)
+        return value
+
+
+def sign_body(body: bytes, secret: str) -> str:
+    """What proves that the body is ours: `sha256=` and its HMAC."""
+    return f"sha256={hmac.digest(secret.encode(), body, 'sha256').hex()}"
+
+
+def _is_ip_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _quote_body(body: bytes) -> str:
+    words = printable(body[:1000].decode("utf-8", "replace").strip())
+    return f": {words}" if words else "."

@@ -1,0 +1,222 @@
+"""Each key of a script's `expect` is one check, which says why it failed."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import UNSET
+
+from palaver.core.messages import Message
+from palaver.core.parts import Data, Refusal
+from palaver.core.usage import Usage
+from palaver.evaluation.case import Turn
+from palaver.evaluation.evaluators.expectations import ExpectationCheck, check_turn
+from palaver.evaluation.offline_context import OfflineContext
+from tests.evaluation.evaluators.fake_judge import call, turn
+
+SAID = turn(Message.assistant("The http adaptor has get()."), user=Message.user("Which?"))
+CALLED = turn(
+    Message.assistant(call("search", {"q": "http", "n": 1}, "c1")),
+    Message.tool("c1", "found"),
+    Message.assistant(call("fetch", '{"url": ', "c2")),
+)
+
+
+async def became(expect: Any, turn: Turn) -> list[tuple[str, bool, str]]:
+    return [(check.name, check.passed, check.reason) for check in await check_turn(expect, turn, OfflineContext())]
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("http", None),
+        ("HTTP", "the text lacks 'HTTP'"),
+        ({"equals": "The http adaptor has get()."}, None),
+        ({"equals": "The http adaptor"}, "the text is not 'The http adaptor'"),
+        ({"contains": ["get(", "http"]}, None),
+        ({"contains": ["get(", "post("]}, "the text lacks 'post('"),
+        ({"contains": "x" * 100}, f"the text lacks '{'x' * 80}…'"),
+        ({"not_contains": "I think"}, None),
+        ({"not_contains": ["I think", "http"]}, "the text has 'http'"),
+        ({"any_of": ["post(", "get("]}, None),
+        ({"any_of": ["post(", "put("]}, "the text has none of those wanted"),
+        ({"matches": "(?i)HTTP"}, None),
+        ({"matches": ["^The", "get$"]}, "the text does not match 'get$'"),
+        ({"similar": {"to": "The http adaptor has get().", "min": 1}}, None),
+        ({"similar": {"to": "The http adapter has get()"}}, None),
+        ({"similar": {"to": "zzz", "min": 0.9}}, "the text is similar by 0.00, wanted 0.9"),
+        ({"contains": "http", "not_contains": "get"}, "the text has 'get'"),
+        ({}, None),
+    ],
+)
+async def test_text_keeps_to_all_that_is_said_of_it(text: Any, fault: str | None) -> None:
+    assert await became({"text": text}, SAID) == [("text", fault is None, fault or "")]
+
+
+@pytest.mark.parametrize(
+    ("expect", "fault"),
+    [
+        ({"tools": "any"}, None),
+        ({"tools": "none"}, "called search, fetch"),
+        ({"tools": [{"name": "search"}, {"name": "fetch"}]}, None),
+        ({"tools": [{"name": "fetch"}, {"name": "search"}]}, "called search, fetch; wanted fetch, search (strict)"),
+        ({"tools": [{"name": "fetch"}, {"name": "search"}], "order": "unordered"}, None),
+        ({"tools": [{"name": "fetch"}], "order": "in_order"}, None),
+        ({"tools": [{"name": "fetch"}], "order": "superset"}, None),
+        ({"tools": [{"name": "fetch"}], "order": "subset"}, "called search, fetch; wanted fetch (subset)"),
+        ({"tools": [{"name": "search", "arguments": {"q": "http"}}], "order": "superset"}, None),
+        (
+            {"tools": [{"name": "search", "arguments": {"q": "http"}, "match": "exact"}], "order": "superset"},
+            "called search, fetch; wanted search (superset)",
+        ),
+        (
+            {
+                "tools": [{"name": "search", "arguments": {"n": 1.0, "q": "http"}, "match": "exact"}],
+                "order": "superset",
+            },
+            None,
+        ),
+        (
+            {"tools": [{"name": "search", "arguments": {"required": ["q"]}, "match": "schema"}], "order": "superset"},
+            None,
+        ),
+        ({"tools": [{"name": "fetch", "arguments": {"url": 1}, "match": "ignore"}], "order": "superset"}, None),
+        (
+            {"tools": [{"name": "fetch", "arguments": {}}], "order": "superset"},
+            "called search, fetch; wanted fetch (superset)",
+        ),
+        ({"tools": []}, "called search, fetch; wanted nothing (strict)"),
+    ],
+)
+async def test_tools_are_called_in_the_order_that_is_asked(expect: Any, fault: str | None) -> None:
+    assert await became(expect, CALLED) == [("tools", fault is None, fault or "")]
+
+
+async def test_a_turn_without_calls() -> None:
+    assert await became({"tools": "none"}, SAID) == [("tools", True, "")]
+    assert await became({"tools": "any"}, SAID) == [("tools", False, "no tool was called")]
+    assert await became({"tools": [{"name": "a"}]}, SAID) == [("tools", False, "called nothing; wanted a (strict)")]
+    assert await became({"order": "strict"}, SAID) == []
+
+
+JSON = turn(Message.assistant('Here:\n```json\n{"a": {"b": [1, true]}}\n```'))
+DATA = turn(Message.assistant(Data(name="chart", value={"a": 1}), Data(name="chart", value={"a": 2})))
+
+
+@pytest.mark.parametrize(
+    ("expect", "turn", "fault"),
+    [
+        ({"json": {"a.b[0]": 1.0, "$.a.b[1]": True, "/a/b/0": 1}}, JSON, None),
+        ({"json": {"a.b[1]": 1}}, JSON, "a.b[1] is another"),
+        ({"json": {"a.c": None}}, JSON, "there is nothing at a.c"),
+        ({"json": {"a": 1}}, SAID, "there is no JSON in the answer"),
+        ({"json": {"a": 2}}, DATA, None),
+        ({"json": {"a": 3}}, turn(Message.assistant('{"a": 3}')), None),
+        ({"data": {"name": "chart"}}, DATA, None),
+        ({"data": {"name": "chart", "value": {"a": 1.0}}}, DATA, None),
+        ({"data": {"name": "chart", "value": {"a": 3}}}, DATA, "the data 'chart' is another"),
+        ({"data": {"name": "chart", "value": None}}, DATA, "the data 'chart' is another"),
+        ({"data": {"name": "code-edit"}}, DATA, "there is no data named 'code-edit'"),
+        ({"finish": "stop"}, SAID, None),
+        ({"finish": "length"}, SAID, "it finished by stop"),
+        ({"refusal": False}, SAID, None),
+        ({"refusal": True}, SAID, "it is no refusal"),
+        ({"refusal": True}, turn(Message.assistant(Refusal(text="No"))), None),
+        ({"refusal": False}, turn(Message.assistant("I won't.")), 'it begins with "i won\'t"'),
+        ({"max_seconds": 2}, turn(Message.assistant("a"), latency=2.0), None),
+        ({"max_seconds": 2}, turn(Message.assistant("a"), latency=2.51), "it took 2.51 s"),
+        ({"max_tokens": 5}, turn(usage=Usage(input_tokens=100, output_tokens=5)), None),
+        ({"max_tokens": 4}, turn(usage=Usage(input_tokens=0, output_tokens=5)), "it has 5 tokens"),
+        ({"max_tokens": 4}, SAID, "no usage is known"),
+    ],
+)
+async def test_the_rest_is_checked_by_its_name(expect: Any, turn: Turn, fault: str | None) -> None:
+    (name,) = expect
+    assert await became(expect, turn) == [(name, fault is None, fault or "")]
+
+
+async def test_a_workflows_value_is_its_json() -> None:
+    valued = msgspec.structs.replace(SAID, value={"a": 1}, text="")
+
+    assert await became({"json": {"a": 1}}, valued) == [("json", True, "")]
+
+
+async def test_checks_stand_in_the_order_in_which_they_are_written() -> None:
+    found = await became({"max_seconds": 1, "tools": "none", "order": "strict", "text": "http"}, SAID)
+
+    assert found == [("max_seconds", True, ""), ("tools", True, ""), ("text", True, "")]
+
+
+@pytest.mark.parametrize("expect", [None, {}])
+async def test_nothing_expected_is_no_check(expect: Any) -> None:
+    assert await became(expect, SAID) == []
+
+
+async def test_a_turn_that_was_not_reached_has_met_nothing() -> None:
+    left = Turn(reached=False)
+
+    assert await became({"text": "a", "judge": "b"}, left) == [
+        ("text", False, "not_reached"),
+        ("judge", False, "not_reached"),
+    ]
+    assert await became(None, left) == [("reached", False, "not_reached")]
+
+
+@pytest.mark.parametrize(
+    ("expect", "check"),
+    [
+        (
+            {"judge": "It is polite."},
+            ExpectationCheck(
+                "judge", False, "not_available: the judge 'default' cannot be asked here", "not_available"
+            ),
+        ),
+        (
+            {"text": {"matches": "^(a|a)*$"}},
+            ExpectationCheck("text", False, "regex_timeout: '^(a|a)*$' takes more than 0.1 s", "regex_timeout"),
+        ),
+        (
+            {"json": {"a[": 1}},
+            ExpectationCheck(
+                "json", False, "invalid_path: 'a[' is no path: write a.b[0], $.a[0] or /a/0", "invalid_path"
+            ),
+        ),
+    ],
+)
+async def test_what_cannot_be_found_out_is_an_error(expect: Any, check: ExpectationCheck) -> None:
+    said = turn(Message.assistant("a" * 40 + "!" if "text" in expect else '{"a": 1}'))
+
+    assert await check_turn(expect, said, OfflineContext()) == [check]
+
+
+@pytest.mark.parametrize("expect", [{"txet": "a"}, {"text": 3}, [], "Hi", {"data": {}}, {"tools": [3]}])
+async def test_what_is_no_expectation_is_an_error_too(expect: Any) -> None:
+    (check,) = await check_turn(expect, SAID, OfflineContext())
+
+    assert (check.name, check.passed, check.error) == ("expect", False, "invalid_expect")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "check"),
+    [
+        ({"passed": True, "reason": "kind"}, ExpectationCheck("judge", True, "kind")),
+        ({"passed": False, "reason": "rude"}, ExpectationCheck("judge", False, "rude")),
+        ({"passed": False}, ExpectationCheck("judge", False, "")),
+        (
+            {"passed": "yes"},
+            ExpectationCheck("judge", False, "bad_verdict: the judge's answer does not fit", "bad_verdict"),
+        ),
+        (UNSET, ExpectationCheck("judge", False, "bad_verdict: the judge's answer does not fit", "bad_verdict")),
+    ],
+)
+async def test_a_judge_is_asked_for_its_verdict(verdict: Any, check: ExpectationCheck) -> None:
+    class Court:
+        threads = None
+
+        async def judge(self, judge: str, prompt: str, *, schema: Any) -> Any:
+            assert all(told in prompt for told in ("Which?", "The http adaptor", "It is polite."))
+            return verdict
+
+    court: Any = Court()
+
+    assert await check_turn({"judge": "It is polite."}, SAID, court) == [check]

@@ -1,0 +1,182 @@
+"""Wanted calls are read from whatever people keep, and compared with those that were made."""
+
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+from palaver.core import jsons
+from palaver.core.messages import Message
+from palaver.core.parts import ToolCall
+from palaver.evaluation.case import CaseToolCall
+from palaver.evaluation.evaluators.tool_matching import (
+    ArgumentMatch,
+    ExpectedCall,
+    SequenceMode,
+    arguments_match,
+    compare_calls,
+    read_expected_calls,
+)
+
+SEARCH = ExpectedCall(name="search", arguments={"q": "http"})
+BARE = ExpectedCall(name="search")
+
+
+def made(name: str, arguments: str = "{}") -> CaseToolCall:
+    parsed = jsons.parsed(arguments) if jsons.is_json(arguments) else UNSET
+    return CaseToolCall(call_id="c", name=name, arguments=arguments, parsed=parsed)
+
+
+FUNCTION = {"id": "c", "type": "function", "function": {"name": "search", "arguments": '{"q": "http"}'}}
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ([], ()),
+        (["search"], (BARE,)),
+        ([{"name": "search", "arguments": {"q": "http"}}], (SEARCH,)),
+        ([{"name": "search", "arguments": '{"q":"http"}'}], (SEARCH,)),
+        ([{"name": "search", "args": {"q": "http"}, "id": "c", "type": "tool_call"}], (SEARCH,)),
+        ([{"type": "tool_use", "id": "t", "name": "search", "input": {"q": "http"}}], (SEARCH,)),
+        (["search", {"name": "search"}, {"name": "search", "arguments": None}], (BARE, BARE, BARE)),
+        ([{"name": "search", "arguments": ""}], (ExpectedCall(name="search", arguments={}),)),
+        ([{"name": "search", "arguments": '{"q'}], (ExpectedCall(name="search", arguments='{"q'),)),
+        (
+            [{"name": "search", "arguments": {}, "match": "exact"}],
+            (ExpectedCall(name="search", arguments={}, match="exact"),),
+        ),
+        ([FUNCTION], (SEARCH,)),
+        ({"tool_calls": [FUNCTION, FUNCTION]}, (SEARCH, SEARCH)),
+        ({"tool_calls": []}, ()),
+        ({"name": "search", "arguments": {"q": "http"}}, (SEARCH,)),
+        ({"role": "assistant", "content": None, "tool_calls": [FUNCTION]}, (SEARCH,)),
+        ({"role": "assistant", "content": "No."}, ()),
+        (
+            [
+                {"role": "assistant", "content": None, "tool_calls": [FUNCTION]},
+                {"role": "tool", "tool_call_id": "c", "content": "found"},
+                {"role": "assistant", "content": "Found."},
+            ],
+            (SEARCH,),
+        ),
+        (
+            [
+                {
+                    "role": "assistant",
+                    "content": [{"type": "tool_use", "id": "t", "name": "search", "input": {"q": "http"}}],
+                },
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "found"}]},
+            ],
+            (SEARCH,),
+        ),
+        (
+            [
+                {"type": "function_call", "call_id": "c", "name": "search", "arguments": '{"q": "http"}'},
+                {"type": "function_call_output", "call_id": "c", "output": "found"},
+            ],
+            (SEARCH,),
+        ),
+        ([{"role": "model", "parts": [{"functionCall": {"name": "search", "args": {"q": "http"}}}]}], (SEARCH,)),
+        ({"messages": [{"role": "assistant", "content": None, "tool_calls": [FUNCTION]}]}, (SEARCH,)),
+        ("search", None),
+        (None, None),
+        (3, None),
+        ({"a": 1}, None),
+        ([1], None),
+        ([["search"]], None),
+        ({"tool_calls": [3]}, None),
+    ],
+)
+def test_wanted_calls_are_read_from_anything(value: Any, wanted: Any) -> None:
+    assert read_expected_calls(value) == wanted
+
+
+def test_messages_of_our_own_form_are_read_too() -> None:
+    message = Message.assistant(ToolCall(call_id="c", name="search", arguments='{"q": "http"}'))
+
+    assert read_expected_calls([jsons.plain(message)]) == (SEARCH,)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted", "match", "fit"),
+    [
+        ('{"b": 2, "a": 1}', {"a": 1, "b": 2}, "exact", True),
+        ('{"a": 1.0}', {"a": 1}, "exact", True),
+        ('{"a": true}', {"a": 1}, "exact", False),
+        ('{"a": 1, "b": 2}', {"a": 1}, "exact", False),
+        ('{"a": 1, "b": 2}', {"a": 1}, "subset", True),
+        ('{"a": {"b": 1, "c": 2}}', {"a": {"c": 2.0}}, "subset", True),
+        ('{"a": [1, 2]}', {"a": [1]}, "subset", False),
+        ('{"a": [{"b": 1, "c": 2}]}', {"a": [{"b": 1}]}, "subset", True),
+        ('{"a": null}', {"a": None}, "subset", True),
+        ("{}", {"a": None}, "subset", False),
+        ("{}", {}, "exact", True),
+        ('{"a": 1}', {"type": "object", "required": ["a"]}, "schema", True),
+        ('{"b": 1}', {"type": "object", "required": ["a"]}, "schema", False),
+        ('{"a', {}, "subset", False),
+        ('{"a', True, "schema", False),
+        ('{"a', '{"a', "exact", False),
+        ('{"a', {"a": 1}, "ignore", True),
+        ('{"a', UNSET, "exact", True),
+        ("[1]", [1.0], "exact", True),
+    ],
+)
+def test_arguments_fit_as_they_are_asked_to(arguments: str, wanted: Any, match: ArgumentMatch, fit: bool) -> None:
+    assert arguments_match(made("search", arguments), wanted, match) is fit
+
+
+A, B, C = made("a"), made("b"), made("c")
+
+
+@pytest.mark.parametrize(
+    ("calls", "names", "mode", "passed", "score"),
+    [
+        ([A, B], "ab", "strict", True, 1),
+        ([B, A], "ab", "strict", False, 1 / 2),
+        ([A, B, C], "ab", "strict", False, 2 / 3),
+        ([A], "ab", "strict", False, 1 / 2),
+        ([], "", "strict", True, 1),
+        ([A], "", "strict", False, 0),
+        ([A, C, B], "ab", "in_order", True, 1),
+        ([B, A], "ab", "in_order", False, 1 / 2),
+        ([], "a", "in_order", False, 0),
+        ([A], "", "in_order", True, 1),
+        ([B, A], "ab", "unordered", True, 1),
+        ([A, A], "ab", "unordered", False, 1 / 2),
+        ([A, B, A], "ab", "unordered", False, 2 / 3),
+        ([], "", "unordered", True, 1),
+        ([A], "ab", "subset", True, 1),
+        ([A, A], "ab", "subset", False, 1 / 2),
+        ([], "ab", "subset", True, 1),
+        ([C], "", "subset", False, 0),
+        ([B, A, C], "ab", "superset", True, 1),
+        ([A, C], "ab", "superset", False, 1 / 2),
+        ([A], "aa", "superset", False, 1 / 2),
+        ([A], "", "superset", True, 1),
+    ],
+)
+def test_a_sequence_is_compared_by_its_mode(
+    calls: list[CaseToolCall], names: str, mode: SequenceMode, passed: bool, score: float
+) -> None:
+    found = compare_calls(calls, [ExpectedCall(name=name) for name in names], mode=mode, match="ignore")
+
+    assert (found.passed, found.score) == (passed, score)
+
+
+def test_each_wanted_call_takes_the_first_fitting_one_that_is_free() -> None:
+    first, second, third = made("a", '{"n": 1}'), made("a", '{"n": 2}'), made("b")
+    wanted = [ExpectedCall(name="a", arguments={"n": 2}), ExpectedCall(name="a"), ExpectedCall(name="a")]
+
+    found = compare_calls([first, second, third], wanted, mode="superset", match="exact")
+
+    assert (found.passed, found.score) == (False, 2 / 3)
+    assert found.missing == (wanted[2],)
+    assert found.unexpected == (third,)
+
+
+def test_a_wanted_call_may_say_itself_how_its_arguments_have_to_fit() -> None:
+    wanted = [ExpectedCall(name="a", arguments={"n": 1}, match="subset")]
+
+    assert compare_calls([made("a", '{"n": 1, "m": 2}')], wanted, mode="strict", match="exact").passed
+    assert not compare_calls([made("a", '{"n": 2}')], wanted, mode="strict", match="ignore").passed

@@ -1,0 +1,90 @@
+"""What a judge reads of a case: all that was said and called, who said it by marks, and nothing of what was thought."""
+
+from palaver.core.messages import Message
+from palaver.core.parts import Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.evaluation.case import Case, CaseToolCall, Turn
+from palaver.evaluation.judges.prompt import PromptMarks, describe_calls, format_conversation, format_value
+from tests.evaluation.scoring import answer
+
+
+def told(case: Case) -> list[str]:
+    return format_conversation(case, PromptMarks(lambda _: "#")).split("\n")
+
+
+def test_every_part_is_told_but_what_was_thought() -> None:
+    said = Message(
+        role="assistant",
+        parts=(
+            Reasoning("They must not know."),
+            Text("One moment."),
+            ToolCall(call_id="c1", name="find", arguments='{"q": "x"}'),
+            Data("chart", {"y": [1, None]}),
+            File("image/png", filename="a.png"),
+            File("audio/wav"),
+            Refusal("I will not."),
+        ),
+    )
+    results = Message(
+        role="tool", parts=(ToolResult("c1", {"hits": 2}), ToolResult("c1", "It is away.", is_error=True))
+    )
+    asked = Message.user("Find x.")
+
+    assert told(Case(history=(asked,), turns=(Turn(user=asked, messages=(said, results)),))) == [
+        "<<<user #>>>",
+        "Find x.",
+        "<<<turn 0 #>>>",
+        "<<<assistant #>>>",
+        "One moment.",
+        '(calls the tool find) {"q": "x"}',
+        '(gives the data chart) {"y":[1,null]}',
+        "(gives a file) a.png image/png",
+        "(gives a file)  audio/wav",
+        "(refuses) I will not.",
+        "<<<tool #>>>",
+        '(the tool answered) {"hits":2}',
+        "(the tool failed) It is away.",
+    ]
+
+
+def test_of_several_turns_each_has_its_question_also_one_that_was_not_reached() -> None:
+    turns = (
+        Turn(user=Message.user("One?"), messages=(Message.assistant("1"),)),
+        Turn(user=Message.user("Two?"), reached=False),
+    )
+
+    assert told(Case(history=(Message.system("Count."),), turns=turns)) == [
+        "<<<system #>>>",
+        "Count.",
+        "<<<turn 0 #>>>",
+        "<<<user #>>>",
+        "One?",
+        "<<<assistant #>>>",
+        "1",
+        "<<<turn 1 #>>>",
+        "(This turn was not reached.)",
+        "<<<user #>>>",
+        "Two?",
+    ]
+
+
+def test_the_value_of_a_workflow_is_told() -> None:
+    assert told(answer({"city": "Oslo"}, is_chat=False)) == ["<<<turn 0 #>>>", "<<<value #>>>", '{"city":"Oslo"}']
+    assert told(answer(None, is_chat=False)) == ["<<<turn 0 #>>>", "<<<value #>>>", "null"]
+
+
+def test_a_call_is_told_with_what_it_was_given_and_what_came_of_it() -> None:
+    calls = [
+        CaseToolCall(call_id="c1", name="find", arguments='{"q": 1}', parsed={"q": 1}, result=None),
+        CaseToolCall(call_id="c2", name="find", arguments="{q", turn=1),
+        CaseToolCall(call_id="c3", name="find", parsed={}, result="away", is_error=True, turn=2),
+    ]
+
+    assert describe_calls(calls) == [
+        {"turn": 0, "name": "find", "arguments": {"q": 1}, "result": None},
+        {"turn": 1, "name": "find", "arguments": "{q"},
+        {"turn": 2, "name": "find", "arguments": {}, "result": "away", "is_error": True},
+    ]
+
+
+def test_a_text_is_told_as_it_is_and_anything_else_as_json() -> None:
+    assert [format_value("a\ud800"), format_value(["a", 1.5]), format_value(True)] == ["a\ufffd", '["a",1.5]', "true"]

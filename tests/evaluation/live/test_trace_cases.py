@@ -1,0 +1,113 @@
+"""A trace becomes a case: what was said in it, its tools, its cost; and a session one of several turns."""
+
+from typing import Any
+
+from msgspec import UNSET
+
+from palaver.core.messages import Message
+from palaver.core.parts import Text, ToolCall, ToolResult
+from palaver.core.usage import Usage
+from palaver.evaluation.live.trace_cases import make_trace_case, read_session_case, read_trace_case
+from palaver.storage.database import MEMORY_URL, open_database
+from palaver.storage.spans.queries import TraceTotals
+from palaver.traces.record import Span, Tool
+from palaver.traces.threads import turn_of
+from tests.evaluation.live.live_harness import come, live
+from tests.storage.span_factory import span_id, trace_id
+
+NOTHING = TraceTotals(1, 0, None, None, None)
+OURS: dict[str, Any] = {"conventions": ("palaver", "gen_ai"), "kind": "workflow", "workflow": "tutor"}
+
+
+def case(head: Span, *tools: Span, sums: TraceTotals = NOTHING) -> Any:
+    return make_trace_case(head, turn_of(head, (), tools), sums)
+
+
+def test_a_chat_of_ours_is_told_by_itself() -> None:
+    attributes = {"palaver.is_chat": True, "gen_ai.response.time_to_first_chunk": 0.25}
+    head = live("t", **OURS, attributes=attributes, finish="length", inputs={"topic": "maths"})
+    made = case(head)
+
+    assert (made.id, made.trace_id, made.variant) == (trace_id("t"), trace_id("t"), "tutor")
+    assert (made.text, made.history, made.value) == ("Hello from t.", (Message.user("Hi, t?"),), UNSET)
+    assert (made.inputs, made.expected, made.row) == ({"topic": "maths"}, UNSET, {})
+    assert (made.latency, made.first_output, made.finish) == (0.5, 0.25, "length")
+    assert (made.flags.is_chat, made.flags.is_chat_source, len(made.turns)) == (True, "declared", 1)
+
+
+def test_a_workflow_of_ours_has_a_value_and_no_text() -> None:
+    given: dict[str, Any] = {"messages_in": (), "messages_out": (), "inputs": {"a": 1}, "outputs": {"b": 2}}
+    made = case(live("t", **OURS, **given, attributes={"palaver.is_chat": False}))
+
+    assert (made.value, made.text, made.messages, made.inputs) == ({"b": 2}, "", (), {"a": 1})
+    assert made.flags.is_chat is False
+
+
+def test_of_others_traces_a_text_is_an_answer_and_a_value_a_value() -> None:
+    none: dict[str, Any] = {"messages_in": (), "messages_out": (), "kind": "task"}
+    text = case(live("t", **none, inputs="Why?", outputs="Because."))
+    value = case(live("t", **none, inputs=[1], outputs=[2]))
+
+    assert (text.text, text.history, text.inputs) == ("Because.", (Message.user("Why?"),), {"input": "Why?"})
+    assert (text.flags.is_chat, text.flags.is_chat_source) == (True, "derived")
+    assert (value.value, value.flags.is_chat) == ([2], False)
+
+
+def test_calls_of_tools_are_those_of_messages_and_of_spans_besides() -> None:
+    call = Message(role="assistant", parts=(ToolCall("c1", "search", '{"q":"x"}'),))
+    result = Message(role="tool", parts=(ToolResult("c1", "found"),))
+    said = (call, result, Message(role="assistant", parts=(Text("Done."),)))
+    tool = live("tool", 1, trace="t", kind="tool", tool=Tool("fetch", "c2"), inputs={"url": "u"}, outputs="page")
+    told = live("told", 2, trace="t", kind="tool", tool=Tool("search", "c1"), inputs={"q": "x"}, outputs="found")
+    made = case(live("t", messages_out=said), tool, told)
+
+    seen = [(one.name, one.parsed, one.result, one.index) for one in made.tool_calls]
+    assert seen == [("fetch", {"url": "u"}, "page", 0), ("search", {"q": "x"}, "found", 1)]
+    assert made.text == "Done."
+
+
+def test_tokens_and_cost_are_those_of_its_calls_or_else_of_its_head() -> None:
+    head = live("t", usage=Usage(input_tokens=1, output_tokens=2), cost=0.5)
+
+    assert case(head).usage == Usage(input_tokens=1, output_tokens=2, cost=0.5)
+    assert case(head, sums=TraceTotals(3, 0, 10, 20, 0.25)).usage == Usage(input_tokens=10, output_tokens=20, cost=0.25)
+    assert case(live("t")).usage is None
+
+
+async def test_a_session_is_one_conversation_of_several_turns() -> None:
+    database = open_database(MEMORY_URL)
+    await come(
+        database,
+        live("one", session="s"),
+        live("two", 60, session="s"),
+        live("other", 90, session="r"),
+        live("none", 99),
+    )
+    made = await database.read(read_session_case, "default", "s")
+    nobody = await database.read(read_session_case, "elsewhere", "s")
+    gone = await database.read(read_trace_case, "default", trace_id("never"))
+    await database.close()
+
+    assert made is not None
+    assert [(turn.user and turn.user.text, turn.text) for turn in made.turns] == [
+        ("Hi, one?", "Hello from one."),
+        ("Hi, two?", "Hello from two."),
+    ]
+    assert (made.id, made.trace_id, made.text, made.history) == ("s", trace_id("two"), "Hello from two.", ())
+    assert (made.latency, nobody, gone) == (1.0, None, None)
+
+
+async def test_what_a_root_does_not_tell_its_call_of_a_model_does() -> None:
+    database = open_database(MEMORY_URL)
+    root = live("root", trace="t", kind="agent", messages_in=(), messages_out=(), outputs={"ok": True})
+    call = live("call", 0.1, trace="t", parent_id=span_id("root"), usage=Usage(input_tokens=3, output_tokens=4))
+    await come(database, root, call)
+    made = await database.read(read_trace_case, "default", trace_id("t"))
+    await database.close()
+
+    assert made is not None
+    assert (made.text, made.flags.is_chat, made.usage) == (
+        "Hello from call.",
+        True,
+        Usage(input_tokens=3, output_tokens=4),
+    )

@@ -1,0 +1,281 @@
+"""A request for an evaluation becomes a plan, or an error that points at what is wrong with it."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+import pytest
+
+from palaver import Message, Parameter, chat, workflow
+from palaver.core.structs import fitted
+from palaver.discovery.registry import Registry
+from palaver.errors import ConflictingFields, InvalidParameter, InvalidValue, NotFound, RequestError
+from palaver.evaluation.plan.plan import (
+    CellPosition,
+    ColumnMap,
+    Plan,
+    PlannedEvaluator,
+    PlannedTestset,
+    PlannedVariant,
+    cell_number,
+    cell_position,
+    format_cell_id,
+    parse_cell_id,
+)
+from palaver.evaluation.plan.planner import EvaluationPlanner
+from palaver.evaluation.plan.request import Limits, NewEvaluation, WantedRows, WantedTestset
+from palaver.evaluation.plan.testset import RevisionSummary, select_rows
+from palaver.storage.variants import ResolvedVariant
+from palaver.testsets.rows import format_row_id, new_packed_id
+from palaver.workflows.workflow import Workflow
+
+KINDS = {"messages": "chat", "topic": "text", "old": "message", "expected": "text"}
+
+
+@chat
+def tutor(messages: list[Message], topic: str = "", style: Annotated[str, Parameter()] = "long") -> str:
+    return f"{topic}{style}{len(messages)}"
+
+
+@workflow
+def upper(topic: str) -> str:
+    return topic.upper()
+
+
+def packed(count: int) -> bytes:
+    return b"".join(new_packed_id(1_000 + number, number) + bytes([number % 256]) * 16 for number in range(count))
+
+
+ROWS = packed(10)
+
+
+def names(rows: bytes) -> list[str]:
+    return [format_row_id(rows[at : at + 16]) for at in range(0, len(rows), 32)]
+
+
+class Testsets:
+    """One set, with ten rows in its second revision."""
+
+    async def revision(self, project: str, wanted: WantedTestset) -> RevisionSummary:
+        if (project, wanted.id) != ("default", "ts_1"):
+            raise NotFound(f"There is no test set {wanted.id!r}.")
+        return RevisionSummary(testset="ts_1", name="questions", number=2, digest="b2:00", kinds=KINDS)
+
+    async def rows(self, project: str, revision: RevisionSummary, wanted: WantedRows | None) -> bytes:
+        return ROWS[:64] if wanted is not None and wanted.filter is not None else ROWS
+
+
+class Bound(msgspec.Struct, frozen=True):
+    name: str
+
+
+def bind(key: str, parameters: Mapping[str, Any], name: str | None) -> Bound:
+    if key not in ("exact_match", "regex"):
+        raise InvalidValue(f"No evaluator {key!r}.")
+    if parameters.get("pattern") == "(":
+        raise InvalidValue("This is no regular expression.", pointer="/parameters/pattern")
+    return Bound(name or key)
+
+
+async def resolve(project: str, workflow: Workflow, reference: str) -> ResolvedVariant:
+    if reference not in ("short", "short:3"):
+        raise InvalidParameter(f"The workflow has no variant {reference!r}.")
+    return ResolvedVariant("short:3", {"style": "short"})
+
+
+def planning(**more: Any) -> EvaluationPlanner:
+    registry = Registry([tutor, upper])
+    return EvaluationPlanner(workflow=registry.workflow, testsets=Testsets(), resolve=resolve, bind=bind, **more)
+
+
+def asked(**more: Any) -> NewEvaluation:
+    body = {"testset": {"id": "ts_1"}, "variants": [{"workflow": "tutor"}], "evaluators": [{"key": "exact_match"}]}
+    return fitted(body | more, NewEvaluation)
+
+
+async def test_a_plan_holds_what_the_request_named() -> None:
+    request = asked(
+        name="prompt v3",
+        variants=[
+            {"name": "base", "workflow": "tutor"},
+            {"workflow": "tutor", "variant": "short", "parameters": {"style": "brief"}},
+            {"name": "shouting", "workflow": "upper"},
+            {"column": "old"},
+        ],
+        evaluators=[{"key": "exact_match"}, {"key": "regex", "name": "starts", "parameters": {"pattern": "^A"}}],
+        repeats=3,
+        limits={"concurrency": 4, "max_cost": 5},
+    )
+
+    planned = await planning().plan("default", request)
+
+    spoken = ColumnMap(messages="messages", expected="expected", inputs={"topic": "topic"})
+    assert planned.plan == Plan(
+        name="prompt v3",
+        testset=PlannedTestset(id="ts_1", name="questions", revision=2, digest="b2:00"),
+        variants=[
+            PlannedVariant(name="base", workflow="tutor", is_chat=True, map=spoken),
+            PlannedVariant(
+                name="short:3",
+                workflow="tutor",
+                variant="short:3",
+                parameters={"style": "brief"},
+                is_chat=True,
+                map=spoken,
+            ),
+            PlannedVariant(
+                name="shouting", workflow="upper", map=ColumnMap(expected="expected", inputs={"topic": "topic"})
+            ),
+            PlannedVariant(name="old", column="old", is_chat=True, is_chat_source="derived", map=spoken),
+        ],
+        evaluators=[
+            PlannedEvaluator(key="exact_match", name="exact_match"),
+            PlannedEvaluator(key="regex", name="starts", parameters={"pattern": "^A"}),
+        ],
+        repeats=3,
+        limits=Limits(concurrency=4, max_cost=5),
+    )
+    assert planned.rows == ROWS
+    assert planned.total == 10 * 4 * 3
+
+
+async def test_one_without_a_name_is_called_after_what_it_compares() -> None:
+    assert (await planning().plan("default", asked())).plan.name == "questions: tutor"
+
+
+async def test_a_plan_is_the_same_after_it_was_stored() -> None:
+    plan = (await planning().plan("default", asked(testset={"id": "ts_1", "rows": {"sample": 3}}))).plan
+
+    assert msgspec.json.encode(msgspec.json.decode(msgspec.json.encode(plan), type=Plan)) == msgspec.json.encode(plan)
+
+
+async def test_a_plan_that_was_stored_before_questions_were_noted_is_still_read() -> None:
+    plan = (await planning().plan("default", asked())).plan
+    stored = msgspec.to_builtins(plan)
+    del stored["variants"][0]["map"]["spoken"]
+
+    assert msgspec.convert(stored, Plan) == plan
+
+
+FAULTS: list[tuple[dict[str, Any], type[RequestError], str, str]] = [
+    (
+        {"variants": [{"workflow": "gone"}]},
+        InvalidValue,
+        "/variants/0/workflow",
+        "No workflow 'gone'. Known: tutor, up",
+    ),
+    ({"variants": [{}]}, InvalidValue, "/variants/0", "names a workflow, or a column"),
+    ({"variants": [{"column": "gone"}]}, InvalidValue, "/variants/0/column", "no column 'gone'"),
+    ({"variants": [{"column": "old", "workflow": "tutor"}]}, ConflictingFields, "/variants/0", "not both"),
+    ({"variants": [{"workflow": "tutor"}] * 2}, InvalidValue, "/variants/1/name", "Two variants are called 'tutor'"),
+    ({"variants": [{"workflow": "tutor", "variant": "x"}]}, InvalidParameter, "/variants/0/variant", "no variant 'x'"),
+    (
+        {"variants": [{"workflow": "tutor", "parameters": {"style": 1}}]},
+        InvalidParameter,
+        "/variants/0/parameters/style",
+        "style",
+    ),
+    ({"evaluators": [{"key": "os:system"}]}, InvalidValue, "/evaluators/0/key", "No evaluator 'os:system'"),
+    (
+        {"evaluators": [{"key": "exact_match"}, {"key": "regex", "parameters": {"pattern": "("}}]},
+        InvalidValue,
+        "/evaluators/1/parameters/pattern",
+        "no regular expression",
+    ),
+    ({"evaluators": [{"key": "regex"}] * 2}, InvalidValue, "/evaluators/1/name", "Two evaluators are called 'regex'"),
+    (
+        {"testset": {"id": "ts_1", "rows": {"ids": [names(ROWS)[0], "row_x"]}}},
+        InvalidValue,
+        "/testset/rows/ids/1",
+        "no row 'row_x'",
+    ),
+    ({"testset": {"id": "ts_1", "rows": {"ids": []}}}, InvalidValue, "/testset/rows", "no rows"),
+    ({"repeats": 3}, InvalidValue, "/testset/rows", "10 rows × 1 variants × 3 repeats are 30 cells, and an eval"),
+    ({"map": {"messages": "gone"}}, InvalidValue, "/map/messages", "no column 'gone'"),
+]
+
+
+@pytest.mark.parametrize(("more", "kind", "pointer", "why"), FAULTS)
+async def test_what_is_wrong_is_found_before_anything_runs(
+    more: dict[str, Any], kind: type[RequestError], pointer: str, why: str
+) -> None:
+    with pytest.raises(kind) as refused:
+        await planning(most_cells=29).plan("default", asked(**more))
+
+    assert refused.value.pointer == pointer
+    assert why in refused.value.message
+
+
+async def test_a_set_of_another_project_is_not_there() -> None:
+    with pytest.raises(NotFound):
+        await planning().plan("other", asked())
+
+
+@pytest.mark.parametrize(("wanted", "given"), [(None, 2.0), (1.0, 1.0), (3.0, 2.0)])
+async def test_nobody_may_spend_more_than_the_settings_say(wanted: float | None, given: float) -> None:
+    planned = await planning(most_cost=2.0).plan("default", asked(limits={"max_cost": wanted}))
+
+    assert planned.plan.limits == Limits(max_cost=given)
+
+
+# Rows
+
+
+def test_rows_by_id_stand_in_the_order_of_the_set_and_once() -> None:
+    ids = names(ROWS)
+
+    assert names(select_rows(ROWS, WantedRows(ids=(ids[7], ids[2], ids[7])))) == [ids[2], ids[7]]
+
+
+def test_a_sample_is_the_same_each_time_and_another_with_another_seed() -> None:
+    rows = packed(200)
+    drawn = [names(select_rows(rows, WantedRows(sample=20, seed=seed))) for seed in (7, 7, 8)]
+
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert len(drawn[0]) == 20
+    assert drawn[0] == [name for name in names(rows) if name in drawn[0]]
+
+
+def test_a_sample_keeps_its_rows_when_others_come() -> None:
+    before = names(select_rows(packed(200), WantedRows(sample=20)))
+    after = names(select_rows(packed(220), WantedRows(sample=20)))
+
+    assert len(set(before) & set(after)) >= 15
+
+
+def test_a_sample_of_more_than_there_are_is_all() -> None:
+    assert select_rows(ROWS, WantedRows(sample=11)) == ROWS
+
+
+def test_a_limit_takes_the_first() -> None:
+    assert select_rows(ROWS, WantedRows(limit=3)) == ROWS[:96]
+
+
+async def test_a_filter_comes_first() -> None:
+    planned = await planning().plan("default", asked(testset={"id": "ts_1", "rows": {"filter": {"a": 1}}}))
+
+    assert planned.rows == ROWS[:64]
+
+
+# Cells
+
+
+async def test_cells_are_numbered_by_row_then_variant_then_repeat() -> None:
+    plan = (
+        await planning().plan("default", asked(variants=[{"workflow": "tutor"}, {"column": "old"}], repeats=3))
+    ).plan
+    places = [CellPosition(row, variant, repeat) for row in range(2) for variant in range(2) for repeat in range(3)]
+
+    assert [cell_number(plan, place) for place in places] == list(range(12))
+    assert [cell_position(plan, cell) for cell in range(12)] == places
+
+
+@pytest.mark.parametrize("cell", [0, 1, 42, 999_999])
+def test_a_cell_has_a_name(cell: int) -> None:
+    assert parse_cell_id(format_cell_id(cell)) == cell
+
+
+@pytest.mark.parametrize("text", ["", "cell_", "cell_-1", "cell_01", "cell_1x", "cell_9999999999", "cell_²", "row_1"])
+def test_what_is_no_name_of_a_cell_is_not_there(text: str) -> None:
+    with pytest.raises(NotFound):
+        parse_cell_id(text)

@@ -1,0 +1,62 @@
+"""Cells are cut into slices of one workflow each, and every cell is in one of them."""
+
+from collections import Counter
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.evaluation.plan.plan import cell_position
+from palaver.evaluation.plan.slices import MAX_SLICE_CELLS, make_slices, slice_cells
+from palaver.storage.evaluations.repository import NewSlice
+from palaver.storage.evaluations.slices import Slice
+from tests.evaluation.runner.local_server import plan, variant
+
+
+def taken(one: NewSlice) -> Slice:
+    return Slice(
+        project="default",
+        evaluation="ev_1",
+        place=0,
+        workflow=one.workflow,
+        first=one.first,
+        count=one.count,
+        width=1,
+    )
+
+
+@given(
+    workflows=st.lists(st.sampled_from(["a", "b", None]), min_size=1, max_size=5),
+    rows=st.integers(0, 300),
+    repeats=st.integers(1, 4),
+    concurrency=st.integers(1, 300),
+)
+def test_every_cell_is_in_one_slice_of_its_workflow(
+    workflows: list[str | None], rows: int, repeats: int, concurrency: int
+) -> None:
+    variants = [variant(name=str(place), workflow=name) for place, name in enumerate(workflows)]
+    planned = plan(*variants, repeats=repeats, concurrency=concurrency)
+
+    slices = make_slices(planned, rows)
+
+    found = Counter(cell for one in slices for cell in slice_cells(planned, taken(one)))
+    assert found == Counter(range(rows * len(workflows) * repeats))
+    assert all(1 <= one.count <= MAX_SLICE_CELLS for one in slices)
+    for one in slices:
+        places = [cell_position(planned, cell) for cell in slice_cells(planned, taken(one))]
+        assert {workflows[place.variant] or "" for place in places} == {one.workflow}
+
+
+def test_small_evaluations_are_cut_so_that_all_who_may_run_have_some() -> None:
+    def counts(cells: int, **limits: Any) -> list[int]:
+        return [one.count for one in make_slices(plan(**limits), cells)]
+
+    assert counts(20, concurrency=10) == [3, 3, 3, 3, 3, 3, 2]
+    assert counts(4, concurrency=1) == [1, 1, 1, 1]
+    assert set(counts(10_000)) == {50}
+
+
+def test_slices_of_several_workflows_take_turns() -> None:
+    planned = plan(variant("a"), variant("b"), variant(None, column="old", name="c"), concurrency=4)
+
+    assert [one.workflow for one in make_slices(planned, 2)] == ["a", "b", "", "a", "b", ""]

@@ -1,0 +1,204 @@
+"""Providers over HTTP: what is sent, what is tried again, and what is said of those that fail."""
+
+import logging
+from typing import Any
+
+import pytest
+
+from palaver.core.messages import Message
+from palaver.core.usage import Usage
+from palaver.evaluation.judges.verdict import JudgeAnswer
+from palaver.evaluation.providers.client import ProviderClient
+from palaver.evaluation.providers.config import Provider
+from palaver.evaluation.providers.model import ProviderModel
+from palaver.evaluation.score import ScoringError
+from palaver.traces.prices import Price
+from palaver_jobchat.testing.fake_anthropic import FakeAnthropic
+from tests.evaluation.fake_services import KEY, Reply, completion, embeddings, openai, service, trouble
+
+ASKED = [Message.system("You judge."), Message.user("Is it good?")]
+SCHEMA = {"type": "object", "properties": {"passed": {"type": "boolean"}}}
+
+
+def asking(url: str, waits: list[float], **more: Any) -> ProviderClient:
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    provider = Provider(kind="openai", base_url=url, **more)
+    return ProviderClient("openai", provider, {"authorization": f"Bearer {KEY}"}, KEY, sleep=sleep)
+
+
+async def failure(url: str, waits: list[float] | None = None, **more: Any) -> str:
+    with pytest.raises(ScoringError) as caught:
+        await asking(url, [] if waits is None else waits, **more).post("/x", {})
+    return str(caught.value)
+
+
+async def test_a_chat_completion_is_asked_for_and_read() -> None:
+    async with service([completion({"passed": True})]) as fake:
+        provider = openai(fake.url, options={"temperature": 0})["openai"]
+        model = ProviderModel("openai", provider, "gpt-4o-mini", KEY, Price(input=2.5, cached=1.25, output=10))
+        answer = await model.answer(ASKED, SCHEMA)
+
+    (asked,) = fake.asked
+    assert (asked.method, asked.path) == ("POST", "/v1/chat/completions")
+    assert asked.headers["authorization"] == f"Bearer {KEY}"
+    assert asked.body == {
+        "model": "gpt-4o-mini",
+        "messages": [{"role": "system", "content": "You judge."}, {"role": "user", "content": "Is it good?"}],
+        "response_format": {"type": "json_object"},
+        "temperature": 0,
+    }
+    cost = (60 * 2.5 + 40 * 1.25 + 10 * 10) / 1_000_000
+    assert (answer.text, answer.usage, answer.cost) == ('{"passed":true}', Usage(100, 10, 40), pytest.approx(cost))
+
+
+async def test_a_message_of_anthropics_is_asked_for_and_read() -> None:
+    script = [
+        {"blocks": [{"tool": {"name": "verdict", "input": {"passed": True}}}], "usage": {"cache_read_input_tokens": 7}}
+    ]
+    with FakeAnthropic(script) as fake:
+        provider = Provider(kind="anthropic", base_url=fake.url)
+        answer = await ProviderModel("anthropic", provider, "claude-x", KEY, None).answer(ASKED, SCHEMA)
+
+    (asked,) = fake.requests
+    assert asked.key == KEY
+    assert asked.body == {
+        "model": "claude-x",
+        "max_tokens": 4096,
+        "system": "You judge.",
+        "messages": [{"role": "user", "content": "Is it good?"}],
+        "tools": [{"name": "verdict", "description": "Give the verdict.", "input_schema": SCHEMA}],
+        "tool_choice": {"type": "tool", "name": "verdict"},
+    }
+    assert answer == JudgeAnswer(text='{"passed":true}', usage=Usage(17, 5, 7))
+
+
+async def test_a_text_of_anthropics_is_an_answer_too() -> None:
+    with FakeAnthropic([{"text": "It is good."}]) as fake:
+        provider = Provider(kind="anthropic", base_url=f"{fake.url}/v1/")
+        answer = await ProviderModel("anthropic", provider, "claude-x", KEY, None).answer(ASKED, {})
+
+    assert answer.text == "It is good."
+
+
+async def test_vectors_come_in_the_order_of_their_texts() -> None:
+    async with service(embeddings({"a": [1, 0], "b": [0, 1.5]})) as fake:
+        model = ProviderModel("openai", openai(fake.url)["openai"], "small", KEY, None)
+        found = await model.vectors(["b", "a"])
+
+    assert found == [[0, 1.5], [1, 0]]
+    assert fake.asked[0].path == "/v1/embeddings"
+    assert fake.asked[0].body == {"model": "small", "input": ["b", "a"], "encoding_format": "float"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"choices": []},
+        {"choices": [{"message": {"content": None, "refusal": "I won't."}}]},
+        [],
+        "text",
+    ],
+)
+async def test_an_answer_that_is_none_is_an_error(body: Any) -> None:
+    async with service([Reply(body)]) as fake:
+        model = ProviderModel("openai", openai(fake.url)["openai"], "m", KEY, None)
+        with pytest.raises(ScoringError, match="provider_failed: the answer of openai cannot be used"):
+            await model.answer(ASKED, SCHEMA)
+
+
+@pytest.mark.parametrize("data", [[], [{"index": 0, "embedding": []}], [{"index": 0, "embedding": ["x"]}], None])
+async def test_vectors_that_are_none_are_an_error(data: Any) -> None:
+    async with service([Reply({"data": data})]) as fake:
+        model = ProviderModel("openai", openai(fake.url)["openai"], "m", KEY, None)
+        with pytest.raises(ScoringError, match="provider_failed: openai: it has not one vector for each of 1 texts"):
+            await model.vectors(["a"])
+
+
+async def test_anthropic_has_no_vectors() -> None:
+    provider = Provider(kind="anthropic", base_url="http://127.0.0.1:1")
+    with pytest.raises(ScoringError, match="Anthropic has no embeddings"):
+        await ProviderModel("anthropic", provider, "m", KEY, None).vectors(["a"])
+
+
+async def test_who_is_asked_to_wait_waits_as_long_as_was_said() -> None:
+    waits: list[float] = []
+    async with service([trouble(429, **{"retry-after": "7"}), trouble(503), Reply({"a": 1})]) as fake:
+        answer = await asking(fake.url, waits).post("/x", {"b": 2})
+
+    assert answer == {"a": 1}
+    assert waits[0] == 7
+    assert 0.5 <= waits[1] <= 1.5
+    assert [asked.body for asked in fake.asked] == [{"b": 2}] * 3
+
+
+async def test_what_goes_by_is_not_waited_for_without_end() -> None:
+    waits: list[float] = []
+    async with service(lambda _: trouble(429, "Slow down.", **{"retry-after": "1"})) as fake:
+        told = await failure(fake.url, waits, retries=1)
+
+    assert told == "provider_failed: openai answered 429: Slow down."
+    assert (waits, len(fake.asked)) == ([1], 2)
+
+
+async def test_who_asks_for_a_day_is_not_waited_for() -> None:
+    waits: list[float] = []
+    async with service(lambda _: trouble(429, **{"retry-after": "86400"})) as fake:
+        assert await failure(fake.url, waits) == "provider_failed: openai answered 429: No."
+
+    assert (waits, len(fake.asked)) == ([], 1)
+
+
+@pytest.mark.parametrize("status", [400, 404, 422, 500, 301])
+async def test_what_does_not_go_by_is_not_tried_again(status: int) -> None:
+    async with service(lambda _: trouble(status, location="http://127.0.0.1:1/")) as fake:
+        assert await failure(fake.url) == f"provider_failed: openai answered {status}: No."
+
+    assert len(fake.asked) == 1
+
+
+async def test_overload_as_anthropic_says_it_goes_by() -> None:
+    async with service([trouble(529), Reply({})]) as fake:
+        assert await asking(fake.url, []).post("/x", {}) == {}
+
+
+async def test_a_provider_that_is_away_is_an_error_in_one_line() -> None:
+    waits: list[float] = []
+
+    assert await failure("http://127.0.0.1:1", waits) == "provider_failed: openai could not be reached."
+    assert len(waits) == 2
+
+
+async def test_one_that_breaks_off_is_tried_again() -> None:
+    async with service([Reply(status=None), Reply({"a": 1})]) as fake:
+        assert await asking(fake.url, []).post("/x", {}) == {"a": 1}
+
+
+async def test_one_that_says_nothing_in_time_is_an_error() -> None:
+    with FakeAnthropic([{"hang": True}]) as fake:
+        provider = Provider(kind="anthropic", base_url=fake.url, timeout_seconds=0.2)
+        with pytest.raises(ScoringError) as caught:
+            await ProviderModel("anthropic", provider, "claude-x", KEY, None).answer(ASKED, SCHEMA)
+
+    assert str(caught.value) == "provider_timeout: anthropic did not answer within 0.2 seconds."
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"", b"\xff", b"[" * 5000])
+async def test_what_is_not_json_is_an_error(body: bytes) -> None:
+    async with service([Reply(body)]) as fake:
+        assert await failure(fake.url) == "provider_failed: openai answered with what is not JSON."
+
+
+async def test_a_key_that_is_told_back_is_not_told_on(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with service(lambda _: trouble(400, f"Bad header: Bearer {KEY} (sk-live-Zm9vYm…).")) as fake:
+        told = await failure(fake.url)
+    async with service(lambda _: trouble(401, f"Incorrect API key provided: {KEY[:12]}")) as fake:
+        refused = await failure(fake.url)
+
+    assert told == "provider_failed: openai answered 400: Bad header: Bearer *** (***…)."
+    assert refused == "provider_failed: openai answered 401: it does not accept the key that it is asked with."
+    assert caplog.records
+    assert [record.name for record in caplog.records if KEY in record.getMessage()] == []

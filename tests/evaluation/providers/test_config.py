@@ -1,0 +1,59 @@
+"""Providers that can never be asked, or would show a secret, are refused when they are read."""
+
+import pytest
+
+from palaver.errors import SettingsError
+from palaver.evaluation.providers.config import Provider, check_providers, has_model
+
+URL = "https://api.example.com/v1"
+
+
+@pytest.mark.parametrize("url", [URL, "http://127.0.0.1:8000", "https://[::1]/v1/"])
+def test_a_provider_has_a_name_an_address_and_a_variable(url: str) -> None:
+    check_providers({"my-provider.2": Provider(kind="openai", base_url=url, key="env:KEY")})
+    check_providers({"b": Provider(kind="anthropic", base_url=url)})
+
+
+@pytest.mark.parametrize("name", ["", "two words", "a/b", "a" * 65, "ä"])
+def test_a_name_that_cannot_be_written_before_a_model_is_refused(name: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        check_providers({name: Provider(kind="openai", base_url=URL)})
+
+    told = f"The provider {name!r}: its name has letters, digits, '_', '-' and '.', at most 64."
+    assert caught.value.message == told
+
+
+@pytest.mark.parametrize("key", ["sk-secret", "env:", ""])
+def test_a_key_is_never_written_there_itself(key: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        check_providers({"mine": Provider(kind="openai", base_url=URL, key=key)})
+
+    assert caught.value.message == """The provider 'mine': write key = "env:NAME", the variable that holds its key."""
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "example.com",
+        "file:///etc/passwd",
+        "https://",
+        "https://me:secret@a.com",
+        f"{URL}?key=1",
+        f"{URL}#1",
+        "http://[1",
+    ],
+)
+def test_an_address_that_is_none_or_holds_a_secret_is_refused_and_not_repeated(url: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        check_providers({"mine": Provider(kind="openai", base_url=url)})
+
+    told = "The provider 'mine': its base_url is http://… or https://…, and holds no secret."
+    assert caught.value.message == told
+
+
+def test_only_models_that_its_patterns_name_may_be_asked_for() -> None:
+    provider = Provider(kind="openai", base_url=URL, models=("gpt-4o*", "o3"))
+
+    asked = ["gpt-4o", "gpt-4o-mini", "o3", "o3-mini", "GPT-4o", "gpt-4"]
+    assert [model for model in asked if has_model(provider, model)] == ["gpt-4o", "gpt-4o-mini", "o3"]

@@ -1,0 +1,126 @@
+import base64
+import hashlib
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import msgspec
+import pytest
+
+from palaver.evaluation.results.export import html
+from palaver.evaluation.results.export.report import Report
+from palaver.storage.evaluations.results import ResultDetail
+from tests.evaluation.results.export.report_factory import BAD, CHANGED, FLAKY, PLAIN, report, score, whole
+from tests.evaluation.results.result_factory import row
+
+
+class Elements(HTMLParser):
+    """All elements, and all text outside of the style."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.append(tag)
+        self.attributes += attrs
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def written(given: Report) -> str:
+    return b"".join(html.write(given)).decode()
+
+
+def test_the_file_shows_figures_verdicts_and_rows() -> None:
+    page = Elements(written(PLAIN))
+
+    shown = re.sub(r"\s+", " ", page.text)
+    assert "prompt v3 partly" in shown
+    assert "2 rows of questions (revision 4) · 2 variants · ev_1" in shown
+    assert "ev_1:new beside ev_1:base" in shown
+    assert "timeout: It took longer than 60 s." in shown
+    assert page.names.count("details") == 2
+    assert [value for name, value in page.attributes if name == "href"] == [f"#{row(1)}", f"#{row(2)}"]
+    assert ("id", row(2)) in page.attributes
+
+
+def test_a_flaky_row_is_marked() -> None:
+    assert ("title", "2 of 3 passed") in Elements(written(FLAKY)).attributes
+    assert ("class", "mark passed flaky") in Elements(written(FLAKY)).attributes
+
+
+def test_rows_that_have_changed_are_counted() -> None:
+    assert "2 rows have changed between the two, and are in no figure." in Elements(written(CHANGED)).text
+
+
+def test_nothing_that_anybody_said_can_act_and_nothing_is_fetched() -> None:
+    page = Elements(written(BAD))
+
+    assert "script" not in page.names
+    assert {name for name, _ in page.attributes} <= {
+        *"lang charset http-equiv content name dir class rowspan viewbox preserveaspectratio aria-hidden x y".split(),
+        *"width height id title".split(),
+    }
+    assert page.text.count("<script>alert(1)</script>") > 3
+
+
+def test_the_policy_allows_the_files_own_style_and_no_more() -> None:
+    page = written(PLAIN)
+    style = page.partition("<style>")[2].partition("</style>")[0]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+
+    (policy,) = [value for name, value in Elements(page).attributes if name == "content" and "default" in str(value)]
+
+    assert policy == f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    assert "prefers-color-scheme: dark" in style
+
+
+def test_a_conversation_is_shown_message_by_message() -> None:
+    cell = whole(0, 0, [score("exact", True)], cell=0)
+    said = {"index": 0, "role": "user", "text": "Hi & bye", "cut": 0, "calls": ["search(q)"], "attachments": 0}
+    preview = {"renderer": "chat", "text": "Hi", "role": "user", "count": 3, "messages": [said], "more": 2}
+    cell.result.preview_in.clear()
+    cell.result.preview_in.update(preview)
+
+    page = Elements(written(report([cell], {"exact": [[[True]]]}, variants=("base",))))
+
+    assert "Hi & bye" in page.text
+    assert "search(q)" in page.text
+    assert "and 2 more messages" in page.text
+
+
+@pytest.mark.parametrize(
+    ("preview", "shown"),
+    [
+        ({"renderer": "text", "text": "A <b>"}, '<pre dir="auto">A &lt;b&gt;</pre>'),
+        (
+            {"renderer": "later", "picture": "<b>"},
+            "<pre>{&quot;renderer&quot;:&quot;later&quot;,&quot;picture&quot;:&quot;&lt;b&gt;&quot;}</pre>",
+        ),
+        ({"renderer": "text", "text": "", "body": "x" * 2_001}, f'<pre dir="auto">{"x" * 2_000}…</pre>'),
+        ({"renderer": "chat", "text": "", "messages": ["no message"]}, ""),
+        (None, ""),
+    ],
+    ids=["text", "unknown", "long", "no message", "nothing"],
+)
+def test_any_preview_is_shown_as_far_as_it_is_known(preview: Any, shown: str) -> None:
+    given = whole(0, 0, [score("exact", True)], cell=0)
+    cell = ResultDetail(msgspec.structs.replace(given.result, preview_in=preview), given.body)
+
+    page = written(report([cell], {"exact": [[[True]]]}, variants=("base",)))
+
+    assert f'<p class="note">{row(1)}</p>{shown}<h3 dir="auto">base</h3>' in page.replace("\n", "")
+
+
+def test_what_is_too_much_for_a_page_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(html, "MAX_ROWS", 1)
+
+    page = Elements(written(PLAIN))
+
+    assert page.names.count("details") == 1
+    assert "These are the first 1 rows; an export as CSV has all of them." in page.text

@@ -1,0 +1,99 @@
+import re
+from collections.abc import Generator
+from xml.etree import ElementTree as ET
+
+from hypothesis import given
+from hypothesis.strategies import text
+
+from palaver.evaluation.results.export import junit
+from palaver.evaluation.results.export.report import Report
+from tests.evaluation.results.export.report_factory import BAD, FLAKY, PLAIN, report, score, whole
+from tests.evaluation.results.result_factory import row
+
+
+def written(given: Report) -> str:
+    return b"".join(junit.write(given)).decode()
+
+
+def test_there_is_a_suite_for_each_variant_and_evaluator_and_a_test_for_each_row() -> None:
+    properties = '<properties><property name="score" value="{}"/></properties>'
+
+    assert written(PLAIN) == "".join(
+        f"{line}\n"
+        for line in (
+            '<?xml version="1.0" encoding="UTF-8"?>',
+            '<testsuites name="prompt v3">',
+            '  <testsuite name="base · exact" tests="2" failures="0" errors="0" skipped="0" time="1.000">',
+            f'    <testcase classname="base.exact" name="{row(1)}" time="0.500">{properties.format(1)}</testcase>',
+            f'    <testcase classname="base.exact" name="{row(2)}" time="0.500">{properties.format(1)}</testcase>',
+            "  </testsuite>",
+            '  <testsuite name="base · similar" tests="2" failures="0" errors="1" skipped="0" time="1.000">',
+            f'    <testcase classname="base.similar" name="{row(1)}" time="0.500">{properties.format(0.9)}</testcase>',
+            (
+                f'    <testcase classname="base.similar" name="{row(2)}" time="0.500">'
+                '<error type="not scored" message="needs_text: it is an object"/></testcase>'
+            ),
+            "  </testsuite>",
+            '  <testsuite name="new · exact" tests="2" failures="2" errors="0" skipped="0" time="1.000">',
+            (
+                f'    <testcase classname="new.exact" name="{row(1)}" time="0.500">{properties.format(0)}'
+                "<failure type=\"not passed\" message=\"'That.' is not 'This.'\"/></testcase>"
+            ),
+            (
+                f'    <testcase classname="new.exact" name="{row(2)}" time="0.500">{properties.format(0)}'
+                '<failure type="not passed" message="timeout: It took longer than 60 s."/></testcase>'
+            ),
+            "  </testsuite>",
+            '  <testsuite name="new · similar" tests="2" failures="0" errors="0" skipped="0" time="1.000">',
+            f'    <testcase classname="new.similar" name="{row(1)}" time="0.500">{properties.format(0.5)}</testcase>',
+            f'    <testcase classname="new.similar" name="{row(2)}" time="0.500">{properties.format(0)}</testcase>',
+            "  </testsuite>",
+            "</testsuites>",
+        )
+    )
+
+
+def test_a_row_whose_repeats_differ_passes_by_majority_and_is_marked() -> None:
+    (test,) = ET.fromstring(written(FLAKY)).iter("testcase")
+
+    assert {one.get("name"): one.get("value") for one in test.iter("property")} == {
+        "score": "0.666667",
+        "flaky": "true",
+        "passed": "2 of 3",
+    }
+    assert list(test.iter("failure")) == []
+
+
+def test_whatever_is_said_the_file_is_xml() -> None:
+    root = ET.fromstring(written(BAD))
+
+    (failure,) = root.iter("failure")
+    assert failure.get("message") == "</table><script>alert(1)</script> & \"x\" 'y'  |pipe `tick`\n=1+1"
+    assert list(root.iter("script")) == []
+
+
+@given(text(max_size=60))
+def test_any_text_at_all_is_read_back_but_for_what_xml_cannot_hold(said: str) -> None:
+    cells = [whole(0, 0, [score("exact", False, said)], cell=0)]
+
+    (failure,) = ET.fromstring(written(report(cells, {"exact": [[[False]]]}, variants=("base",)))).iter("failure")
+
+    assert failure.get("message") == re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]", "", said)
+
+
+def test_many_rows_wait_in_a_file_until_their_number_is_known() -> None:
+    cells = [whole(place, 0, [score("exact", False, "x" * 200)], cell=place) for place in range(6_000)]
+    many = report(cells, {"exact": [[[True]]]}, variants=("base",))
+
+    told = written(many)
+
+    assert 'tests="6000" failures="6000"' in told
+    assert told.count("<testcase ") == 6_000
+
+
+def test_what_was_broken_off_leaves_no_file_open() -> None:
+    lines = junit.write(PLAIN)
+    next(lines)
+
+    assert isinstance(lines, Generator)
+    lines.close()

@@ -1,0 +1,65 @@
+from palaver.evaluation.results.export import markdown
+from palaver.evaluation.results.export.report import Report
+from tests.evaluation.results.export.report_factory import BAD, CHANGED, FLAKY, PLAIN
+from tests.evaluation.results.result_factory import row
+
+
+def written(given: Report) -> str:
+    return b"".join(markdown.write(given)).decode()
+
+
+def test_a_run_is_one_screen() -> None:
+    told = written(PLAIN)
+
+    assert told.splitlines()[:12] == [
+        "## prompt v3: partly",
+        "",
+        "2 rows of questions (revision 4) × 2 variants · ev_1",
+        "",
+        "| variant | evaluator | passed | 95 % | mean | rows | not scored | flaky |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| base | exact | 100.0 % | 34.2 to 100.0 | 1.000 | 2 | 0 | - |",
+        "| base | similar | - | 0.900 to 0.900 | 0.900 | 1 | 1 | - |",
+        "| new | exact | 0.0 % | 0.0 to 65.8 | 0.000 | 2 | 0 | - |",
+        "| new | similar | - | 0.000 to 0.500 | 0.250 | 2 | 0 | - |",
+        "",
+        "new: 1 of 2 calls failed.",
+    ]
+    assert told.splitlines()[13:] == [
+        "### ev\\_1:new beside ev\\_1:base",
+        "",
+        "| evaluator | verdict | base | candidate | difference | 95 % | p (Holm) | regressions | fixes |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| exact | ❌ worse | 100.0 % | 0.0 % | -100.0 | -100.0 to -100.0 | 0.500 | 2 | 0 |",
+        "| similar | ❌ worse | 0.900 | 0.500 | -0.400 | -0.400 to -0.400 | 0.002 | 0 | 0 |",
+        "",
+        "Worst regressions:",
+        "",
+        f"- {row(1)}: exact -1.00",
+        f"- {row(2)}: exact -1.00",
+    ]
+    assert len(told.splitlines()) < 40
+
+
+def test_flaky_rows_are_counted() -> None:
+    assert "| base | exact | 66.7 % | 66.7 to 66.7 | 0.667 | 1 | 0 | 1 |" in written(FLAKY)
+
+
+def test_rows_that_have_changed_are_counted_and_not_compared() -> None:
+    assert written(CHANGED).splitlines()[-7:] == [
+        "### ev\\_1:base beside ev\\_0:base",
+        "",
+        "| evaluator | verdict | base | candidate | difference | 95 % | p (Holm) | regressions | fixes |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| exact | ✅ same | 100.0 % | 100.0 % | +0.0 | 0.0 to 0.0 | 1.000 | 0 | 0 |",
+        "",
+        "2 rows have changed between the two, and are in no figure.",
+    ]
+
+
+def test_what_anybody_said_is_only_text() -> None:
+    told = written(BAD)
+
+    assert "<script" not in told
+    assert told.count("\n") == len(told.splitlines()) == 11
+    assert told.splitlines()[-1].replace("\\|", "").count("|") == 9

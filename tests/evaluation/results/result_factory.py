@@ -1,0 +1,99 @@
+"""Runs as their results are read: written down row by row."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+from palaver.evaluation.results.arrays import (
+    DONE,
+    CellArrays,
+    GridShape,
+    ResultArrays,
+    ScoreArrays,
+    load_cell_arrays,
+    load_score_arrays,
+)
+from palaver.testsets.rows import format_row_id
+
+Said = bool | float | tuple[bool, float] | Literal["failed", "error", "skipped", "pending"]
+"""What became of a cell: passed, a score, both, or neither."""
+
+
+def packed(*ids: int, content: int = 0) -> bytes:
+    """Rows as a plan has them."""
+    return b"".join(one.to_bytes(16) + content.to_bytes(16) for one in ids)
+
+
+def row(number: int) -> str:
+    return format_row_id(number.to_bytes(16))
+
+
+def results(
+    said: Mapping[str, Sequence[Sequence[Sequence[Said]]]],
+    *,
+    id: str = "ev_1",
+    variants: Sequence[str] = ("base",),
+    rows: bytes | None = None,
+    latency: float | None = 1.0,
+    cost: float | None = None,
+    failed_as: Literal["not_passed", "exclude"] = "not_passed",
+) -> ResultArrays:
+    """By evaluator, for each row, for each variant, what its repeats came to."""
+    first = next(iter(said.values()))
+    shape = GridShape(len(first), len(variants), len(first[0][0]) if first else 1)
+    cells: dict[int, tuple[int, str, float | None, float | None]] = {}
+    scores: list[tuple[int, str, int, str, bool | None, float | None]] = []
+    for evaluator, (name, of_rows) in enumerate(said.items()):
+        flat = [one for of_row in of_rows for of_variant in of_row for one in of_variant]
+        for cell, one in enumerate(flat):
+            if one == "pending":
+                continue
+            cells[cell] = (cell, "failed" if one == "failed" else "done", latency, cost)
+            match one:
+                case "failed":
+                    pass
+                case "error" | "skipped":
+                    scores.append((evaluator, name, cell, one, None, None))
+                case bool():
+                    scores.append((evaluator, name, cell, "scored", one, float(one)))
+                case tuple():
+                    scores.append((evaluator, name, cell, "scored", *one))
+                case _:
+                    scores.append((evaluator, name, cell, "scored", None, float(one)))
+    columns: tuple[CellArrays, list[ScoreArrays]] = (
+        load_cell_arrays(cells.values(), shape),
+        load_score_arrays(scores, shape),
+    )
+    held = packed(*range(1, shape.rows + 1)) if rows is None else rows
+    return ResultArrays(id, shape, held, variants, *columns, failed_as)
+
+
+def near(value: float, within: float | None = None) -> Any:
+    """A number that is about this one, wherever a number may be."""
+    return pytest.approx(value, abs=within)
+
+
+def once(*of_rows: Said) -> list[list[list[Said]]]:
+    """One variant, one repeat."""
+    return [[[one]] for one in of_rows]
+
+
+def large(rows: int = 10_000, variants: int = 2, id: str = "ev_large") -> ResultArrays:
+    """Three evaluators: one that passes, one with few scores, one with scores of all kinds."""
+    random, shape = np.random.default_rng(1), GridShape(rows, variants, 1)
+    scores = [
+        ScoreArrays(place, name, np.full(shape, 1, np.int8), (value >= 0.5).astype(np.int8), value)
+        for place, (name, value) in enumerate(
+            {
+                "exact": (random.random(shape) < 0.8).astype(float),
+                "contains": np.round(random.random(shape) * 10) / 10,
+                "levenshtein": random.random(shape),
+            }.items()
+        )
+    ]
+    cells = CellArrays(np.full(shape, DONE, np.int8), random.random(shape), np.full(shape, np.nan))
+    ids = np.arange(rows, dtype=">u8")
+    packed = b"".join(bytes(8) + one.tobytes() + bytes(16) for one in ids)
+    return ResultArrays(id, shape, packed, [f"v{place}" for place in range(variants)], cells, scores)

@@ -1,0 +1,78 @@
+"""All three ways of drawing are the same bootstrap: each agrees with scipy's, within what 2,000 draws can tell."""
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import bootstrap, ks_2samp
+
+from palaver.evaluation.results import statistics as ours
+from palaver.evaluation.results.statistics import RESAMPLES, bootstrap_intervals, resample_means
+
+RANDOM = np.random.default_rng(11)
+COLUMNS = {
+    "two values": (RANDOM.random(400) < 0.83).astype(float),
+    "three values": RANDOM.choice([-1.0, 0.0, 1.0], 400, p=[0.1, 0.8, 0.1]),
+    "few values": np.round(RANDOM.random(400) * 20) / 20,
+    "many values": RANDOM.random(400) ** 3,
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_the_interval_is_scipys(kind: str) -> None:
+    column = COLUMNS[kind]
+    theirs = bootstrap(
+        (column,), np.mean, n_resamples=20_000, method="percentile", rng=np.random.default_rng(5), batch=2_000
+    ).confidence_interval
+    wide = theirs.high - theirs.low
+
+    (found,) = bootstrap_intervals([column], "ev_1")
+
+    assert found == pytest.approx((theirs.low, theirs.high), abs=0.08 * wide)
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_all_resampled_means_are_distributed_as_those_of_rows_drawn_one_by_one(kind: str) -> None:
+    column = COLUMNS[kind]
+    plain = column[np.random.default_rng(9).integers(0, len(column), (RESAMPLES, len(column)))].mean(axis=1)
+
+    (means,) = resample_means([column], "ev_2")
+
+    told: Any = ks_2samp(means, plain)
+    assert told.pvalue > 0.01
+
+
+def test_columns_in_bins_have_the_same_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
+    column = COLUMNS["many values"]
+    (exact,) = bootstrap_intervals([column], "ev_1")
+    monkeypatch.setattr(ours, "MAX_DRAWS", 0)
+
+    (binned,) = bootstrap_intervals([column], "ev_1")
+
+    assert exact is not None
+    assert binned == pytest.approx(exact, abs=0.08 * (exact[1] - exact[0]))
+
+
+def test_what_else_is_asked_changes_no_figure() -> None:
+    alone = [bootstrap_intervals([column], "ev_1")[0] for column in COLUMNS.values()]
+
+    together = bootstrap_intervals([*COLUMNS.values(), np.arange(400.0)], "ev_1")[:4]
+    assert np.array(together) == pytest.approx(np.array(alone))
+    assert bootstrap_intervals([COLUMNS["many values"]], "ev_2") != alone[3:]
+
+
+def test_a_column_of_one_value_has_no_width_and_an_empty_one_no_interval() -> None:
+    assert bootstrap_intervals([np.ones(5), np.empty(0), np.zeros(1)], "ev_1") == [(1.0, 1.0), None, (0.0, 0.0)]
+
+
+def test_another_process_has_the_same_figures() -> None:
+    program = (
+        "import numpy as np; from palaver.evaluation.results.statistics import bootstrap_intervals;"
+        "print(bootstrap_intervals([np.arange(100.0) ** 2, np.array([0.0, 1.0, 1.0])], 'ev_3'))"
+    )
+
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+
+    assert told.strip() == str(bootstrap_intervals([np.arange(100.0) ** 2, np.array([0.0, 1.0, 1.0])], "ev_3"))

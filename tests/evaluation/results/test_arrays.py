@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+
+from palaver.evaluation.results.arrays import (
+    GridShape,
+    count_scores,
+    empty_score_arrays,
+    load_cell_arrays,
+    load_score_arrays,
+    row_means,
+)
+
+SHAPE = GridShape(rows=2, variants=2, repeats=1)
+NAN = float("nan")
+
+
+def told(values: np.ndarray) -> list[object]:
+    return [None if np.isnan(value) else value for value in values.reshape(-1).tolist()]
+
+
+def test_scores_come_to_their_places_whatever_their_order() -> None:
+    given = [
+        (1, "b", 3, "scored", None, 0.5),
+        (0, "a", 2, "error", None, None),
+        (0, "a", 0, "scored", True, 1.0),
+        (1, "b", 0, "skipped", None, None),
+        (0, "a", 1, "scored", False, 0.0),
+    ]
+
+    first, second = load_score_arrays(given, SHAPE)
+
+    assert (first.evaluator, first.name, second.evaluator, second.name) == (0, "a", 1, "b")
+    assert first.status.tolist() == [[[1], [1]], [[3], [0]]]
+    assert first.passed.tolist() == [[[1], [0]], [[-1], [-1]]]
+    assert told(first.score) == [1.0, 0.0, None, None]
+    assert second.status.tolist() == [[[2], [0]], [[0], [1]]]
+    assert told(second.score) == [None, None, None, 0.5]
+
+
+def test_cells_that_are_not_there_have_not_ended() -> None:
+    cells = load_cell_arrays([(3, "failed", None, 0.1), (0, "done", 2.5, None), (1, "cancelled", None, None)], SHAPE)
+
+    assert cells.status.tolist() == [[[1], [3]], [[0], [2]]]
+    assert told(cells.latency) == [2.5, None, None, None]
+    assert told(cells.cost) == [None, None, None, 0.1]
+
+
+def test_a_failed_cell_has_not_passed_and_scores_nothing() -> None:
+    cells = load_cell_arrays([(0, "done", 1, None), (1, "failed", 1, None), (2, "done", 1, None)], SHAPE)
+    (scores,) = load_score_arrays([(0, "a", 0, "scored", True, 0.7), (0, "a", 2, "error", None, None)], SHAPE)
+
+    counts, without = count_scores(scores, cells), count_scores(scores, cells, "exclude")
+
+    assert (told(counts.passed), told(counts.score)) == ([1, 0, None, None], [0.7, 0, None, None])
+    assert told(counts.is_counted) == [True, True, False, False]
+    assert (told(without.passed), told(without.score)) == ([1, None, None, None], [0.7, None, None, None])
+
+
+def test_who_only_scores_says_of_a_failed_cell_not_that_it_did_not_pass() -> None:
+    cells = load_cell_arrays([(0, "done", 1, None), (1, "failed", 1, None)], SHAPE)
+    (scores,) = load_score_arrays([(0, "a", 0, "scored", None, 0.7)], SHAPE)
+
+    assert told(count_scores(scores, cells).passed) == [None] * 4
+    assert told(count_scores(scores, cells).score) == [0.7, 0, None, None]
+
+
+def test_where_all_cells_failed_nothing_passed() -> None:
+    cells = load_cell_arrays([(cell, "failed", 1, None) for cell in range(4)], SHAPE)
+
+    counts = count_scores(empty_score_arrays(0, "a", SHAPE), cells)
+
+    assert (told(counts.passed), told(counts.score)) == ([0] * 4, [0] * 4)
+
+
+def test_a_row_is_the_mean_of_those_repeats_that_count() -> None:
+    assert row_means(np.array([[1, 0, NAN, 1], [NAN] * 4])) == pytest.approx(np.array([2 / 3, NAN]), nan_ok=True)
+    assert told(row_means(np.array([[1.0], [NAN]]))) == [1.0, None]

@@ -1,0 +1,77 @@
+import pytest
+
+from palaver.errors import InvalidValue
+from palaver.evaluation.results.compare import ComparedVariant, compare_variants
+from palaver.evaluation.results.gates import Gates, check_gate_names, failed_gates, parse_fail_under
+from palaver.evaluation.results.summary import summarize
+from tests.evaluation.results.result_factory import once, results, row
+
+GOOD = results({"exact": once(*[True] * 9, False), "similar": once(*[0.5] * 10)}, id="ev_1")
+BAD = results({"exact": once(*[True] * 5, *[False] * 5), "similar": once(*[0.25] * 10)}, id="ev_2")
+
+
+def test_a_run_that_reaches_all_gates_goes_on() -> None:
+    gates = Gates(least=0.5, fail_under={"exact": 0.9}, max_regressions=0, fail_on_worse=True)
+
+    assert (
+        failed_gates(gates, summarize(GOOD), [compare_variants(ComparedVariant(GOOD, 0), ComparedVariant(GOOD, 0))])
+        == []
+    )
+
+
+def test_each_gate_that_fails_is_named() -> None:
+    gates = Gates(least=0.5, fail_under={"exact": 0.9}, max_regressions=1, fail_on_worse=True)
+
+    first, second, third, fourth, fifth = failed_gates(
+        gates, summarize(BAD), [compare_variants(ComparedVariant(GOOD, 0), ComparedVariant(BAD, 0))]
+    )
+
+    assert first == "fail-under: base, exact: the pass rate is 0.500, 0.9 is wanted."
+    assert second == "fail-under: base, similar: the mean is 0.250, 0.5 is wanted."
+    assert third == f"max-regressions: ev_2:base, exact: 4 rows pass no longer, 1 may. The first: {row(6)}."
+    assert fourth.startswith("fail-on worse: ev_2:base, exact: -0.400 (-0.700 to -0.1")
+    assert fifth == "fail-on worse: ev_2:base, similar: -0.250 (-0.250 to -0.250) beside ev_1:base."
+
+
+def test_strict_wants_the_bad_end_of_the_interval() -> None:
+    gates = Gates(fail_under={"exact": 0.9}, strict=True)
+
+    assert failed_gates(gates, summarize(GOOD)) == [
+        "fail-under: base, exact: the pass rate is 0.900, but may be as low as 0.596: 0.9 is wanted for sure."
+    ]
+
+
+def test_where_nothing_was_scored_nothing_was_reached() -> None:
+    run = results({"exact": once("error", "skipped")})
+
+    assert failed_gates(Gates(least=0.0, fail_under={"other": 0.5}), summarize(run)) == [
+        "fail-under: base has no score other.",
+        "fail-under: base, exact: nothing was scored, 0 is wanted.",
+    ]
+
+
+def test_a_gate_of_an_evaluator_is_one_of_all_its_scores() -> None:
+    run = results({"rules": once("skipped", "skipped"), "rules.a": once(True, True), "rules.b": once(True, False)})
+
+    assert failed_gates(Gates(least=0.5), summarize(run)) == []
+    assert failed_gates(Gates(fail_under={"rules": 0.9}), summarize(run)) == [
+        "fail-under: base, rules.b: the pass rate is 0.500, 0.9 is wanted."
+    ]
+    assert failed_gates(Gates(fail_under={"rules": 0.9, "rules.b": 0.5}), summarize(run)) == []
+
+
+def test_fail_under_is_a_number_for_all_or_a_name_and_a_number() -> None:
+    assert parse_fail_under(["0.8", "exact_match=0.9", "a=b=1"]) == (0.8, {"exact_match": 0.9, "a=b": 1.0})
+
+
+@pytest.mark.parametrize("text", ["", "x", "exact=", "=0.5", "exact=1.5", "-0.1", "nan", "exact=90%"])
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(InvalidValue, match="give a number from 0 to 1, or name=number"):
+        parse_fail_under([text])
+
+
+def test_a_gate_for_an_evaluator_that_is_not_there_is_refused_before_anything_runs() -> None:
+    check_gate_names(Gates(fail_under={"exact": 0.5, "polite.words": 0.5}), ["exact", "polite"])
+
+    with pytest.raises(InvalidValue, match=r"there is no evaluator 'exat'\. There are: exact, polite"):
+        check_gate_names(Gates(fail_under={"exat": 0.5}), ["polite", "exact"])

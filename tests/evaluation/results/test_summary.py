@@ -1,0 +1,131 @@
+import numpy as np
+import pytest
+
+from palaver.evaluation.results.figures import EvaluatorSummary, Latencies, SliceSummary, VariantSummary
+from palaver.evaluation.results.statistics import bootstrap_intervals, wilson_interval
+from palaver.evaluation.results.summary import slice_rows, summarize
+from tests.evaluation.results.result_factory import large, near, once, results
+from tests.growth import assert_linear
+
+
+def test_a_run_is_told_by_variant_and_evaluator() -> None:
+    run = results({"exact": once(True, False, True, "failed", "pending", "error", "skipped")}, latency=2.0, cost=0.25)
+
+    assert summarize(run).variants == [
+        VariantSummary(
+            name="base",
+            cells=6,
+            failed=1,
+            cost=1.5,
+            latency=Latencies(2.0, 2.0),
+            evaluators=[
+                EvaluatorSummary(
+                    name="exact",
+                    n=4,
+                    errors=1,
+                    skipped=1,
+                    pass_rate=0.5,
+                    pass_ci=wilson_interval(2, 4),
+                    ci="wilson",
+                    mean=0.5,
+                    mean_ci=bootstrap_intervals([np.array([1.0, 0.0, 1.0, 0.0])], "ev_1")[0],
+                    flaky=None,
+                )
+            ],
+        )
+    ]
+
+
+def test_failed_cells_can_be_left_out() -> None:
+    run = results({"exact": once(True, "failed", True)}, failed_as="exclude")
+
+    (variant,) = summarize(run).variants
+
+    assert (variant.cells, variant.failed) == (3, 1)
+    assert [(one.n, one.pass_rate, one.mean) for one in variant.evaluators] == [(2, 1.0, 1.0)]
+
+
+def test_with_repeats_the_row_is_the_unit() -> None:
+    run = results({"exact": [[[True, True, True]], [[True, False, False]], [["error", "failed", True]]]})
+
+    ((told,),) = (variant.evaluators for variant in summarize(run).variants)
+
+    shares = np.array([1.0, 1 / 3, 1 / 2])
+    assert told == EvaluatorSummary(
+        name="exact",
+        n=3,
+        errors=1,
+        skipped=0,
+        pass_rate=near(shares.mean()),
+        pass_ci=bootstrap_intervals([shares], "ev_1")[0],
+        ci="bootstrap",
+        mean=near(shares.mean()),
+        mean_ci=bootstrap_intervals([shares], "ev_1")[0],
+        flaky=2,
+    )
+
+
+def test_a_row_is_flaky_whose_scores_are_far_apart() -> None:
+    run = results({"similar": [[[0.5, 0.7]], [[0.5, 0.71]], [[0.9, 0.9]], [["error", 0.2]]]})
+
+    assert [one.flaky for one in summarize(run).variants[0].evaluators] == [1]
+
+
+def test_who_only_scores_has_no_share_of_passes() -> None:
+    (told,) = summarize(results({"similar": once(0.5, 0.75, "failed")})).variants[0].evaluators
+
+    assert (told.n, told.pass_rate, told.pass_ci, told.mean) == (3, None, None, pytest.approx(1.25 / 3))
+
+
+def test_a_run_that_has_not_begun_has_no_figures() -> None:
+    (variant,) = summarize(results({"exact": once("pending", "error")}, latency=None)).variants
+    (told,) = variant.evaluators
+
+    assert (variant.cells, variant.failed, variant.cost, variant.latency) == (1, 0, None, Latencies(None, None))
+    assert (told.n, told.errors, told.pass_rate, told.pass_ci, told.mean, told.mean_ci) == (
+        0,
+        1,
+        None,
+        None,
+        None,
+        None,
+    )
+
+
+def test_variants_are_told_apart() -> None:
+    run = results({"exact": [[[True], [False]], [[True], [True]]]}, variants=("base", "new"))
+
+    assert [(one.name, one.cells, one.evaluators[0].pass_rate) for one in summarize(run).variants] == [
+        ("base", 2, 1.0),
+        ("new", 2, 0.5),
+    ]
+
+
+def test_a_column_slices_each_figure_and_empty_slices_are_left_out() -> None:
+    run = results({"exact": once(True, False, True, "pending")})
+
+    (told,) = summarize(run, slice_rows(["maths", "maths", "art", "music"])).variants[0].evaluators
+
+    assert told.slices == [
+        SliceSummary(
+            value="maths",
+            n=2,
+            pass_rate=0.5,
+            pass_ci=wilson_interval(1, 2),
+            mean=0.5,
+            mean_ci=bootstrap_intervals([np.array([1.0, 0.0])], "ev_1")[0],
+        ),
+        SliceSummary(value="art", n=1, pass_rate=1.0, pass_ci=wilson_interval(1, 1), mean=1.0, mean_ci=(1.0, 1.0)),
+    ]
+
+
+def test_latency_is_the_quantile_that_numpy_and_everybody_else_means() -> None:
+    run = results({"exact": once(*[True] * 101)})
+    seconds = np.arange(101.0).reshape(101, 1, 1)
+    run = run._replace(cells=run.cells._replace(latency=seconds))
+
+    assert summarize(run).variants[0].latency == Latencies(50.0, 95.0)
+
+
+def test_the_time_for_ten_thousand_rows_of_two_variants_grows_with_their_number() -> None:
+    assert_linear(summarize, large, 10_000)

@@ -1,0 +1,72 @@
+"""Who agrees with whom: reviewers with each other, and with a judge."""
+
+from palaver.evaluation.review_questions import Question
+from palaver.evaluation.reviews import Agreement, measure_agreement
+from palaver.storage.reviews.items import EvaluatorVerdict
+
+CORRECT = Question(key="correct")
+STYLE = Question(key="style", type="score", range=(1, 5))
+TONE = Question(key="tone", type="choice", choices=["kind", "curt"])
+WHY = Question(key="why", type="text", required=False)
+
+
+def test_each_pair_of_reviewers_is_compared_on_what_both_answered() -> None:
+    said = {
+        "bob": {0: {"correct": True}, 1: {"correct": True}, 2: {"correct": False}, 3: {"correct": True}},
+        "ann": {0: {"correct": True}, 1: {"correct": False}, 2: {"correct": False}, 9: {"correct": True}},
+        "cyd": {0: {"why": "Because."}},
+    }
+
+    [found] = measure_agreement([CORRECT, WHY], said, {})
+
+    assert found == Agreement(
+        question="correct",
+        type="boolean",
+        raters=("ann", "bob"),
+        kind="reviewers",
+        n=3,
+        percent=100 * 2 / 3,
+        kappa=0.4,
+    )
+
+
+def test_those_who_answered_nothing_in_common_are_told_with_no_figures() -> None:
+    said = {"ann": {0: {"correct": True}}, "bob": {1: {"correct": True}}}
+
+    [found] = measure_agreement([CORRECT], said, {})
+
+    assert (found.n, found.percent, found.kappa) == (0, None, None)
+
+
+def test_a_judge_is_compared_by_what_the_question_wants() -> None:
+    said = {
+        "ann": {
+            0: {"correct": True, "style": 5, "tone": "kind"},
+            1: {"correct": False, "style": 1, "tone": "curt"},
+            2: {"correct": True, "style": 3, "tone": "kind"},
+        }
+    }
+    judge = {
+        0: EvaluatorVerdict(True, 0.97, "kind"),
+        1: EvaluatorVerdict(False, 0.0, "kind"),
+        2: EvaluatorVerdict(False, 0.45, None),
+        3: EvaluatorVerdict(True, 1.0, "kind"),
+    }
+
+    found = measure_agreement([CORRECT, STYLE, TONE], said, {"judge": judge})
+
+    assert [(one.question, one.kind, one.raters, one.n) for one in found] == [
+        ("correct", "judge", ("ann", "judge"), 3),
+        ("style", "judge", ("ann", "judge"), 3),
+        ("tone", "judge", ("ann", "judge"), 2),
+    ]
+    assert [one.percent for one in found] == [100 * 2 / 3, 100.0, 50.0]
+    assert found[1].kappa == 1.0
+    assert found[2].kappa is None
+
+
+def test_a_judge_that_says_nothing_of_the_kind_is_left_out() -> None:
+    assert (
+        measure_agreement([TONE], {"ann": {0: {"tone": "kind"}}}, {"judge": {0: EvaluatorVerdict(True, 1.0, None)}})
+        == []
+    )

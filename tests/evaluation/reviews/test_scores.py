@@ -1,0 +1,64 @@
+"""What several people say becomes one score of a `human` evaluator."""
+
+from typing import Any
+
+import pytest
+
+from palaver.evaluation.plan.plan import Plan, PlannedEvaluator, PlannedTestset
+from palaver.evaluation.review_questions import Question
+from palaver.evaluation.reviews import ScoreSlot, find_score_slots, human_questions, score_answers
+
+CORRECT = Question(key="correct")
+STYLE = Question(key="style", type="score", range=(1, 5))
+TONE = Question(key="tone", type="choice", choices=["kind", "curt"])
+WHY = Question(key="why", type="text")
+
+
+def plan(*evaluators: tuple[str, str, dict[str, Any]]) -> Plan:
+    planned = [PlannedEvaluator(key=key, name=name, parameters=given) for key, name, given in evaluators]
+    return Plan(name="p", testset=PlannedTestset(id="ts_1", name="s", revision=1), variants=[], evaluators=planned)
+
+
+def test_a_question_is_that_of_the_evaluator_whose_name_or_question_it_has() -> None:
+    several = {"questions": [{"key": "style", "type": "score"}, {"key": "tone", "type": "choice", "choices": ["a"]}]}
+    made = plan(
+        ("exact_match", "exact_match", {}), ("human", "human", {}), ("human", "look", {**several, "threshold": 0.5})
+    )
+
+    found = find_score_slots(made, [CORRECT, TONE, WHY, STYLE, Question(key="look")])
+
+    told = [(one.question.key, one.evaluator, one.waiting, one.name, one.threshold) for one in found]
+    assert told == [
+        ("correct", 1, "human", "human", None),
+        ("style", 2, "look", "look.style", 0.5),
+        ("tone", 2, "look", "look.tone", 0.5),
+        ("look", 2, "look", "look", 0.5),
+    ]
+    assert [question.key for question in human_questions(made)] == ["correct", "style", "tone"]
+    assert find_score_slots(plan(("exact_match", "correct", {})), [CORRECT]) == []
+
+
+@pytest.mark.parametrize(
+    ("question", "threshold", "said", "passed", "score", "label"),
+    [
+        (CORRECT, None, [True], True, 1.0, None),
+        (CORRECT, None, [True, False], False, 0.5, None),
+        (CORRECT, 0.5, [True, False], True, 0.5, None),
+        (CORRECT, None, [True, True, False], True, 2 / 3, None),
+        (STYLE, None, [5, 3], None, 0.75, None),
+        (STYLE, 0.8, [5, 3], False, 0.75, None),
+        (Question(key="n", type="score"), None, [10, 20], None, 15.0, None),
+        (TONE, None, ["curt", "kind", "kind"], None, None, "kind"),
+        (WHY, None, ["So."], None, None, None),
+    ],
+)
+def test_several_answers_make_one_score(
+    question: Question, threshold: float | None, said: list[Any], passed: Any, score: Any, label: Any
+) -> None:
+    fill = ScoreSlot(question=question, evaluator=0, waiting="h", name="h", threshold=threshold)
+    found = score_answers(fill, said)
+
+    assert found is not None
+    assert (found.passed, found.score, found.label) == (passed, score, label)
+    assert found.details == {"answers": said}
+    assert score_answers(fill, []) is None

@@ -1,0 +1,274 @@
+"""A call is a run like any other: within its time, at its pace, and made again only if that may help."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from palaver import Failure, chat, workflow
+from palaver.core import steps
+from palaver.core.calls import Call
+from palaver.core.events import RunFailed
+from palaver.core.messages import Message
+from palaver.core.origins import Origin
+from palaver.core.steps import Told
+from palaver.core.usage import Usage
+from palaver.engine.engine import Engine
+from palaver.engine.tracing import RunTracer
+from palaver.errors import Overloaded, UpstreamFailed
+from palaver.evaluation.runner.call import CallError, CallResult, EvaluationAborted, WorkflowCaller
+from palaver.evaluation.runner.retry import is_transient, retry_delay
+from palaver.traces.prices import Price
+from palaver.traces.record import Span
+from palaver.traces.redaction.house import House, HouseRules
+from palaver.workflows.workflow import Workflow
+
+
+class Slept:
+    """Time that passes at once."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.seconds.append(seconds)
+
+
+async def called(one: Workflow, slept: Slept | None = None, *, retries: int = 2, seconds: float = 5) -> CallResult:
+    calling = WorkflowCaller(Engine(), timeout=seconds, retries=retries, sleep=slept or Slept())
+    call = Call(workflow=one.description.name, messages=(Message.user("Hi"),) if one.description.is_chat else ())
+    return await calling.call(one, call, Origin(protocol="evaluation", background=True))
+
+
+def failing(*errors: BaseException) -> Workflow:
+    """A chat that fails with these, one after the other, and then answers."""
+    left = list(errors)
+
+    @chat
+    async def flaky(messages: Any) -> str:
+        if left:
+            raise left.pop(0)
+        return "There."
+
+    return flaky
+
+
+async def test_a_call_gives_what_was_said_and_how_long_it_took() -> None:
+    found = await called(failing())
+
+    answered = found.answered
+    assert ([message.text for message in answered.messages], answered.finish, answered.failed) == (
+        ["There."],
+        "stop",
+        None,
+    )
+    assert answered.first_output is not None
+    assert 0 <= answered.first_output <= answered.latency < 5
+    assert (found.attempts, found.run is None, found.trace_id is None) == (1, False, False)
+
+
+async def test_what_goes_by_is_tried_again_and_its_wish_obeyed() -> None:
+    slept = Slept()
+
+    found = await called(
+        failing(Failure("busy", "Later.", status=429, details={"retry_after": 7}), Failure("away", "…", status=503)),
+        slept,
+    )
+
+    assert (found.answered.failed, found.attempts) == (None, 3)
+    assert slept.seconds[0] == 7
+    assert 0.5 <= slept.seconds[1] <= 1.5
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ValueError("the author's own"), "workflow_failed"),
+        (ConnectionError("the author's own, too"), "workflow_failed"),
+        (Failure("no_such_city", "Atlantis.", status=404), "no_such_city"),
+        (Failure("never", "No.", status=503, details={"retryable": False}), "never"),
+        (UpstreamFailed("It answered 400."), "upstream_failed"),
+    ],
+)
+async def test_what_would_fail_again_is_not_tried_again(error: BaseException, code: str) -> None:
+    slept = Slept()
+
+    found = await called(failing(error), slept)
+
+    assert isinstance(found.answered.failed, CallError)
+    assert (found.answered.failed.code, found.attempts, slept.seconds) == (code, 1, [])
+
+
+async def test_the_last_try_is_told() -> None:
+    away = [UpstreamFailed(f"Away {number}.", details={"retryable": True}) for number in range(5)]
+
+    found = await called(failing(*away), retries=1)
+
+    assert (found.answered.failed, found.attempts) == (CallError("upstream_failed", "Away 1."), 2)
+
+
+async def test_a_call_that_takes_too_long_is_ended() -> None:
+    ended = asyncio.Event()
+
+    @chat
+    async def slow(messages: Any) -> Any:
+        yield "Wait"
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    found = await called(slow, seconds=0.05)
+
+    assert ended.is_set()
+    assert found.answered.failed == CallError("timeout", "The call took longer than 0.05 seconds.")
+    assert [message.text for message in found.answered.messages] == ["Wait"]
+
+
+async def test_a_call_that_is_not_wanted_any_more_is_ended() -> None:
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    @workflow
+    async def slow() -> None:
+        began.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    task = asyncio.create_task(called(slow))
+    await began.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert ended.is_set()
+
+
+async def test_a_call_that_cannot_be_made_says_why() -> None:
+    @workflow
+    async def double(number: int) -> int:
+        return number * 2
+
+    found = await called(double)
+
+    assert isinstance(found.answered.failed, CallError)
+    assert (found.answered.failed.code, found.run, found.attempts) == ("missing_input", None, 1)
+
+
+async def test_nothing_is_said_of_a_call_in_a_process_that_has_to_go() -> None:
+    engine = Engine()
+    calling = WorkflowCaller(engine, timeout=60, retries=2)
+    began = asyncio.Event()
+
+    @workflow
+    async def slow() -> None:
+        began.set()
+        await asyncio.sleep(60)
+
+    task = asyncio.create_task(calling.call(slow, Call(workflow="slow"), Origin(background=True)))
+    await began.wait()
+    await engine.drain(0)
+
+    for call in (task, calling.call(slow, Call(workflow="slow"), Origin(background=True))):
+        with pytest.raises(EvaluationAborted):
+            await call
+
+
+async def test_every_try_waits_for_its_turn() -> None:
+    turns: list[str] = []
+
+    async def turn() -> None:
+        turns.append("one")
+
+    flaky = failing(Overloaded("Full."), Overloaded("Full."))
+    calling = WorkflowCaller(Engine(), timeout=5, retries=2, pace=turn, sleep=Slept())
+    await calling.call(flaky, Call(workflow="flaky", messages=(Message.user("Hi"),)), Origin(background=True))
+
+    assert turns == ["one"] * 3
+
+
+def test_pauses_double_up_to_half_a_minute() -> None:
+    failed = RunFailed(code="overloaded")
+
+    assert [retry_delay(failed, tried, lambda: 0.5) for tried in (1, 2, 3, 7, 20)] == [0.5, 1.0, 2.0, 30.0, 30.0]
+    assert [retry_delay(failed, 1, lambda: 0.0), retry_delay(failed, 1, lambda: 1.0)] == [0.25, 0.75]
+    assert retry_delay(RunFailed(details={"retry_after": True}), 1, lambda: 0.5) == 0.5
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 502, 503, 504])
+def test_statuses_of_what_goes_by(status: int) -> None:
+    assert is_transient(RunFailed(status=status))
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 409, 422, 500, 501])
+def test_statuses_of_what_stays(status: int) -> None:
+    assert not is_transient(RunFailed(status=status))
+
+
+# What it costs
+
+
+ASKED = Call(workflow="advisor", messages=(Message.user("Hi"),))
+PRICES = {"gpt-9*": Price(input=2, output=10), "small": Price(input=1)}
+NINE = Told(model="gpt-9-2026", usage=Usage(1_000_000, 100_000))
+
+
+def asking(*told: tuple[steps.StepKind, Told], usage: Usage | None) -> Workflow:
+    """A chat that has told of these steps, and reports that usage."""
+
+    @chat
+    async def advisor(messages: Any) -> Any:
+        listener = steps.listener()
+        assert listener is not None
+        for kind, one in told:
+            step = listener.begin(("house",), kind, "model")
+            assert step is not None
+            step.end(lambda one=one: one)
+        yield "There."
+        if usage is not None:
+            yield usage
+
+    return advisor
+
+
+@pytest.mark.parametrize(
+    ("told", "usage", "cost"),
+    [
+        ([("llm", NINE)], Usage(1_000_000, 100_000), 3.0),
+        ([("llm", NINE), ("embedding", Told(model="small", usage=Usage(500_000, 0)))], Usage(1, 1), 3.5),
+        ([("agent", NINE), ("llm", NINE)], Usage(1, 1), 3.0),
+        ([("llm", NINE)], Usage(1, 1, cost=0.25), 0.25),
+        ([("llm", Told(model="other", usage=Usage(1, 1, cost=0.5))), ("llm", NINE)], Usage(1, 1), 3.5),
+        ([("llm", Told(model="other", usage=Usage(1, 1)))], Usage(1, 1), None),
+        ([("llm", Told(usage=Usage(1, 1))), ("llm", Told(model="small"))], Usage(1, 1), None),
+        ([], Usage(1, 1), None),
+    ],
+)
+async def test_a_reply_that_tells_tokens_alone_costs_what_its_trace_costs(
+    told: list[tuple[steps.StepKind, Told]], usage: Usage, cost: float | None
+) -> None:
+    spans: list[Span] = []
+    tracing = RunTracer(spans.extend)
+    calling = WorkflowCaller(Engine(tracing=tracing), timeout=5, retries=0, prices=PRICES)
+
+    found = await calling.call(asking(*told, usage=usage), ASKED, Origin(protocol="evaluation"))
+    await tracing.close()
+
+    assert found.answered.usage == msgspec.structs.replace(usage, cost=cost)
+    kept = [House(HouseRules(prices=PRICES)).span(span) for span in spans]
+    costs = [span.cost for span in kept if span.kind in ("llm", "embedding") and span.cost is not None]
+    assert usage.cost is not None or (sum(costs) if costs else None) == cost
+
+
+@pytest.mark.parametrize("prices", [None, {}, PRICES])
+async def test_without_a_list_or_without_tokens_nothing_is_priced(prices: Any) -> None:
+    engine = Engine(tracing=RunTracer(lambda _: None))
+    usage = None if prices else Usage(1, 1)
+
+    found = await WorkflowCaller(engine, timeout=5, retries=0, prices=prices).call(
+        asking(("llm", NINE), usage=usage), ASKED, Origin(protocol="evaluation")
+    )
+
+    assert found.answered.usage == usage

@@ -1,0 +1,106 @@
+"""What a row says to a variant: by the columns of the plan, whatever dialect they are in."""
+
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+from palaver.core.messages import Message
+from palaver.errors import InvalidMessages
+from palaver.evaluation.plan.plan import ColumnMap
+from palaver.evaluation.runner.cell import missing_messages, read_cell_input
+from tests.evaluation.runner.local_server import variant
+
+SAID = variant(map=ColumnMap(messages="messages", script="script", expected="expected", inputs={"a": "b"}))
+
+
+@pytest.mark.parametrize(
+    ("said", "history"),
+    [
+        ("Hi", (Message.user("Hi"),)),
+        ({"role": "user", "content": "Hi"}, (Message.user("Hi"),)),
+        ([{"role": "user", "content": [{"type": "input_text", "text": "Hi"}]}], (Message.user("Hi"),)),
+        ([], ()),
+        (None, ()),
+    ],
+)
+def test_messages_are_a_text_one_message_or_many(said: Any, history: tuple[Message, ...]) -> None:
+    assert read_cell_input({"messages": said}, SAID).history == history
+
+
+def test_what_a_row_has_not_got_is_not_there() -> None:
+    assert read_cell_input({"messages": "Hi"}, SAID).expected is UNSET
+    assert read_cell_input({"messages": "Hi", "expected": None, "b": 1}, SAID).expected is None
+    assert read_cell_input({"b": 1}, SAID).inputs == {"a": 1}
+    assert read_cell_input({"c": 1}, variant(map=ColumnMap())).history == ()
+
+
+def test_a_script_goes_before_messages() -> None:
+    asked = read_cell_input({"script": {"turns": [{"user": "One"}, {"user": "Two"}]}, "messages": "Hi"}, SAID)
+
+    assert asked.script is not None
+    assert (len(asked.script.turns), asked.history) == (2, ())
+
+
+SPOKEN = variant(
+    map=ColumnMap(
+        messages="messages", history="history", spoken="question", inputs={"question": "question", "topic": "topic"}
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("row", "said", "inputs"),
+    [
+        ({"question": "Why?", "topic": "a"}, ["Why?"], {"topic": "a"}),
+        ({"messages": None, "question": "Why?"}, ["Why?"], {}),
+        ({"history": "Before.", "question": "Why?"}, ["Before.", "Why?"], {}),
+        ({"messages": "Hi", "question": "Why?"}, ["Hi"], {"question": "Why?"}),
+        ({"messages": [], "question": "Why?"}, [], {"question": "Why?"}),
+        ({"topic": "a"}, [], {"topic": "a"}),
+    ],
+)
+def test_a_question_is_said_where_the_row_has_no_messages(
+    row: dict[str, Any], said: list[str], inputs: dict[str, Any]
+) -> None:
+    asked = read_cell_input(row, SPOKEN)
+
+    assert (asked.history, asked.inputs) == (tuple(Message.user(text) for text in said), inputs)
+
+
+def test_a_script_goes_before_a_question() -> None:
+    columns = ColumnMap(script="script", spoken="question", inputs={"question": "question"})
+    asked = read_cell_input({"script": {"turns": [{"user": "One"}]}, "question": "Why?"}, variant(map=columns))
+
+    assert asked.script is not None
+    assert (asked.history, asked.inputs) == ((), {"question": "Why?"})
+
+
+@pytest.mark.parametrize(
+    ("row", "columns", "lack"),
+    [
+        ({}, ColumnMap(messages="talk"), "no messages in the column 'talk'"),
+        ({"s": "Hi"}, ColumnMap(script="s"), "no script in the column 's'"),
+        ({"q": None}, ColumnMap(messages="m", spoken="q"), "no messages in the column 'm', no text in the column 'q'"),
+        ({"m": None}, ColumnMap(messages="m", history="h"), "no messages in the column 'm'"),
+        ({"h": []}, ColumnMap(messages="m", history="h"), "no messages in the column 'm'"),
+        ({"m": []}, ColumnMap(messages="m"), None),
+        ({"m": ""}, ColumnMap(messages="m"), None),
+        ({"h": "Before."}, ColumnMap(messages="m", history="h"), None),
+        ({"q": "Why?"}, ColumnMap(script="s", spoken="q"), None),
+        ({"s": {"turns": [{"user": "One"}]}}, ColumnMap(messages="m", script="s"), None),
+        ({}, ColumnMap(inputs={"a": "b"}), None),
+    ],
+)
+def test_a_row_that_says_nothing_lacks_what_columns_are_for(
+    row: dict[str, Any], columns: ColumnMap, lack: str | None
+) -> None:
+    assert missing_messages(read_cell_input(row, variant(map=columns)), columns) == lack
+
+
+def test_a_column_without_messages_is_said_to_be_none() -> None:
+    with pytest.raises(InvalidMessages) as refused:
+        read_cell_input({"messages": [{"city": "Oslo"}]}, SAID)
+
+    assert refused.value.message.startswith("The column 'messages' holds no messages: Message 0 ")
+    assert refused.value.pointer == "/messages/0"

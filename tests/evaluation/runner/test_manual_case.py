@@ -1,0 +1,176 @@
+"""A case that somebody wrote down (contract: evaluation, the end of B4)."""
+
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+from palaver.core.messages import Message
+from palaver.core.usage import Usage
+from palaver.errors import InvalidMessages, InvalidValue
+from palaver.evaluation.case import CaseToolCall, Flags
+from palaver.evaluation.runner.manual_case import read_manual_case, reply_from_output
+
+CALLS = [
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": '{"x":1}'}}],
+    },
+    {"role": "tool", "tool_call_id": "a", "content": "2"},
+    {"role": "assistant", "content": "Two."},
+]
+
+
+@pytest.mark.parametrize(
+    ("output", "text", "notes"),
+    [
+        ("Hi", "Hi", set()),
+        ("", "", {"empty"}),
+        (None, "", {"empty"}),
+        ({"role": "assistant", "content": "Hi"}, "Hi", set()),
+        ({"role": "assistant", "parts": [{"type": "text", "text": "Hi"}]}, "Hi", set()),
+        ({"messages": [{"role": "assistant", "content": "Hi"}]}, "Hi", set()),
+        ([{"role": "assistant", "content": [{"type": "text", "text": "Hi"}]}], "Hi", set()),
+        ([{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Hi"}], "Hi", set()),
+        (CALLS, "Two.", set()),
+        (CALLS[:1], "", {"no_text"}),
+        ({"role": "assistant", "content": None, "refusal": "No."}, "", {"refusal"}),
+        ({"role": "assistant", "parts": [{"type": "data", "name": "d", "value": 1}]}, "", {"data_only"}),
+        ({"any": "json"}, "", {"data_only"}),
+        ([1, 2], "", {"data_only"}),
+        ([], "", {"data_only"}),
+    ],
+)
+def test_the_output_of_a_chat_is_anything_that_a_workflow_may_return(output: Any, text: str, notes: set[str]) -> None:
+    case = read_manual_case({"output": output, "flags": {"is_chat": True}})
+
+    assert (case.text, case.notes, case.value) == (text, notes, UNSET)
+
+
+@pytest.mark.parametrize("output", ["Hi", "", None, 0, False, {"a": 1}, [1], CALLS])
+def test_the_output_of_any_other_workflow_is_its_value(output: Any) -> None:
+    case = read_manual_case({"output": output, "flags": {"is_chat": False}})
+
+    assert case.value == output
+    assert case.text == (output if isinstance(output, str) else "")
+
+
+def test_nothing_at_all_is_a_case_of_a_chat_that_said_nothing() -> None:
+    case = read_manual_case({})
+
+    assert (case.text, case.notes, case.messages, case.expected) == ("", {"empty"}, (), UNSET)
+    assert case.flags == Flags(is_chat=True, is_chat_source="derived")
+    assert read_manual_case({"flags": {"is_chat": False}}).value is None
+
+
+def test_all_that_is_told_is_in_the_case() -> None:
+    case = read_manual_case(
+        {
+            "inputs": {"topic": "maths"},
+            "expected": None,
+            "output": CALLS,
+            "history": [{"role": "user", "content": "What?"}],
+            "usage": {"input_tokens": 3, "cost": 0.5},
+            "latency": 2,
+            "first_output": 0.5,
+            "finish": "content-filter",
+            "unheard_of": 1,
+        }
+    )
+
+    assert (case.inputs, case.expected) == ({"topic": "maths"}, None)
+    assert case.row == {"topic": "maths", "expected": None}
+    assert (case.history, case.turns[0].user) == ((Message.user("What?"),), Message.user("What?"))
+    assert case.usage == Usage(3, 0, cost=0.5)
+    assert (case.latency, case.first_output, case.finish) == (2.0, 0.5, "content-filter")
+    assert case.tool_calls == (CaseToolCall(call_id="a", name="f", arguments='{"x":1}', parsed={"x": 1}, result="2"),)
+
+
+def test_an_answer_that_ends_with_an_open_call_has_finished_with_it() -> None:
+    assert read_manual_case({"output": CALLS[:1]}).finish == "tool-calls"
+    assert read_manual_case({"output": CALLS[:2]}).finish == "stop"
+
+
+def test_an_output_that_repeats_the_history_says_only_what_is_new() -> None:
+    history = [{"role": "user", "content": "What?"}]
+
+    assert [one.text for one in read_manual_case({"history": history, "output": [*history, CALLS[2]]}).messages] == [
+        "Two."
+    ]
+
+
+def test_turns_are_a_conversation() -> None:
+    case = read_manual_case(
+        {
+            "history": "A word first.",
+            "turns": [
+                {"user": "One?", "output": "1", "expect": {"text": "1"}, "latency": 1, "usage": {"output_tokens": 1}},
+                {"user": {"role": "user", "content": "Two?"}, "output": CALLS, "latency": 2},
+                {"user": [{"type": "text", "text": "Three?"}], "output": None},
+            ],
+        }
+    )
+
+    assert [turn.user and turn.user.text for turn in case.turns] == ["One?", "Two?", "Three?"]
+    assert [turn.text for turn in case.turns] == ["1", "Two.", ""]
+    assert [turn.expect for turn in case.turns] == [{"text": "1"}, None, None]
+    assert (case.text, case.notes, case.latency, case.usage) == ("", {"empty"}, 3.0, Usage(0, 1))
+    assert case.history == (Message.user("A word first."),)
+
+
+@pytest.mark.parametrize(
+    ("document", "message", "pointer"),
+    [
+        (5, "A case is an object.", "/case"),
+        ([], "A case is an object.", "/case"),
+        ({"latency": "x"}, "/case/latency must be number, not string.", "/case/latency"),
+        ({"latency": -1}, "/case/latency does not fit: Expected float >= 0.0.", "/case/latency"),
+        ({"flags": {"is_chat": 1}}, "/case/flags/is_chat must be boolean, not integer.", "/case/flags/is_chat"),
+        ({"inputs": []}, "/case/inputs must be object, not array.", "/case/inputs"),
+        (
+            {"usage": {"input_tokens": 0.5}},
+            "/case/usage/input_tokens must be integer, not number.",
+            "/case/usage/input_tokens",
+        ),
+        ({"finish": "well"}, "/case/finish does not fit: Invalid enum value 'well'.", "/case/finish"),
+        ({"turns": []}, "/case/turns does not fit: Expected array of length >= 1.", "/case/turns"),
+        ({"turns": [{"user": "a"}], "output": 1}, "Give turns or output, not both.", "/case/turns"),
+        (
+            {"turns": [{"user": "a"}, {"user": [{"role": "user", "content": "b"}, {"role": "user", "content": "c"}]}]},
+            "A turn has one message of the user's.",
+            "/case/turns/1/user",
+        ),
+        (
+            {"turns": [{"user": "a", "latency": "x"}]},
+            "/case/turns/0/latency must be number, not string.",
+            "/case/turns/0/latency",
+        ),
+    ],
+)
+def test_what_is_wrong_with_it_is_told_with_its_place(document: Any, message: str, pointer: str) -> None:
+    with pytest.raises(InvalidValue) as refused:
+        read_manual_case(document)
+
+    assert (refused.value.message, refused.value.pointer) == (message, pointer)
+
+
+@pytest.mark.parametrize(
+    ("document", "pointer"),
+    [({"history": [1]}, "/case/history/0"), ({"turns": [{"user": 5}]}, "/case/turns/0/user")],
+)
+def test_what_is_no_message_is_told_with_its_place(document: Any, pointer: str) -> None:
+    with pytest.raises(InvalidMessages) as refused:
+        read_manual_case(document)
+
+    assert refused.value.pointer == pointer
+
+
+def test_what_would_break_a_stream_can_still_be_scored() -> None:
+    twice = [CALLS[0], CALLS[1], CALLS[0], {"role": "assistant", "content": "Two."}]
+
+    reply = reply_from_output(twice, is_chat=True)
+
+    assert [call.name for message in reply.messages for call in message.tool_calls] == ["f", "f"]
+    assert reply.finish == "tool-calls"
+    assert reply_from_output(CALLS[1:2], is_chat=True).messages[0].tool_results[0].output == "2"

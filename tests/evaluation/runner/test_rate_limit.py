@@ -1,0 +1,33 @@
+"""Calls that may only be so many come at their pace, however many make them."""
+
+import asyncio
+import time
+
+from palaver.engine.engine import utc_now
+from palaver.evaluation.plan.request import Rate
+from palaver.evaluation.runner.rate_limit import RateLimiter
+from palaver.storage.database import Database
+from tests.evaluation.runner.local_server import plan, put, rows
+
+
+async def test_two_processes_together_keep_the_pace(database: Database) -> None:
+    await database.write(put, "ev_1", plan(), rows(1))
+    paces = [RateLimiter(database, "default", "ev_1", Rate(calls=40, seconds=1), utc_now) for _ in range(2)]
+    made: list[float] = []
+    since = time.monotonic()
+
+    async def call(pace: RateLimiter) -> None:
+        await pace.wait()
+        made.append(time.monotonic())
+
+    await asyncio.gather(*(call(paces[number % 2]) for number in range(12)))
+
+    early = [number for number, at in enumerate(sorted(made)) if at - since < number * 0.025 - 0.01]
+    assert early == []
+
+
+async def test_an_evaluation_that_is_gone_keeps_nobody_waiting(database: Database) -> None:
+    pace = RateLimiter(database, "default", "ev_1", Rate(calls=1, seconds=60), utc_now)
+
+    async with asyncio.timeout(30):
+        await pace.wait()

@@ -1,0 +1,439 @@
+"""A script is played turn by turn; tools of the client's are answered, and what was left is kept as not reached."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+from palaver import chat
+from palaver.core.calls import Call
+from palaver.core.messages import Message
+from palaver.core.origins import Origin
+from palaver.core.parts import Text
+from palaver.core.usage import Usage
+from palaver.engine.engine import Engine
+from palaver.evaluation.case import Flags, make_case
+from palaver.evaluation.context import record_spending
+from palaver.evaluation.evaluators import built_in
+from palaver.evaluation.evaluators.expectations import check_turn
+from palaver.evaluation.offline_context import OfflineContext
+from palaver.evaluation.runner.call import WorkflowAnswer, WorkflowCaller
+from palaver.evaluation.runner.script import (
+    FIRST_PROMPT,
+    MAX_TOOL_ROUNDS,
+    CallSimulatedUser,
+    CallWorkflow,
+    PlayedScript,
+    play_script,
+)
+from palaver.evaluation.score import ScoringError
+from palaver.testsets.scripts import read_script
+from tests.evaluation.evaluators.fake_judge import call
+
+Histories = list[list[str]]
+
+
+def shown(messages: Sequence[Message]) -> list[str]:
+    """Each message in short: `user: Hi`, `assistant: search({})`, `tool: 3`."""
+    return [
+        f"{message.role}: "
+        + " ".join(
+            [part.text for part in message.parts if isinstance(part, Text)]
+            + [f"{part.name}({part.arguments})" for part in message.tool_calls]
+            + [repr(part.output) for part in message.tool_results]
+        )
+        for message in messages
+    ]
+
+
+def workflow(*answers: WorkflowAnswer | Message | str) -> tuple[CallWorkflow, Histories]:
+    """One that answers so, one after the other, and remembers what it was asked."""
+    asked: Histories = []
+    left = list(answers)
+
+    async def answer(history: tuple[Message, ...]) -> WorkflowAnswer:
+        asked.append(shown(history))
+        said = left.pop(0)
+        if isinstance(said, WorkflowAnswer):
+            return said
+        return WorkflowAnswer(messages=(Message.assistant(said) if isinstance(said, str) else said,))
+
+    return answer, asked
+
+
+async def played(
+    script: dict[str, Any], answer: CallWorkflow, play_user: CallSimulatedUser | None = None
+) -> PlayedScript:
+    return await play_script(read_script(script), answer, OfflineContext(), play_user=play_user)
+
+
+async def test_each_user_turn_is_a_call_with_the_history_so_far() -> None:
+    answer, asked = workflow("A", "B")
+
+    found = await played(
+        {
+            "start": [{"role": "system", "content": "S"}],
+            "turns": [{"user": "a", "expect": {"text": "A"}}, {"assistant": "fixed"}, {"user": "b"}],
+        },
+        answer,
+    )
+
+    assert asked == [
+        ["system: S", "user: a"],
+        ["system: S", "user: a", "assistant: A", "assistant: fixed", "user: b"],
+    ]
+    assert shown(found.said) == [*asked[1], "assistant: B"]
+    assert [(turn.user and turn.user.text, turn.text, turn.expect) for turn in found.turns] == [
+        ("a", "A", {"text": "A"}),
+        ("b", "B", None),
+    ]
+    assert found.failed is None
+
+
+SEARCH = Message.assistant(call("search", {"q": "http"}, "c1"))
+
+
+async def test_a_call_left_to_the_client_is_answered_from_what_is_canned() -> None:
+    answer, asked = workflow(SEARCH, "Found.")
+
+    found = await played({"turns": [{"user": "a", "tool_results": {"search": {"output": {"hits": 1}}}}]}, answer)
+
+    assert asked[1] == ["user: a", 'assistant: search({"q":"http"})', "tool: {'hits': 1}"]
+    (turn,) = found.turns
+    assert (turn.text, shown(turn.messages)) == ("Found.", [*asked[1][1:], "assistant: Found."])
+    assert [(made.name, made.result) for made in turn.tool_calls] == [("search", {"hits": 1})]
+
+
+@pytest.mark.parametrize(
+    ("of_turn", "of_script", "output"),
+    [
+        ({"search": {"output": 1}}, {"search": {"output": 2}}, "tool: 1"),
+        ({}, {"search": {"output": 2}}, "tool: 2"),
+        ({"search": [{"when": {"q": "ftp"}, "output": 1}, {"when": {"q": "http"}, "output": 2}]}, {}, "tool: 2"),
+        ({"search": [{"when": {"q": "ftp"}, "output": 1}]}, {"search": {"output": 3}}, "tool: 3"),
+        ({"search": {"output": None}}, {}, "tool: None"),
+    ],
+)
+async def test_the_results_of_the_turn_go_before_those_of_the_script(of_turn: Any, of_script: Any, output: str) -> None:
+    answer, asked = workflow(SEARCH, "Found.")
+
+    await played({"turns": [{"user": "a", "tool_results": of_turn}], "tool_results": of_script}, answer)
+
+    assert asked[1][-1] == output
+
+
+async def test_without_a_canned_result_the_turn_ends_there() -> None:
+    both = Message.assistant(call("search", {}, "c1"), call("save", {}, "c2"))
+    answer, asked = workflow(both, "B")
+
+    found = await played({"turns": [{"user": "a", "tool_results": {"search": {"output": 1}}}, {"user": "b"}]}, answer)
+
+    assert asked[1] == ["user: a", "assistant: search({}) save({})", "user: b"]
+    assert [made.result for made in found.turns[0].tool_calls] == [UNSET, UNSET]
+
+
+async def test_parallel_calls_are_answered_together_and_those_that_have_a_result_are_left_alone() -> None:
+    reply = WorkflowAnswer(
+        messages=(
+            Message.assistant(call("own", {}, "c0"), call("search", {}, "c1"), call("save", {}, "c2")),
+            Message.tool("c0", "mine"),
+        )
+    )
+    answer, asked = workflow(reply, "Done.")
+
+    found = await played(
+        {"turns": [{"user": "a"}], "tool_results": {"search": {"output": 1}, "save": {"output": 2}}}, answer
+    )
+
+    assert asked[1][2:] == ["tool: 'mine'", "tool: 1", "tool: 2"]
+    assert [made.result for made in found.turns[0].tool_calls] == ["mine", 1, 2]
+
+
+async def test_tools_are_answered_at_most_eight_times() -> None:
+    answer, asked = workflow(*[SEARCH] * 20)
+
+    found = await played({"turns": [{"user": "a"}], "tool_results": {"search": {"output": 1}}}, answer)
+
+    assert len(asked) == MAX_TOOL_ROUNDS + 1
+    assert len(found.turns[0].tool_calls) == MAX_TOOL_ROUNDS + 1
+
+
+async def test_what_the_calls_of_a_turn_took_is_added_up() -> None:
+    first = WorkflowAnswer(
+        messages=(SEARCH,),
+        usage=Usage(input_tokens=1, output_tokens=2),
+        finish="tool-calls",
+        latency=0.5,
+        first_output=0.25,
+    )
+    second = WorkflowAnswer(
+        messages=(Message.assistant("A"),),
+        usage=Usage(input_tokens=3, output_tokens=4),
+        finish="length",
+        latency=0.25,
+        first_output=0.1,
+    )
+    answer, _ = workflow(first, second)
+
+    found = await played({"turns": [{"user": "a"}], "tool_results": {"search": {"output": 1}}}, answer)
+
+    (turn,) = found.turns
+    assert (turn.usage, turn.finish, turn.latency, turn.first_output) == (
+        Usage(input_tokens=4, output_tokens=6),
+        "length",
+        0.75,
+        0.25,
+    )
+
+
+THREE = [
+    {"user": "a", "expect": {"text": "A"}},
+    {"assistant": "f"},
+    {"user": "b", "expect": {"text": "B"}},
+    {"user": "c"},
+]
+
+
+@pytest.mark.parametrize(
+    ("answers", "stop", "reached"),
+    [
+        (["A", "B", "C"], "on-failure", [True, True, True]),
+        (["X"], "on-failure", [True, False, False]),
+        (["A", "X"], "on-failure", [True, True, False]),
+        (["X", "X", "X"], "never", [True, True, True]),
+    ],
+)
+async def test_a_script_may_stop_at_the_first_failed_turn(answers: list[str], stop: str, reached: list[bool]) -> None:
+    answer, asked = workflow(*answers)
+
+    found = await played({"turns": THREE, "stop": stop}, answer)
+
+    assert [turn.reached for turn in found.turns] == reached
+    assert [turn.user and turn.user.text for turn in found.turns] == ["a", "b", "c"]
+    assert [turn.expect for turn in found.turns] == [{"text": "A"}, {"text": "B"}, None]
+    assert len(asked) == len(answers)
+
+
+async def test_a_check_that_could_not_be_made_stops_nothing() -> None:
+    answer, asked = workflow("A", "B")
+
+    await played(
+        {"turns": [{"user": "a", "expect": {"judge": "Polite."}}, {"user": "b"}], "stop": "on-failure"}, answer
+    )
+
+    assert len(asked) == 2
+
+
+class Court(OfflineContext):
+    """A judge that wants an A, and is paid for each verdict."""
+
+    def __init__(self, *faults: ScoringError) -> None:
+        super().__init__()
+        self.asked = 0
+        self.faults = list(faults)
+
+    async def judge(self, judge: str, prompt: str, *, schema: Any, retries: int = 2) -> Any:
+        self.asked += 1
+        if self.faults:
+            raise self.faults.pop()
+        record_spending(Usage(10, 2), 0.5)
+        return {"passed": ">A<" in prompt, "reason": f"verdict {self.asked}"}
+
+
+JUDGED: list[dict[str, Any]] = [{"user": text, "expect": {"judge": "It is an A."}} for text in ("a", "b", "c")]
+
+
+@pytest.mark.parametrize(
+    ("answers", "stop", "asked", "reason"),
+    [
+        (["A", "B"], "on-failure", 2, "turn 2, judge: verdict 2; turn 3, judge: not_reached"),
+        (["A", "A", "A"], "on-failure", 3, ""),
+        (["A", "B", "A"], "never", 3, "turn 2, judge: verdict 2"),
+    ],
+)
+async def test_a_judge_is_asked_once_of_a_turn_for_stopping_and_for_the_score(
+    answers: list[str], stop: str, asked: int, reason: str
+) -> None:
+    answer, _ = workflow(*answers)
+    court = Court()
+
+    found = await play_script(read_script({"turns": JUDGED, "stop": stop}), answer, court)
+    (score,) = await built_in()["turn_expectations"].bind({}, court).score(make_case(turns=found.turns, flags=Flags()))
+
+    assert (court.asked, score.reason, score.passed) == (asked, reason, not reason)
+    assert (score.usage, score.cost) == (Usage(10 * asked, 2 * asked), 0.5 * asked)
+
+
+async def test_a_judge_that_failed_while_the_script_was_played_is_asked_again_for_the_score() -> None:
+    answer, _ = workflow("A", "A", "A")
+    court = Court(ScoringError("judge_failed", "it is away"))
+
+    found = await play_script(read_script({"turns": JUDGED, "stop": "on-failure"}), answer, court)
+    (score,) = await built_in()["turn_expectations"].bind({}, court).score(make_case(turns=found.turns, flags=Flags()))
+
+    assert (court.asked, score.passed) == (4, True)
+
+
+async def test_a_failed_call_ends_the_script_with_what_was_said() -> None:
+    answer, _ = workflow(
+        "A", WorkflowAnswer(messages=(Message.assistant("Half"),), finish="error", failed={"code": "timeout"})
+    )
+
+    found = await played({"turns": THREE}, answer)
+
+    assert found.failed == {"code": "timeout"}
+    assert [(turn.text, turn.reached, turn.finish) for turn in found.turns] == [
+        ("A", True, "stop"),
+        ("Half", True, "error"),
+        ("", False, "stop"),
+    ]
+
+
+async def test_a_failed_call_is_not_answered_again() -> None:
+    answer, asked = workflow(WorkflowAnswer(messages=(SEARCH,), failed="gone"))
+
+    found = await played({"turns": [{"user": "a"}], "tool_results": {"search": {"output": 1}}}, answer)
+
+    assert (found.failed, len(asked)) == ("gone", 1)
+
+
+# Somebody plays the user
+
+
+def user(*texts: str | WorkflowAnswer) -> tuple[CallSimulatedUser, Histories]:
+    answer, asked = workflow(*texts)
+
+    async def speak(name: str, history: tuple[Message, ...]) -> WorkflowAnswer:
+        assert name == "persona"
+        return await answer(history)
+
+    return speak, asked
+
+
+def simulated(**more: Any) -> dict[str, Any]:
+    return {"simulate": {"workflow": "persona", "goal": "Know the adaptor.", **more}}
+
+
+async def test_another_workflow_plays_the_user_with_the_roles_changed() -> None:
+    answer, asked = workflow("A", "B", "C")
+    speak, heard = user("What?", "Why?", "Thanks\n [DONE] ")
+
+    found = await played(
+        {"start": [{"role": "system", "content": "S"}], "turns": [{"user": "a"}, simulated(persona="a nurse.")]},
+        answer,
+        speak,
+    )
+
+    told = (
+        "system: You play the user in a conversation with an assistant. Write only what the user says next, nothing "
+        "else.\nYou are a nurse.\nWhat you want: Know the adaptor.\n"
+        "When you have it, or see that you will not get it, answer exactly [done]"
+    )
+    assert heard == [
+        [told, f"user: {FIRST_PROMPT}", "assistant: a", "user: A"],
+        [told, f"user: {FIRST_PROMPT}", "assistant: a", "user: A", "assistant: What?", "user: B"],
+        [
+            told,
+            f"user: {FIRST_PROMPT}",
+            "assistant: a",
+            "user: A",
+            "assistant: What?",
+            "user: B",
+            "assistant: Why?",
+            "user: C",
+        ],
+    ]
+    assert asked[2] == ["system: S", "user: a", "assistant: A", "user: What?", "assistant: B", "user: Why?"]
+    assert [(turn.user and turn.user.text, turn.text) for turn in found.turns] == [
+        ("a", "A"),
+        ("What?", "B"),
+        ("Why?", "C"),
+    ]
+
+
+async def test_a_simulated_user_begins_where_nothing_was_said_and_ends_after_so_many_turns() -> None:
+    answer, asked = workflow("A", "B")
+    speak, heard = user("a", "b", "c")
+
+    found = await played({"turns": [{**simulated(max_turns=2), "expect": {"text": "B"}}]}, answer, speak)
+
+    assert heard[0][1:] == [f"user: {FIRST_PROMPT}"]
+    assert (len(heard), len(asked)) == (2, 2)
+    assert [turn.expect for turn in found.turns] == [None, {"text": "B"}]
+
+
+@pytest.mark.parametrize("said", ["[done]", "  \n"])
+async def test_a_user_with_nothing_to_say_leaves_the_turn_unreached(said: str) -> None:
+    answer, _ = workflow()
+    speak, _ = user(said)
+
+    found = await played({"turns": [{**simulated(), "expect": {"text": "B"}}]}, answer, speak)
+
+    assert [(turn.user, turn.reached, turn.expect) for turn in found.turns] == [(None, False, {"text": "B"})]
+
+
+async def test_the_tools_of_a_simulated_conversation_are_canned_too() -> None:
+    answer, asked = workflow(SEARCH, "Found.")
+    speak, _ = user("a", "[done]")
+
+    await played({"turns": [{**simulated(), "tool_results": {"search": {"output": 1}}}]}, answer, speak)
+
+    assert asked[1] == ["user: a", 'assistant: search({"q":"http"})', "tool: 1"]
+
+
+async def test_a_user_that_fails_ends_the_script() -> None:
+    answer, _ = workflow("A")
+    speak, _ = user(
+        WorkflowAnswer(messages=(Message.assistant("a"),), usage=Usage(input_tokens=1, output_tokens=1)),
+        WorkflowAnswer(failed="gone", usage=Usage(input_tokens=1, output_tokens=0)),
+    )
+
+    found = await played({"turns": [simulated()]}, answer, speak)
+
+    assert (found.failed, [turn.text for turn in found.turns]) == ("gone", ["A"])
+    assert found.user_usage == Usage(input_tokens=2, output_tokens=1)
+
+
+async def test_a_simulated_user_needs_somebody_to_play_it() -> None:
+    with pytest.raises(ValueError, match="needs somebody to play the user"):
+        await played({"turns": [simulated()]}, workflow()[0])
+
+
+# With a workflow that is really run
+
+
+@chat
+async def weather(messages: list[Message]) -> Any:
+    """Leaves the looking up to its client, and then says what it found."""
+    if messages[-1].role == "tool":
+        return f"It is {messages[-1].tool_results[0].output['degrees']} degrees."
+    return Message.assistant("One moment.", call("look_up", {"city": "Oslo"}, f"call_{len(messages)}"))
+
+
+async def test_a_real_chat_is_led_through_its_script() -> None:
+    calling = WorkflowCaller(Engine(), timeout=5, retries=0)
+
+    async def answer(history: tuple[Message, ...]) -> WorkflowAnswer:
+        asked = Call(workflow="weather", messages=history)
+        return (await calling.call(weather, asked, Origin(protocol="evaluation"))).answered
+
+    expect = {"tools": [{"name": "look_up", "arguments": {"city": "Oslo"}}], "text": "21 degrees", "finish": "stop"}
+    turn = {"user": "How warm is it?", "expect": expect}
+    found = await played(
+        {"turns": [turn, turn], "tool_results": {"look_up": {"output": {"degrees": 21}}}, "stop": "on-failure"}, answer
+    )
+
+    assert found.failed is None
+    assert [
+        [check.passed for check in await check_turn(turn.expect, turn, OfflineContext())] for turn in found.turns
+    ] == [
+        [True, True, True],
+        [True, True, True],
+    ]
+    assert shown(found.said)[:4] == [
+        "user: How warm is it?",
+        'assistant: One moment. look_up({"city":"Oslo"})',
+        "tool: {'degrees': 21}",
+        "assistant: It is 21 degrees.",
+    ]

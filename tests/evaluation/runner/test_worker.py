@@ -1,0 +1,432 @@
+"""Evaluations are run by whoever is there: each cell is asked, answered, scored and kept whole."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+from sqlalchemy import delete
+
+from palaver import Context, Failure, Score, chat, evaluator, workflow
+from palaver.core import steps
+from palaver.core.steps import Told
+from palaver.core.usage import Usage
+from palaver.errors import Overloaded
+from palaver.evaluation.case import Case
+from palaver.evaluation.plan.plan import ColumnMap, PlannedEvaluator
+from palaver.evaluation.plan.request import Rate
+from palaver.evaluation.runner import cell, result_writer
+from palaver.server.settings import Settings
+from palaver.storage import runs
+from palaver.storage.database import Database
+from palaver.storage.evaluations import results as evaluation_pages
+from palaver.storage.evaluations import results as evaluation_results
+from palaver.storage.evaluations.results import ResultFilters
+from palaver.storage.testsets.tables import testset_contents
+from palaver.traces.prices import Price
+from tests.evaluation.runner.local_server import ended, plan, put, results, rows, serving, variant, whole
+
+
+@chat
+async def answer(messages: Any) -> Any:
+    yield messages[-1]["content"]
+
+
+@workflow
+async def double(number: int) -> int:
+    return number * 2
+
+
+async def test_every_cell_is_asked_and_scored(database: Database) -> None:
+    async with serving(database, answer) as server:
+        planned = plan(variant(), variant(name="again"), repeats=2)
+        await database.write(put, "ev_1", planned, [*rows(3), {"messages": "x"}])
+        server.runner.wake()
+        done = await ended(database)
+
+    found = await results(database)
+    assert (done.state, done.total, done.done, done.failed, done.errors) == ("succeeded", 16, 16, 0, 0)
+    assert [(one.cell, one.variant, one.repeat, one.status, one.finish, one.attempts) for one in found] == [
+        (cell, cell // 2 % 2, cell % 2, "done", "stop", 1) for cell in range(16)
+    ]
+    assert [[(score.name, score.status, score.passed) for score in one.scores] for one in found] == [
+        *[[("exact_match", "scored", True)]] * 12,
+        *[[("exact_match", "skipped", None)]] * 4,
+    ]
+    assert len({one.row for one in found}) == 4
+
+
+async def test_a_result_is_kept_whole_and_the_run_without_what_was_said(database: Database) -> None:
+    async with serving(database, answer) as server:
+        await database.write(put, "ev_1", plan(), [{"messages": [{"role": "user", "content": "Hi"}], "expected": "Hi"}])
+        server.runner.wake()
+        await ended(database)
+        await server.recorder.flushed()
+        found = await whole(database)
+        assert found.result.run is not None
+        run = await database.read(runs.get_stored_run, "default", found.result.run)
+
+    assert found.body == {
+        "inputs": {},
+        "history": [{"role": "user", "parts": [{"type": "text", "text": "Hi"}]}],
+        "messages": [
+            {"id": found.body["messages"][0]["id"], "role": "assistant", "parts": [{"type": "text", "text": "Hi"}]}
+        ],
+        "text": "Hi",
+        "notes": [],
+        "tool_calls": [],
+        "expected": "Hi",
+    }
+    assert found.result.latency is not None
+    assert found.result.trace_id is not None
+    assert (found.result.preview_in["text"], found.result.preview_out["text"]) == ("Hi", "Hi")
+    assert run is not None
+    assert (run.row.protocol, run.row.status, run.row.session, run.call, run.reply) == (
+        "evaluation",
+        "finished",
+        "ev_1.cell_0",
+        None,
+        None,
+    )
+
+
+async def test_values_columns_and_faulty_rows(database: Database) -> None:
+    inputs = ColumnMap(inputs={"number": "n"}, expected="expected")
+    planned = plan(
+        variant("double", is_chat=False, map=inputs),
+        variant(None, name="recorded", column="old", is_chat=False, map=inputs),
+    )
+    data: list[dict[str, Any]] = [{"n": 2, "expected": 4, "old": 5}, {"n": "two", "expected": 4}]
+    async with serving(database, double) as server:
+        await database.write(put, "ev_1", planned, data)
+        server.runner.wake()
+        done = await ended(database)
+
+    found = await results(database)
+    assert (done.state, done.done, done.failed) == ("partly", 2, 2)
+    assert [(one.status, None if one.error is None else one.error["code"], one.run is None) for one in found] == [
+        ("done", None, False),
+        ("done", None, True),
+        ("failed", "invalid_input", True),
+        ("failed", "no_answer", True),
+    ]
+    assert [[score.passed for score in one.scores] for one in found] == [[True], [False], [], []]
+    assert (await whole(database, 0)).body["value"] == 4
+    assert found[3].error == {"code": "no_answer", "message": "The row has nothing in the column 'old'."}
+
+
+async def test_a_row_without_messages_is_asked_its_question_and_one_with_nothing_fails(database: Database) -> None:
+    @chat
+    async def heard(messages: Any, **inputs: Any) -> str:
+        return f"{[message['content'] for message in messages]} {inputs}"
+
+    columns = ColumnMap(messages="messages", script="script", spoken="question", inputs={"question": "question"})
+    data: list[dict[str, Any]] = [
+        {"question": "From the file?"},
+        {"messages": None, "question": "Of a null?"},
+        {"messages": [{"role": "user", "content": "Saved."}], "question": "An input."},
+        {"script": {"turns": [{"user": "Played."}]}},
+        {"messages": []},
+        {"expected": "Nothing."},
+        {"messages": None, "question": None, "script": None},
+    ]
+    planned = plan(variant("heard", map=columns), variant(name="nobody maps", workflow="heard", map=ColumnMap()))
+    async with serving(database, heard) as server:
+        await database.write(put, "ev_1", planned, data)
+        server.runner.wake()
+        done = await ended(database)
+
+    lacking = {
+        "code": "no_messages",
+        "message": "The row has nothing to say: no messages in the column 'messages', "
+        "no script in the column 'script', no text in the column 'question'. Fill it in, or leave the row out.",
+    }
+    mapped, unmapped = [[one for one in await results(database) if one.variant == place] for place in (0, 1)]
+    assert (done.state, done.done, done.failed) == ("partly", 12, 2)
+    assert [one.error or one.preview_out["text"] for one in mapped] == [
+        "['From the file?'] {}",
+        "['Of a null?'] {}",
+        "['Saved.'] {'question': 'An input.'}",
+        "['Played.'] {}",
+        "[] {}",
+        lacking,
+        lacking,
+    ]
+    assert [one.error or one.preview_out["text"] for one in unmapped] == ["[] {}"] * 7
+
+
+async def test_a_row_that_is_gone_fails_its_cells(database: Database) -> None:
+    async with serving(database, answer) as server:
+        await database.write(put, "ev_1", plan(), rows(1))
+        await database.write(lambda db: db.execute(delete(testset_contents)))
+        server.runner.wake()
+        done = await ended(database)
+
+    [found] = await results(database)
+    assert (done.state, done.reason) == (
+        "failed",
+        {"code": "no_cell_done", "message": "No cell has an answer: look at the errors of some."},
+    )
+    assert found.error is not None
+    assert found.error["code"] == "row_gone"
+
+
+async def test_a_script_is_played_in_one_session_and_trace(database: Database) -> None:
+    @chat
+    async def weather(messages: Any, ctx: Context) -> Any:
+        last = messages[-1]
+        if last["role"] == "tool":
+            yield f"It is {last['content']}."
+        elif "Oslo" in last["content"]:
+            yield {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [
+                    {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"city":"Oslo"}'}}
+                ],
+            }
+        else:
+            yield ctx.session
+
+    script = {
+        "turns": [{"user": "Hello"}, {"user": "Oslo?", "expect": {"text": "cold", "tools": [{"name": "look"}]}}],
+        "tool_results": {"look": {"output": "cold"}},
+    }
+    scored = [PlannedEvaluator(key="turn_expectations", name="turns")]
+    async with serving(database, weather) as server:
+        played = variant("weather", map=ColumnMap(script="script"))
+        await database.write(put, "ev_1", plan(played, evaluators=scored), [{"script": script}])
+        server.runner.wake()
+        done = await ended(database)
+
+    found = await whole(database)
+    assert (done.state, found.result.error) == ("succeeded", None)
+    assert [turn["text"] for turn in found.body["turns"]] == ["ev_1.cell_0", "It is cold."]
+    assert found.body["tool_calls"][0]["result"] == "cold"
+    assert [(score.name, score.passed) for score in found.result.scores] == [("turns", True)]
+
+
+async def test_evaluators_that_fail_or_are_not_there_are_shown_and_not_counted(database: Database) -> None:
+    @evaluator(needs={"events"})
+    def events(case: Case) -> bool:
+        return case.events is not None and len(case.events) > 2
+
+    @evaluator
+    def broken(case: Case) -> bool:
+        raise ValueError(case.text)
+
+    planned = [PlannedEvaluator(key=key, name=key) for key in ("events", "broken", "gone")]
+    async with serving(database, answer, evaluators=[events, broken]) as server:
+        await database.write(put, "ev_1", plan(evaluators=planned), rows(1))
+        server.runner.wake()
+        done = await ended(database)
+
+    [found] = await results(database)
+    assert (done.state, done.done, done.errors) == ("partly", 1, 2)
+    shown = [(score.evaluator, score.name, score.status, score.passed, score.reason[:40]) for score in found.scores]
+    assert shown == [
+        (0, "events", "scored", True, ""),
+        (1, "broken", "error", None, "evaluator_failed: ValueError: Say 0"),
+        (2, "gone", "error", None, "evaluator_unknown: No evaluator 'gone'. "),
+    ]
+
+
+async def test_what_a_run_spends_is_counted_and_ends_it_when_it_is_enough(database: Database) -> None:
+    @chat
+    async def dear(messages: Any) -> Any:
+        yield "Dear."
+        yield Usage(input_tokens=10, output_tokens=5, cost=0.25)
+
+    async with serving(database, dear) as server:
+        await database.write(put, "ev_1", plan(variant("dear"), concurrency=1, max_cost=1.0), rows(200))
+        server.runner.wake()
+        done = await ended(database)
+
+    assert (done.state, done.reason is not None and done.reason["code"]) == ("failed", "max_cost")
+    assert done.cost == done.done * 0.25
+    assert 4 <= done.done < 200
+    [first, *_] = await results(database)
+    assert (first.cost, first.usage) == (0.25, Usage(input_tokens=10, output_tokens=5, cost=0.25))
+
+
+async def test_what_reports_tokens_alone_costs_what_the_operators_list_says(database: Database) -> None:
+    @chat
+    async def advisor(messages: Any) -> Any:
+        listener = steps.listener()
+        assert listener is not None
+        step = listener.begin(("house",), "llm", "gpt")
+        assert step is not None
+        step.end(lambda: Told(model="gpt-9", usage=Usage(500_000, 10)))
+        yield messages[-1]["content"]
+        yield Usage(500_000, 10)
+
+    budget = PlannedEvaluator(key="cost_budget", name="cost", parameters={"max_cost": 2})
+    settings = Settings(prices={"gpt-*": Price(input=6)})
+    async with serving(database, advisor, settings=settings) as server:
+        await database.write(put, "ev_1", plan(variant("advisor"), evaluators=[budget], max_cost=4), rows(1))
+        server.runner.wake()
+        done = await ended(database)
+
+    (found,) = await results(database)
+    assert (done.state, found.cost, found.usage) == ("succeeded", 3.0, Usage(500_000, 10, cost=3.0))
+    assert [(score.passed, score.score) for score in found.scores] == [(False, pytest.approx(2 / 3))]
+
+
+async def test_too_many_failures_end_it(database: Database) -> None:
+    @chat
+    async def failing(messages: Any) -> str:
+        raise Failure("no", "No.", status=404)
+
+    async with serving(database, failing) as server:
+        await database.write(put, "ev_1", plan(variant("failing"), concurrency=2, max_errors=0.1), rows(100))
+        server.runner.wake()
+        done = await ended(database)
+
+    assert (done.state, done.done, done.reason is not None and done.reason["code"]) == ("failed", 0, "max_errors")
+    assert 10 < done.failed < 100
+
+
+async def test_no_more_run_at_once_than_may_nor_faster(database: Database) -> None:
+    at_once, most, begun = 0, 0, 0.0
+
+    @chat
+    async def counted(messages: Any) -> str:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        await asyncio.sleep(0.01)
+        at_once -= 1
+        return "Counted."
+
+    async with serving(database, counted) as server, serving(database, counted) as other:
+        limited = plan(variant("counted"), concurrency=3, rate=Rate(calls=100, seconds=1))
+        await database.write(put, "ev_1", limited, rows(30))
+        begun = asyncio.get_running_loop().time()
+        server.runner.wake()
+        other.runner.wake()
+        done = await ended(database)
+        seconds = asyncio.get_running_loop().time() - begun
+
+    assert (done.state, done.done) == ("succeeded", 30)
+    assert 1 <= most <= 3
+    assert seconds >= 0.25
+
+
+async def test_a_process_runs_no_more_cells_than_half_of_what_it_can(database: Database) -> None:
+    at_once, most = 0, 0
+
+    @chat
+    async def counted(messages: Any) -> str:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        await asyncio.sleep(0.01)
+        at_once -= 1
+        return "Counted."
+
+    async with serving(database, counted, settings=Settings(trace_content="off", threads=10)) as server:
+        await database.write(put, "ev_1", plan(variant("counted"), concurrency=100), rows(40))
+        server.runner.wake()
+        await ended(database)
+
+    assert most == 5
+
+
+async def test_a_server_that_takes_nothing_from_the_background_leaves_it_to_workers(database: Database) -> None:
+    async with serving(database, answer, settings=Settings(trace_content="off", background_runs=0)) as server:
+        await database.write(put, "ev_1", plan(), rows(2))
+        server.runner.wake()
+        async with serving(database, answer) as worker:
+            worker.runner.wake()
+            done = await ended(database)
+
+    assert (done.state, server.runner.running) == ("succeeded", 0)
+
+
+async def test_what_is_not_to_be_kept_is_scored_and_not_kept(database: Database) -> None:
+    @evaluator
+    def quoting(case: Case) -> Score:
+        return Score(passed="ada@example.org" in case.text, reason=f"it says {case.text}", details={"said": case.text})
+
+    data = [{"messages": "Write to ada@example.org", "expected": "Write to ada@example.org"}]
+    scored = [PlannedEvaluator(key="quoting", name="quoting")]
+    settings = Settings(trace_content="off", redact=({"detector": "email", "scope": ["runs"]},))
+    async with serving(database, answer, settings=settings, evaluators=[quoting]) as server:
+        await database.write(put, "ev_1", plan(evaluators=scored), data)
+        server.runner.wake()
+        await ended(database)
+
+    found = await whole(database)
+    [score] = found.result.scores
+    assert score.passed is True
+    assert found.body["text"] == "Write to ‹redacted›"
+    assert "example.org" not in msgspec.json.encode([found.body, found.result.preview_in, score.reason]).decode()
+    assert "example.org" not in msgspec.json.encode([found.result.preview_out, score.details]).decode()
+    search = ResultFilters(search="example.org")
+    assert (await database.read(evaluation_pages.list_results, "default", "ev_1", search)).data == []
+
+
+async def test_results_wait_for_a_database_that_is_away(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    away = 2
+    record = evaluation_results.record_results
+
+    def recorded(*given: Any) -> Any:
+        nonlocal away
+        if away:
+            away -= 1
+            raise Overloaded("The database cannot be reached.")
+        return record(*given)
+
+    monkeypatch.setattr(evaluation_results, "record_results", recorded)
+    monkeypatch.setattr(result_writer, "RETRY_INTERVAL_S", 0.01)
+    async with serving(database, answer) as server:
+        await database.write(put, "ev_1", plan(concurrency=1), rows(3))
+        server.runner.wake()
+        done = await ended(database)
+
+    assert (done.state, done.done, away) == ("succeeded", 3, 0)
+
+
+async def test_a_mistake_of_ours_fails_its_cell_and_no_other(
+    database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked_of = cell.read_cell_input
+
+    def asked(row: dict[str, Any], planned: Any) -> Any:
+        if row["messages"] == "Say 1":
+            raise KeyError("a mistake")
+        return asked_of(row, planned)
+
+    monkeypatch.setattr(cell, "read_cell_input", asked)
+    async with serving(database, answer) as server:
+        await database.write(put, "ev_1", plan(), rows(3))
+        server.runner.wake()
+        done = await ended(database)
+
+    found = await results(database)
+    assert (done.state, done.done, done.failed) == ("partly", 2, 1)
+    assert found[1].error == {"code": "internal", "message": "Something broke: the log says what."}
+    assert [record.message for record in caplog.records if record.name == "palaver.evaluation"] == [
+        "The cell 1 of ev_1 could not be run"
+    ]
+
+
+async def test_an_evaluator_that_never_ends_is_left(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    @evaluator
+    async def endless(case: Case) -> bool:
+        await asyncio.sleep(60)
+        return True
+
+    monkeypatch.setattr(cell, "SCORING_TIMEOUT_FACTOR", 0.01)
+    scored = [PlannedEvaluator(key=key, name=key) for key in ("endless", "exact_match")]
+    async with serving(database, answer, evaluators=[endless]) as server:
+        await database.write(put, "ev_1", plan(evaluators=scored, timeout=5), rows(1))
+        server.runner.wake()
+        done = await ended(database)
+
+    [found] = await results(database)
+    assert (done.state, done.errors) == ("partly", 1)
+    assert [(score.name, score.status, score.reason) for score in found.scores] == [
+        ("endless", "error", "evaluator_timeout: it took longer than 0.05 seconds"),
+        ("exact_match", "scored", ""),
+    ]

@@ -1,0 +1,347 @@
+from typing import Any
+
+import pytest
+
+from palaver.errors import InvalidBody
+from palaver.evaluation.agenta import ImportedEvaluator, import_evaluators
+from palaver.evaluation.evaluators import built_in
+from palaver.evaluation.plan.request import WantedEvaluator
+
+
+def one(key: str, settings: dict[str, Any], **data: Any) -> ImportedEvaluator:
+    (found,) = import_evaluators(
+        [{"name": "mine", "data": {"uri": f"agenta:builtin:{key}:v0", "parameters": settings, **data}}]
+    )
+    assert (found.name, found.source) == ("mine", key)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("key", "settings", "ours", "parameters"),
+    [
+        ("auto_exact_match", {"correct_answer_key": "answer"}, "exact_match", {"expected_from": "answer"}),
+        (
+            "auto_regex_test",
+            {"regex_pattern": "^A", "regex_should_match": False, "case_sensitive": False},
+            "regex",
+            {"pattern": "^A", "should_match": False, "flags": "i"},
+        ),
+        ("auto_starts_with", {"prefix": "Hi", "case_sensitive": True}, "starts_with", {"prefix": "Hi"}),
+        ("auto_ends_with", {"suffix": "!"}, "ends_with", {"suffix": "!"}),
+        (
+            "auto_contains",
+            {"substring": "x", "case_sensitive": False},
+            "contains",
+            {"substring": "x", "case_sensitive": False},
+        ),
+        ("auto_contains_any", {"substrings": "a,b"}, "contains_any", {"substrings": "a,b"}),
+        ("auto_contains_all", {"substrings": ["a", "b"]}, "contains_all", {"substrings": ["a", "b"]}),
+        ("auto_contains_json", {}, "contains_json", {}),
+        (
+            "field_match_test",
+            {"json_field": "a.b", "correct_answer_key": "gold"},
+            "json_field_match",
+            {"path": "a.b", "expected_from": "gold"},
+        ),
+        (
+            "json_multi_field_match",
+            {"fields": ["a", "b.c"], "correct_answer_key": "gold"},
+            "json_multi_field_match",
+            {"fields": ["a", "b.c"], "expected_from": "gold"},
+        ),
+        (
+            "auto_json_diff",
+            {"compare_schema_only": True, "predict_keys": True, "case_insensitive_keys": True, "threshold": 0.7},
+            "json_diff",
+            {"compare": "types", "ignore_key_case": True, "threshold": 0.7},
+        ),
+        ("auto_json_diff", {"predict_keys": False}, "json_diff", {"extra": "ignore"}),
+        ("auto_json_diff", {}, "json_diff", {"extra": "ignore"}),
+        (
+            "auto_levenshtein_distance",
+            {"threshold": 0.4, "case_sensitive": False},
+            "levenshtein",
+            {"threshold": 0.4, "case_sensitive": False},
+        ),
+    ],
+)
+def test_key_and_settings_become_ours(
+    key: str, settings: dict[str, Any], ours: str, parameters: dict[str, Any]
+) -> None:
+    found = one(key, settings)
+
+    assert found.evaluator == WantedEvaluator(key=ours, name="mine", parameters=parameters)
+    assert found.notes == ()
+    assert parameters.keys() <= built_in()[ours].schema["properties"].keys()
+
+
+def test_similarity_says_that_it_is_measured_otherwise() -> None:
+    found = one("auto_similarity_match", {"similarity_threshold": 0.4})
+
+    assert found.evaluator == WantedEvaluator(key="similarity", name="mine", parameters={"threshold": 0.4})
+    assert found.notes == ("It is measured in another way here (rapidfuzz): scores are close, not equal.",)
+
+
+def test_semantic_similarity_asks_the_same_model() -> None:
+    found = one("auto_semantic_similarity", {"threshold": 0.9})
+
+    assert found.evaluator == WantedEvaluator(
+        key="semantic_similarity", name="mine", parameters={"threshold": 0.9, "model": "text-embedding-3-small"}
+    )
+    assert found.notes == ("It asks the model 'text-embedding-3-small': a provider must be set up.",)
+
+
+@pytest.mark.parametrize("key", ["auto_ai_critique", "llm"])
+def test_a_judge_keeps_its_prompt_with_our_slots(key: str) -> None:
+    prompt = [
+        {"role": "system", "content": "You judge."},
+        {"role": "user", "content": "{{ country }}: {{prediction}} or {{gold}}? {{inputs.topic}} {{$.inputs.a}}"},
+    ]
+    schema = {"type": "object", "properties": {"score": {"type": "number"}}}
+
+    found = one(
+        key,
+        {
+            "prompt_template": prompt,
+            "model": "gpt-4o",
+            "json_schema": {"name": "s", "schema": schema},
+            "version": "4",
+            "correct_answer_key": "gold",
+        },
+    )
+
+    assert found.evaluator == WantedEvaluator(
+        key="llm_judge",
+        name="mine",
+        parameters={
+            "judge": "gpt-4o",
+            "prompt": "You judge.\n\n{{inputs.country}}: {{text}} or {{expected}}? {{inputs.topic}} {{inputs.a}}",
+            "schema": schema,
+        },
+    )
+    assert found.notes == ()
+
+
+@pytest.mark.parametrize("key", ["auto_webhook_test", "hook"])
+def test_a_webhook_is_sent_what_agenta_sends(key: str) -> None:
+    found = one(key, {"webhook_url": "https://example.com/score", "requires_llm_api_keys": False})
+
+    assert found.evaluator == WantedEvaluator(
+        key="webhook", name="mine", parameters={"url": "https://example.com/score", "body": "agenta"}
+    )
+
+
+@pytest.mark.parametrize("key", ["auto_custom_code_run", "code"])
+def test_code_is_kept_as_text_and_can_not_run(key: str) -> None:
+    found = one(key, {"code": "import os", "requires_llm_api_keys": False})
+
+    assert found == ImportedEvaluator(
+        name="mine",
+        source=key,
+        evaluator=None,
+        notes=(
+            "Code is never taken over: it is kept as text, and does not run. Write it as an evaluator of your own.",
+        ),
+        text="import os",
+    )
+
+
+def test_matchers_become_a_combination() -> None:
+    found = one(
+        "match",
+        {
+            "success": "all",
+            "matchers": [
+                {"key": "a", "target": "$.outputs", "match": "exact", "reference": "$.inputs.gold", "weight": 2},
+                {"key": "b", "target": "$.outputs.city", "match": "regex", "reference": "^O", "case_sensitive": False},
+                {"key": "c", "target": "$.outputs", "match": "contains", "references": ["x", "y"], "contains": "any"},
+                {
+                    "key": "d",
+                    "score": "min",
+                    "threshold": 0.5,
+                    "matchers": [
+                        {
+                            "target": "$.outputs",
+                            "match": "similarity",
+                            "similarity": "levenshtein",
+                            "reference": "$.inputs.gold",
+                            "threshold": 0.8,
+                        },
+                        {"target": "$.outputs", "mode": "json", "match": "valid"},
+                        {"target": "$.trace.x", "match": "exact"},
+                    ],
+                },
+                {"target": "$.outputs", "match": "exact", "reference": "Paris."},
+            ],
+        },
+    )
+
+    assert found.evaluator == WantedEvaluator(
+        key="combine",
+        name="mine",
+        parameters={
+            "of": [
+                {"key": "exact_match", "parameters": {"expected_from": "gold"}, "weight": 2},
+                {"key": "regex", "parameters": {"target": "value.city", "flags": "i", "pattern": "^O"}},
+                {"key": "contains_any", "parameters": {"substrings": ["x", "y"]}},
+                {
+                    "key": "combine",
+                    "parameters": {
+                        "of": [
+                            {"key": "levenshtein", "parameters": {"expected_from": "gold", "threshold": 0.8}},
+                            {"key": "contains_json", "parameters": {}},
+                        ],
+                        "pass": "weighted",
+                        "threshold": 0.5,
+                    },
+                },
+                {"key": "regex", "parameters": {"pattern": "Paris\\.", "full": True}},
+            ],
+            "pass": "all",
+        },
+    )
+    assert found.notes == (
+        "The target '$.trace.x' has no counterpart: the matcher was left out.",
+        "The score is the weighted mean here, not 'min'.",
+    )
+
+
+def matched(*matchers: Any, **node: Any) -> tuple[list[Any], tuple[str, ...]]:
+    """What a combination is made of, and the notes."""
+    found = one("match", {"success": "all", "matchers": [{"match": "valid", "mode": "json"}, *matchers], **node})
+    assert found.evaluator is not None
+    _, *parts = found.evaluator.parameters["of"]
+    return parts, found.notes
+
+
+@pytest.mark.parametrize(
+    ("matcher", "key", "parameters"),
+    [
+        ({"match": "starts_with", "reference": "Dear"}, "starts_with", {"prefix": "Dear"}),
+        ({"match": "ends_with", "reference": "$.testcase.data.end"}, "ends_with", {"expected_from": "end"}),
+        (
+            {"match": "contains", "reference": "ten", "case_sensitive": False},
+            "contains",
+            {"case_sensitive": False, "substring": "ten"},
+        ),
+        ({"match": "contains", "references": ["a", 1]}, "contains_all", {"substrings": ["a", "1"]}),
+        (
+            {"match": "similarity", "similarity": "cosine", "reference": "$.inputs.gold"},
+            "semantic_similarity",
+            {"expected_from": "gold", "model": "text-embedding-3-small", "threshold": 1.0},
+        ),
+        (
+            {"match": "diff", "diff": "schema", "reference": "$.inputs.gold", "target": "$.outputs[0]"},
+            "json_diff",
+            {"target": "value[0]", "expected_from": "gold", "compare": "types", "threshold": 1.0},
+        ),
+        (
+            {"match": "diff", "diff": "strict", "case_sensitive": False, "threshold": 0.5},
+            "json_diff",
+            {"extra": "count", "ignore_key_case": True, "threshold": 0.5},
+        ),
+        ({"match": "diff"}, "json_diff", {"extra": "ignore", "threshold": 1.0}),
+    ],
+)
+def test_a_matcher_becomes_the_evaluator_that_does_the_same(
+    matcher: dict[str, Any], key: str, parameters: dict[str, Any]
+) -> None:
+    assert matched(matcher) == ([{"key": key, "parameters": parameters}], ())
+    assert parameters.keys() <= built_in()[key].schema["properties"].keys()
+
+
+@pytest.mark.parametrize(
+    ("matcher", "note"),
+    [
+        ({"match": "valid"}, "A matcher 'valid' has no counterpart, and was left out."),
+        ({"match": "exact", "reference": 7}, "A matcher 'exact' has no counterpart, and was left out."),
+        ({"match": "regex"}, "A matcher 'regex' has no counterpart, and was left out."),
+        (
+            {"match": "similarity", "similarity": "soundex"},
+            "A matcher 'similarity' has no counterpart, and was left out.",
+        ),
+        ({"match": "exact", "weight": 0}, "A matcher of no weight was left out."),
+        ({"match": "exact", "weight": "much"}, "A matcher of no weight was left out."),
+    ],
+)
+def test_a_matcher_that_has_no_counterpart_is_left_out_and_told(matcher: dict[str, Any], note: str) -> None:
+    assert matched(matcher) == ([], (note,))
+
+
+def test_what_is_no_matcher_is_passed_over() -> None:
+    assert matched("exact", None, {"match": "exact"}) == ([{"key": "exact_match", "parameters": {}}], ())
+
+
+@pytest.mark.parametrize("matchers", [[], None, "exact"])
+def test_a_combination_of_nothing_can_not_be_taken_over(matchers: Any) -> None:
+    assert one("match", {"matchers": matchers}).evaluator is None
+
+
+def test_feedback_becomes_questions_to_people() -> None:
+    outputs = {
+        "type": "object",
+        "required": ["ok"],
+        "properties": {
+            "ok": {"type": "boolean"},
+            "tone": {"type": "string", "enum": ["warm", "cold"]},
+            "stars": {"type": "integer", "minimum": 1, "maximum": 5},
+            "why": {"type": "string"},
+        },
+    }
+
+    found = one("feedback", {}, schemas={"outputs": outputs})
+
+    assert found.evaluator == WantedEvaluator(
+        key="human",
+        name="mine",
+        parameters={
+            "questions": [
+                {"key": "ok", "type": "boolean", "required": True},
+                {"key": "tone", "type": "choice", "choices": ["warm", "cold"], "required": False},
+                {"key": "stars", "type": "score", "range": [1, 5], "required": False},
+                {"key": "why", "type": "text", "required": False},
+            ]
+        },
+    )
+
+
+def test_what_is_unknown_is_listed() -> None:
+    assert import_evaluators(
+        {"evaluators": [{"slug": "rag", "data": {"uri": "agenta:builtin:rag_faithfulness:v0"}}, {}]}
+    ) == [
+        ImportedEvaluator(
+            name="rag",
+            source="rag_faithfulness",
+            evaluator=None,
+            notes=("There is no counterpart of 'rag_faithfulness' here.",),
+        ),
+        ImportedEvaluator(
+            name="evaluator 2", source="", evaluator=None, notes=("It does not say which evaluator it is.",)
+        ),
+    ]
+
+
+def test_settings_without_a_counterpart_are_told() -> None:
+    assert one("auto_exact_match", {"colour": "red"}).notes == ("The setting 'colour' has no counterpart.",)
+
+
+OLD = {"name": "Starts", "evaluator_key": "auto_starts_with", "settings_values": {"prefix": "A"}}
+
+
+@pytest.mark.parametrize(
+    "document", [OLD, [OLD], {"evaluator_configs": [OLD]}, {"evaluator": OLD}], ids=["one", "list", "object", "wrapped"]
+)
+def test_older_documents_are_read_too(document: Any) -> None:
+    assert import_evaluators(document) == [
+        ImportedEvaluator(
+            name="Starts",
+            source="auto_starts_with",
+            evaluator=WantedEvaluator(key="starts_with", name="Starts", parameters={"prefix": "A"}),
+        )
+    ]
+
+
+@pytest.mark.parametrize("document", [None, 7, "x", [], {}, {"evaluators": []}, [1]])
+def test_what_holds_no_evaluator_is_refused(document: Any) -> None:
+    with pytest.raises(InvalidBody, match="no evaluator of Agenta's"):
+        import_evaluators(document)

@@ -1,0 +1,220 @@
+"""From an answer to text, notes, tool calls and value (contract: evaluation, B3)."""
+
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+from palaver.core.calls import Reply
+from palaver.core.messages import Message
+from palaver.core.parts import Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.core.usage import Usage
+from palaver.evaluation.case import (
+    Case,
+    CaseToolCall,
+    Flags,
+    Turn,
+    case_of_turn,
+    last_user_message,
+    make_case,
+    make_turn,
+    read_tool_calls,
+)
+from palaver.evaluation.target import answer_json
+
+CALL = ToolCall(call_id="c1", name="search", arguments='{"q": 1}')
+CHAT, WORKFLOW = Flags(is_chat=True), Flags(is_chat=False)
+
+
+def said(*messages: Message) -> Case:
+    """A chat's answer."""
+    turn = make_turn(Reply(run_id="", messages=messages, finish="stop"), is_chat=True)
+    return make_case(turns=[turn], flags=CHAT)
+
+
+def gave(value: Any) -> Case:
+    """A workflow's answer."""
+    turn = make_turn(Reply(run_id="", value=value, finish="stop"), is_chat=False)
+    return make_case(turns=[turn], flags=WORKFLOW)
+
+
+@pytest.mark.parametrize(
+    ("messages", "text", "notes", "json"),
+    [
+        ([Message.assistant("Hello ", "you")], "Hello you", set(), UNSET),
+        ([Message.assistant("first"), Message.assistant("last")], "last", set(), UNSET),
+        ([Message.assistant('{"a": 1}')], '{"a": 1}', set(), {"a": 1}),
+        ([Message.assistant("So: ", '```json\n{"a": 1}\n```')], 'So: ```json\n{"a": 1}\n```', set(), {"a": 1}),
+        ([Message.assistant("So: {“a”} {}")], "So: {“a”} {}", set(), {}),
+        ([Message.assistant(Reasoning(text="hm"), "x")], "x", set(), UNSET),
+        ([Message.assistant("x", CALL)], "x", set(), UNSET),
+        ([Message.assistant("x", Refusal(text="no"))], "x", set(), UNSET),
+        ([Message.assistant("x", Data(name="d", value=1))], "x", set(), UNSET),
+        ([Message.assistant("x"), Message.assistant(CALL)], "", {"no_text"}, UNSET),
+        ([Message.assistant(CALL), Message.tool("c1", {"r": 1})], "", {"no_text"}, UNSET),
+        ([Message.assistant(CALL, Data(name="d", value=1))], "", {"no_text"}, UNSET),
+        ([Message.assistant(CALL), Message.tool("c1", "r"), Message.assistant("done")], "done", set(), UNSET),
+        ([], "", {"empty"}, UNSET),
+        ([Message.assistant()], "", {"empty"}, UNSET),
+        ([Message.assistant("")], "", {"empty"}, UNSET),
+        ([Message.assistant(" \n")], " \n", {"empty"}, UNSET),
+        ([Message.assistant(Reasoning(text="hm"))], "", {"empty"}, UNSET),
+        ([Message.assistant(File(media_type="image/png", url="https://example.org/x"))], "", {"empty"}, UNSET),
+        ([Message.assistant(Refusal(text="I will not."))], "", {"refusal"}, UNSET),
+        ([Message.assistant(Refusal(text="no"), Data(name="d", value=1))], "", {"refusal"}, UNSET),
+        ([Message.assistant(Data(name="edit", value={"a": 1}))], "", {"data_only"}, {"a": 1}),
+        ([Message.assistant(Data(name="edit", value="text"))], "", {"data_only"}, "text"),
+        ([Message.assistant(Data(name="a", value=1), Data(name="b", value=2))], "", {"data_only"}, 2),
+        ([Message.assistant("x"), Message.assistant(Data(name="d", value=[1]))], "", {"data_only"}, [1]),
+    ],
+)
+def test_a_chats_text_note_and_json(messages: list[Message], text: str, notes: set[str], json: Any) -> None:
+    case = said(*messages)
+
+    assert (case.text, case.notes, answer_json(case), case.value) == (text, notes, json, UNSET)
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "json"),
+    [
+        ("a text", "a text", UNSET),
+        ("  as it is ", "  as it is ", UNSET),
+        ('{"a": 1}', '{"a": 1}', {"a": 1}),
+        ("", "", UNSET),
+        ({"a": 1}, "", {"a": 1}),
+        ([1, 2], "", [1, 2]),
+        (5, "", 5),
+        (None, "", None),
+        (False, "", False),
+        ({"role": "assistant", "content": "hi"}, "", {"role": "assistant", "content": "hi"}),
+    ],
+)
+def test_a_workflows_text_and_json(value: Any, text: str, json: Any) -> None:
+    case = gave(value)
+
+    assert (case.text, case.notes, answer_json(case), case.value) == (text, frozenset(), json, value)
+
+
+def test_the_calls_of_all_assistant_messages_have_their_results() -> None:
+    case = said(
+        Message.assistant("Let me see", CALL, ToolCall(call_id="c2", name="broken", arguments="{")),
+        Message.tool("c2", {"why": "no"}, is_error=True),
+        Message.tool("c1", None),
+        Message.tool("c9", "nobody asked"),
+        Message.assistant(ToolCall(call_id="c3", name="time")),
+        Message.assistant("Done."),
+    )
+
+    assert case.tool_calls == (
+        CaseToolCall(call_id="c1", name="search", arguments='{"q": 1}', parsed={"q": 1}, result=None, index=0),
+        CaseToolCall(call_id="c2", name="broken", arguments="{", result={"why": "no"}, is_error=True, index=1),
+        CaseToolCall(call_id="c3", name="time", arguments="", parsed={}, index=2),
+    )
+    assert case.turns[0].tool_calls == case.tool_calls
+
+
+def test_an_id_that_is_used_twice_is_answered_in_order() -> None:
+    calls = read_tool_calls(
+        [
+            Message.assistant(CALL, CALL),
+            Message.tool("c1", 1),
+            Message(role="assistant", parts=(ToolResult(call_id="c1", output=2), CALL)),
+        ]
+    )
+
+    assert [call.result for call in calls] == [1, 2, UNSET]
+
+
+def test_text_that_only_looks_like_arguments_stays_unparsed() -> None:
+    (call,) = read_tool_calls([Message.assistant(ToolCall(call_id="c", name="f", arguments="not json"))])
+
+    assert (call.arguments, call.parsed) == ("not json", UNSET)
+    assert read_tool_calls([Message.assistant(ToolCall(call_id="c", name="f", arguments='"text"'))])[0].parsed == "text"
+
+
+@pytest.mark.parametrize(
+    ("value", "names"),
+    [
+        ([{"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}], ["f"]),
+        ([{"function": {"name": "f", "arguments": {"x": 1}}}, {"function": {"name": "g"}}], ["f", "g"]),
+        ({"role": "assistant", "content": None, "tool_calls": [{"id": "a", "function": {"name": "f"}}]}, ["f"]),
+        ([{"role": "assistant", "content": "no calls"}], []),
+        ([{"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}], ["f"]),
+        ([{"function": {"name": "f"}}, 5], []),
+        ({"function": {"name": "f"}}, []),
+        ("f()", []),
+        ([], []),
+        (None, []),
+    ],
+)
+def test_a_workflows_value_may_be_calls(value: Any, names: list[str]) -> None:
+    assert [call.name for call in gave(value).tool_calls] == names
+
+
+def test_arguments_that_are_no_text_are_written_as_json() -> None:
+    (call,) = gave([{"id": 7, "function": {"name": "f", "arguments": {"x": 1}}}]).tool_calls
+
+    assert call == CaseToolCall(call_id="7", name="f", arguments='{"x":1}', parsed={"x": 1})
+
+
+def conversation() -> Case:
+    """Two turns, and one that was not reached."""
+    first = make_turn(
+        Reply(run_id="", messages=(Message.assistant("One", CALL),), usage=Usage(1, 2, cost=0.5), finish="tool-calls"),
+        is_chat=True,
+        user=Message.user("first"),
+        latency=1.5,
+        first_output=0.25,
+        expect={"text": "One"},
+    )
+    second = make_turn(
+        Reply(run_id="", messages=(Message.assistant("Two", CALL, CALL),), usage=Usage(10, 20), finish="stop"),
+        is_chat=True,
+        user=Message.user("second"),
+        latency=2.0,
+    )
+    return make_case(
+        turns=[first, second, Turn(user=Message.user("third"), reached=False)],
+        flags=CHAT,
+        id="cell_1",
+        history=[Message.system("Be brief.")],
+    )
+
+
+def test_a_case_of_several_turns_is_all_of_them() -> None:
+    case = conversation()
+
+    assert (case.text, case.finish, case.latency, case.first_output) == ("Two", "stop", 3.5, 0.25)
+    assert case.usage == Usage(11, 22, cost=0.5)
+    assert [message.text for message in case.messages] == ["One", "Two"]
+    assert [(call.turn, call.index) for call in case.tool_calls] == [(0, 0), (1, 1), (1, 2)]
+    assert [turn.expect for turn in case.turns] == [{"text": "One"}, None, None]
+
+
+def test_a_turn_is_a_case_of_its_own() -> None:
+    case = case_of_turn(conversation(), 1)
+
+    assert [message.text for message in case.history] == ["Be brief.", "first", "One", "second"]
+    assert (case.id, case.text, case.latency, case.usage) == ("cell_1", "Two", 2.0, Usage(10, 20))
+    assert [(call.turn, call.index) for call in case.tool_calls] == [(1, 0), (1, 1)]
+    assert len(case.turns) == 1
+
+
+def test_the_only_turn_of_a_plain_case_has_its_history() -> None:
+    case = make_case(turns=[Turn(user=Message.user("a"))], flags=CHAT, history=[Message.system("s"), Message.user("a")])
+
+    assert case_of_turn(case, 0) == case
+
+
+def test_a_case_without_turns_has_nothing_in_it() -> None:
+    case = make_case(turns=[], flags=CHAT)
+
+    assert (case.text, case.usage, case.tool_calls, case.latency) == ("", None, (), 0)
+
+
+def test_the_last_thing_that_the_user_said() -> None:
+    history = [Message.user("a"), Message.user("b"), Message.assistant("c")]
+
+    assert last_user_message(history) == Message.user("b")
+    assert last_user_message(history[2:]) is None
+    assert Text(text="b") in history[1].parts

@@ -1,0 +1,77 @@
+"""Vectors are remembered by what their texts hold, and not without end."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from palaver.errors import InvalidValue
+from palaver.evaluation import embeddings
+from palaver.evaluation.embeddings import EmbeddingCache, check_local_model, embed_locally
+from palaver.evaluation.score import ScoringError
+
+
+class Maker:
+    """Gives each text a vector, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+
+    async def __call__(self, texts: Sequence[str]) -> list[list[float]]:
+        self.asked.append(list(texts))
+        return [[float(len(text)), 1.0] for text in texts]
+
+
+async def test_the_same_text_is_asked_for_once_for_each_model() -> None:
+    make, vectors = Maker(), EmbeddingCache()
+
+    found = [list(one) for one in await vectors.of(["a", "bb", "a"], "m", make)]
+    again = [list(one) for one in await vectors.of(["bb", "\ud800"], "m", make)]
+    await vectors.of(["a"], "other", make)
+
+    assert found == [[1, 1], [2, 1], [1, 1]]
+    assert again == [[2, 1], [1, 1]]
+    assert make.asked == [["a", "bb"], ["\ud800"], ["a"]]
+
+
+async def test_the_longest_unused_is_forgotten_first() -> None:
+    make, vectors = Maker(), EmbeddingCache(most=4)
+
+    for text in ("a", "b", "a", "c", "a", "b"):
+        await vectors.of([text], "m", make)
+
+    assert make.asked == [["a"], ["b"], ["c"], ["b"]]
+
+
+# Models of our own
+
+
+@pytest.mark.parametrize("name", ["nothing", "../other", "/etc", "", "models/../../other", "a/b/c"])
+def test_no_folder_but_those_of_models_can_be_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / "other").mkdir()
+    folder = tmp_path / "models"
+    (folder / "a/b/c").mkdir(parents=True)
+
+    with pytest.raises(InvalidValue) as refused:
+        check_local_model(f"local:{name}", folder, "/parameters/model")
+    with pytest.raises(ScoringError) as unscored:
+        embed_locally(f"local:{name}", folder, ["a"])
+
+    told = f"There is no model {name!r} in the folder of local models (setting eval_models)."
+    assert (refused.value.message, refused.value.pointer) == (told, "/parameters/model")
+    assert str(unscored.value) == f"not_available: there is no local model {name!r}"
+
+
+def test_what_reads_local_models_may_be_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "small").mkdir()
+    monkeypatch.setattr(embeddings, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "model2vec", None)
+
+    with pytest.raises(InvalidValue) as refused:
+        check_local_model("local:small", tmp_path, "/parameters/model")
+    with pytest.raises(ScoringError) as unscored:
+        embed_locally("local:small", tmp_path, ["a"])
+
+    told = "Local models need the extra 'embeddings': pip install 'palaver[embeddings]'."
+    assert (refused.value.message, str(unscored.value)) == (told, f"not_available: {told}")

@@ -1,0 +1,394 @@
+"""@evaluator: a function that scores a case, declared, bound and asked (contract: evaluation, B4)."""
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Annotated, Any, Literal
+
+import msgspec
+import pytest
+from msgspec import UNSET, Meta, UnsetType
+
+from palaver import Case, Score, evaluator
+from palaver.errors import DeclarationError, InvalidValue
+from palaver.evaluation.context import EvaluatorContext
+from palaver.evaluation.offline_context import OfflineContext
+from palaver.evaluation.score import ScoringError, Skip
+from palaver.evaluation.target import Target
+from tests.evaluation.scoring import all_scored, answer, scored
+
+PLEASE = answer("please do", expected="x")
+ALWAYS = {
+    "threshold": {
+        "description": "From which score on it has passed.",
+        "anyOf": [{"type": "number"}, {"type": "null"}],
+        "default": None,
+    },
+    "name": {
+        "description": "How its scores are called.",
+        "anyOf": [{"type": "string", "minLength": 1, "maxLength": 200}, {"type": "null"}],
+        "default": None,
+    },
+}
+
+
+@evaluator(threshold=0.7)
+async def polite(case: Case, words: list[str] = ["please"]) -> float:  # noqa: B006 - as an author writes it
+    """How polite it is.
+
+    More of it.
+    """
+    return sum(word in case.text for word in words) / len(words)
+
+
+class Extra(msgspec.Struct):
+    x: int = 1
+
+
+@evaluator(key="team.form", title="A form", needs={"expected", "tools"})
+def form(
+    case: Case,
+    must: Annotated[int, Meta(ge=1, description="So many.")],
+    *,
+    word: Literal["a", "b"] = "a",
+    maybe: Any | UnsetType = UNSET,
+    extra: Extra | None = None,
+    pass_: bool = False,
+    anything=None,
+) -> dict[str, Any]:
+    return {
+        "must": must,
+        "word": word,
+        "maybe": maybe is UNSET,
+        "pass": pass_,
+        "thing": anything,
+        "x": extra and extra.x,
+    }
+
+
+def test_a_function_becomes_an_evaluator_and_stays_a_function() -> None:
+    assert (polite.key, polite.title, polite.description) == ("polite", "Polite", "How polite it is.")
+    assert polite.needs == frozenset()
+    assert polite.place.startswith("tests/evaluation/test_evaluator.py:")
+    assert repr(polite) == "<evaluator polite>"
+    assert (form.key, form.title, form.needs) == ("team.form", "A form", {"expected", "tools"})
+    assert form(PLEASE, 2)["must"] == 2
+
+
+def test_its_parameters_make_a_schema() -> None:
+    assert polite.schema == {
+        "type": "object",
+        "properties": {
+            "words": {"type": "array", "items": {"type": "string"}, "default": ["please"]},
+            **ALWAYS,
+            "threshold": {**ALWAYS["threshold"], "default": 0.7},
+        },
+        "additionalProperties": False,
+    }
+    assert form.schema == {
+        "type": "object",
+        "properties": {
+            "must": {"description": "So many.", "type": "integer", "minimum": 1},
+            "word": {"enum": ["a", "b"], "default": "a"},
+            "maybe": {},
+            "extra": {"anyOf": [{"$ref": "#/$defs/Extra"}, {"type": "null"}], "default": None},
+            "pass": {"type": "boolean", "default": False},
+            "anything": {"default": None},
+            **ALWAYS,
+        },
+        "additionalProperties": False,
+        "required": ["must"],
+        "$defs": {
+            "Extra": {
+                "title": "Extra",
+                "type": "object",
+                "properties": {"x": {"type": "integer", "default": 1}},
+                "required": [],
+            }
+        },
+    }
+
+
+async def test_what_is_given_reaches_the_function() -> None:
+    (one, *_) = await all_scored(
+        form, PLEASE, must=3, word="b", maybe=None, extra={"x": 5}, anything=[1], **{"pass": True}
+    )
+
+    assert one.details == {"must": 3, "word": "b", "maybe": False, "pass": True, "thing": [1], "x": 5}
+
+
+@pytest.mark.parametrize(
+    ("given", "message", "pointer"),
+    [
+        ({}, "/parameters/must is missing.", "/parameters/must"),
+        ({"must": "x"}, "/parameters/must must be integer, not string.", "/parameters/must"),
+        ({"must": True}, "/parameters/must must be integer, not boolean.", "/parameters/must"),
+        ({"must": 0}, "/parameters/must does not fit: Expected int >= 1.", "/parameters/must"),
+        ({"must": 1, "word": "c"}, "/parameters/word does not fit: Invalid enum value 'c'.", "/parameters/word"),
+        ({"must": 1, "extra": {"x": "y"}}, "/parameters/extra/x must be integer, not string.", "/parameters/extra/x"),
+        (
+            {"must": 1, "a/b": 2},
+            "There is no parameter 'a/b'. Known: must, word, maybe, extra, pass, anything, threshold, name.",
+            "/parameters/a~1b",
+        ),
+        (
+            {"must": 1, "threshold": "high"},
+            "/parameters/threshold must be number or null, not string.",
+            "/parameters/threshold",
+        ),
+        (
+            {"must": 1, "threshold": True},
+            "/parameters/threshold must be number or null, not boolean.",
+            "/parameters/threshold",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_any_case(given: dict[str, Any], message: str, pointer: str) -> None:
+    with pytest.raises(InvalidValue) as refused:
+        form.bind(given, OfflineContext())
+
+    assert (refused.value.message, refused.value.pointer) == (message, pointer)
+
+
+@pytest.mark.parametrize(
+    ("declare", "why"),
+    [
+        (lambda: evaluator(int), "<class 'int'> is no evaluator: declare a function that takes a case"),
+        (lambda: evaluator(5), "5 is no evaluator: declare a function that takes a case"),  # pyright: ignore[reportArgumentType]
+        (lambda: evaluator(lambda: True), "cannot have the key '<lambda>'"),
+        (lambda: evaluator(key="nobody")(lambda: True), "The evaluator nobody takes no case"),
+        (lambda: evaluator(key="kw")(lambda *, case: True), "The evaluator kw takes no case"),
+        (lambda: evaluator(key="a b")(lambda case: True), "cannot have the key 'a b'"),
+        (lambda: evaluator(key="pos")(_positional), "pos: word cannot be given by name"),
+        (lambda: evaluator(needs={"luck"})(_plain), "_plain: an evaluator cannot need luck. Known: expected, chat,"),  # pyright: ignore[reportArgumentType]
+        (lambda: evaluator(_odd), "The parameters of the evaluator _odd cannot be read"),
+    ],
+)
+def test_a_declaration_that_means_nothing_is_told(declare: Any, why: str) -> None:
+    with pytest.raises(DeclarationError) as told:
+        declare()
+
+    assert why in told.value.message
+
+
+def _positional(case: Case, word: str, /) -> bool:
+    return True
+
+
+def _plain(case: Case) -> bool:
+    return True
+
+
+def _odd(case: Case, what: threading.Thread) -> bool:
+    return True
+
+
+async def test_a_sync_function_runs_in_the_threads_that_are_reached() -> None:
+    which = contextvars.ContextVar[str]("which")
+    which.set("mine")
+
+    @evaluator
+    def where(case: Case) -> str:
+        return f"{threading.current_thread().name} {which.get()}"
+
+    with ThreadPoolExecutor(1, thread_name_prefix="given") as threads:
+        (one,) = await where.bind({}, OfflineContext(threads=threads)).score(PLEASE)
+
+    assert one.label == "given_0 mine"
+
+
+async def test_an_async_function_and_an_awaitable_that_a_sync_one_returns_run_on_the_loop() -> None:
+    loop = asyncio.get_running_loop()
+
+    async def here(case: Case) -> bool:
+        return asyncio.get_running_loop() is loop
+
+    def later(case: Case) -> Any:
+        return here(case)
+
+    class Callable:
+        async def __call__(self, case: Case) -> bool:
+            return await here(case)
+
+    assert (await scored(evaluator(here), PLEASE)).passed
+    assert (await scored(evaluator(later), PLEASE)).passed
+    assert (await scored(evaluator(Callable()), PLEASE)).passed
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+def _raising(error: BaseException) -> Any:
+    def fail(case: Case) -> bool:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(
+    ("error", "status", "reason"),
+    [
+        (ZeroDivisionError("division by zero"), "error", "evaluator_failed: ZeroDivisionError: division by zero"),
+        (ValueError(), "error", "evaluator_failed: ValueError"),
+        (StopIteration(), "error", "evaluator_failed: RuntimeError: coroutine raised StopIteration"),
+        (SystemExit(3), "error", "evaluator_failed: SystemExit: 3"),
+        (Unspeakable(), "error", "evaluator_failed: Unspeakable"),
+        (asyncio.CancelledError(), "error", "evaluator_failed: CancelledError"),
+        (Skip("no_expected", "nothing is"), "skipped", "no_expected: nothing is"),
+        (Skip("no_expected"), "skipped", "no_expected"),
+        (ScoringError("regex_timeout", "too long"), "error", "regex_timeout: too long"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+async def test_what_a_function_raises_is_kept_as_one_line(
+    error: BaseException, status: str, reason: str, is_async: bool
+) -> None:
+    async def fail(case: Case) -> bool:
+        raise error
+
+    one = await scored(evaluator(fail if is_async else _raising(error)), PLEASE)
+
+    assert (one.evaluator, one.status, one.reason, one.passed, one.score) == ("fail", status, reason, None, None)
+
+
+async def test_being_cancelled_is_the_one_thing_that_is_raised() -> None:
+    begun = asyncio.Event()
+
+    @evaluator
+    async def wait(case: Case) -> bool:
+        begun.set()
+        await asyncio.Event().wait()
+        return True
+
+    task = asyncio.create_task(wait.bind({}, OfflineContext()).score(PLEASE))
+    await begun.wait()
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_threshold_of_the_plan_is_obeyed_and_one_of_the_declaration_only_fills_in() -> None:
+    @evaluator(threshold=0.5)
+    async def own(case: Case) -> Score:
+        return Score(passed=False, score=0.6)
+
+    assert [(await scored(own, PLEASE)).passed, (await scored(own, PLEASE, threshold=0.6)).passed] == [False, True]
+    assert (await scored(polite, PLEASE, words=["please", "thanks"])).passed is False
+    assert (await scored(polite, PLEASE, words=["please", "thanks"], threshold=0.5)).passed is True
+    assert (await scored(polite, PLEASE, threshold=1)).passed is True
+    assert (await scored(polite, PLEASE, threshold=None)).passed is None
+
+
+async def test_what_cannot_even_be_looked_at_is_an_error() -> None:
+    class Own(Mapping[str, Any]):
+        def __getitem__(self, key: str) -> Any:
+            raise KeyError(key)
+
+        def __iter__(self) -> Any:
+            raise RuntimeError("no keys")
+
+        def __len__(self) -> int:
+            return 1
+
+    @evaluator
+    async def odd(case: Case) -> Any:
+        return Own()
+
+    assert (await scored(odd, PLEASE)).reason == "evaluator_failed: RuntimeError: no keys"
+
+
+async def test_it_is_called_by_the_name_of_the_plan_else_that_of_its_parameters_else_by_its_key() -> None:
+    names = [
+        (await polite.bind({"name": "by parameter"}, OfflineContext(), name="by plan").score(PLEASE))[0].evaluator,
+        (await polite.bind({"name": "by parameter"}, OfflineContext()).score(PLEASE))[0].evaluator,
+        (await polite.bind({}, OfflineContext()).score(PLEASE))[0].evaluator,
+    ]
+
+    assert names == ["by plan", "by parameter", "polite"]
+
+
+async def test_what_needs_an_expected_answer_is_skipped_without_one() -> None:
+    @evaluator(needs={"expected"})
+    async def same(case: Case) -> bool:
+        return case.text == case.expected
+
+    one = await scored(same, answer("x"))
+
+    assert (one.status, one.reason) == ("skipped", "no_expected: the row has no expected answer")
+    assert (await scored(same, answer("x", expected="x"))).passed
+
+
+async def test_a_check_sees_the_parameters_before_any_case_and_may_refuse_them() -> None:
+    def check(parameters: Any, reach: EvaluatorContext) -> None:
+        reach.evaluator("contains")
+        if parameters.word == "bad":
+            raise InvalidValue("No bad words.", pointer="/parameters/word")
+
+    @evaluator(check=check)
+    async def checked(case: Case, reach: EvaluatorContext, word: str = "") -> str:
+        return f"{word} {reach.evaluator('contains').key}"
+
+    with pytest.raises(InvalidValue, match="No bad words"):
+        checked.bind({"word": "bad"}, OfflineContext())
+    assert (await scored(checked, PLEASE, word="good")).label == "good contains"
+    assert list(checked.schema["properties"]) == ["word", "threshold", "name"]
+
+
+async def test_an_aim_brings_in_what_built_ins_share() -> None:
+    @evaluator
+    async def aimed(case: Case, aim: Target) -> str:
+        return aim.text(case)
+
+    assert list(aimed.schema["properties"]) == [
+        "target",
+        "stringify",
+        "expected_from",
+        "case_sensitive",
+        "threshold",
+        "name",
+    ]
+    assert (await scored(aimed, answer({"a": 1}, is_chat=False), stringify=True)).label == '{"a":1}'
+
+
+@pytest.mark.parametrize(
+    ("output", "reason"),
+    [
+        ("", "too short; empty"),
+        (None, "too short; empty"),
+        ({"role": "assistant", "parts": [{"type": "refusal", "text": "No."}]}, "too short; refusal"),
+        ({"a": 1}, "too short; data_only"),
+        ("text", "too short"),
+    ],
+)
+async def test_the_note_that_says_why_there_is_no_text_is_in_the_reason(output: Any, reason: str) -> None:
+    @evaluator
+    async def long(case: Case, aim: Target) -> Score:
+        return Score(passed=False, reason="too short")
+
+    assert (await scored(long, answer(output))).reason == reason
+
+
+async def test_how_long_it_took_is_told_with_each() -> None:
+    @evaluator
+    async def several(case: Case) -> list[Score]:
+        await asyncio.sleep(0)
+        return [Score(name="a", score=1), Score(name="b", score=0)]
+
+    first, second = await all_scored(several, PLEASE)
+
+    assert first.seconds == second.seconds > 0
+
+
+async def test_a_default_list_is_not_shared_between_calls() -> None:
+    @evaluator
+    async def greedy(case: Case, seen: list[int] = []) -> int:  # noqa: B006
+        seen.append(1)
+        return len(seen)
+
+    assert [(await scored(greedy, PLEASE)).score, (await scored(greedy, PLEASE)).score] == [1.0, 1.0]

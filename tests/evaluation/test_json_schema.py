@@ -1,0 +1,142 @@
+"""A schema that a caller sends is checked before it is used, and bounded while it is."""
+
+import urllib.request
+from typing import Any
+
+import pytest
+
+from palaver.errors import InvalidValue
+from palaver.evaluation.json_schema import MAX_SCHEMA_BYTES, check_schema, schema_errors
+from palaver.evaluation.score import ScoringError
+
+CITY: dict[str, Any] = {
+    "type": "object",
+    "properties": {"city": {"type": "string", "minLength": 2}, "days": {"type": "integer", "maximum": 7}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ({"city": "Oslo"}, []),
+        ({"city": "Oslo", "days": 3.0}, []),
+        ({}, ["the value: 'city' is a required property"]),
+        ({"city": "O"}, ["/city: 'O' is too short"]),
+        ({"city": "Oslo", "a/b": 1}, ["the value: 'a/b' is not among the properties"]),
+        ("Oslo", ["the value: 'Oslo' is not of type 'object'"]),
+        ({"city": "Oslo", "days": True}, ["/days: True is not of type 'integer'"]),
+    ],
+)
+def test_what_is_wrong_with_a_value_is_said(value: Any, said: list[str]) -> None:
+    assert schema_errors(value, CITY) == said
+
+
+def test_only_the_first_faults_are_told_and_long_ones_are_cut() -> None:
+    found = schema_errors(["x" * 1000] * 10, {"items": {"type": "integer"}})
+
+    assert [fault[:6] for fault in found] == ["/0: 'x", "/1: 'x", "/2: 'x"]
+    assert max(map(len, found)) < 220
+
+
+@pytest.mark.parametrize("schema", [True, {}, {"$ref": "#/$defs/a", "$defs": {"a": {"type": "integer"}}}])
+def test_a_schema_may_be_true_or_empty_or_refer_to_itself(schema: Any) -> None:
+    check_schema(schema, "/parameters/schema")
+
+    assert schema_errors(1, schema) == []
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ("object", "A schema is an object, or true or false."),
+        ({"type": "objekt"}, "The schema cannot be used: /type: 'objekt' is not valid under any of the given schemas."),
+        (
+            {"$ref": "https://a.org/schema.json"},
+            (
+                "The schema cannot be used: it refers to 'https://a.org/schema.json', and only references into the "
+                "schema itself are followed."
+            ),
+        ),
+        ({"items": {"$ref": "file:///etc/passwd"}}, None),
+        ({"$ref": "other.json"}, None),
+        ({"$ref": "#/$defs/gone"}, "The schema cannot be used: '#/$defs/gone' is not in it."),
+        ({"pattern": "("}, None),
+        ({"patternProperties": {"[": {}}}, None),
+        ({"unevaluatedProperties": False, "patternProperties": {"a": {}}}, None),
+        (
+            {"const": "x" * MAX_SCHEMA_BYTES},
+            f"The schema is {MAX_SCHEMA_BYTES + 12} bytes long; {MAX_SCHEMA_BYTES} are taken.",
+        ),
+    ],
+)
+def test_what_is_no_schema_is_refused_where_it_stands(schema: Any, message: str | None) -> None:
+    with pytest.raises(InvalidValue) as refused:
+        check_schema(schema, "/parameters/schema")
+
+    assert refused.value.pointer == "/parameters/schema"
+    assert message is None or str(refused.value) == message
+
+
+def test_a_schema_of_absurd_depth_is_refused() -> None:
+    schema: dict[str, Any] = {}
+    for _ in range(65):
+        schema = {"not": schema}
+
+    with pytest.raises(InvalidValue, match="nested deeper than 64 levels"):
+        check_schema(schema, "/parameters/schema")
+
+
+def test_what_is_only_data_in_a_schema_is_not_taken_for_keywords() -> None:
+    check_schema({"enum": [{"pattern": "("}, {"$ref": "http://a"}], "properties": {"pattern": {}}}, "")
+
+
+def test_nothing_is_ever_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fetched(*_: Any, **__: Any) -> Any:
+        raise AssertionError("fetched")
+
+    monkeypatch.setattr(urllib.request, "urlopen", fetched)
+
+    with pytest.raises(ScoringError, match=r"^invalid_schema: "):
+        schema_errors({}, {"$ref": "http://127.0.0.1/schema"})
+
+
+def test_a_schema_that_refers_to_itself_without_end_is_an_error_and_no_crash() -> None:
+    check_schema({"$ref": "#"}, "")
+
+    with pytest.raises(ScoringError, match=r"^schema_budget: "):
+        schema_errors({}, {"$ref": "#"})
+
+
+def test_references_that_double_at_each_level_end_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("palaver.evaluation.json_schema.MAX_STEPS", 2_000)
+    twice = {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(40)}
+    schema: dict[str, Any] = {"$ref": "#/$defs/a0", "$defs": {**twice, "a40": {}}}
+    check_schema(schema, "")
+
+    with pytest.raises(ScoringError, match=r"^schema_budget: The check against the schema takes more than 2000 steps"):
+        schema_errors({}, schema)
+
+
+def test_a_pattern_that_never_ends_is_ended() -> None:
+    with pytest.raises(ScoringError, match=r"^schema_budget: The pattern "):
+        schema_errors("a" * 40 + "!", {"pattern": "^(a|a)*$"})
+
+
+def test_patterns_choose_properties() -> None:
+    schema = {"patternProperties": {"^n_": {"type": "integer"}}, "additionalProperties": {"type": "string"}}
+
+    assert schema_errors({"n_a": 1, "b": "c"}, schema) == []
+    assert schema_errors({"n_a": "1", "b": 2}, schema) == [
+        "/n_a: '1' is not of type 'integer'",
+        "/b: 2 is not of type 'string'",
+    ]
+
+
+def test_what_is_no_text_is_not_held_against_a_pattern_and_what_is_no_object_has_no_properties() -> None:
+    schema = {"pattern": "^[a-z]+$", "patternProperties": {"a": False}, "additionalProperties": False}
+
+    assert [schema_errors(value, schema) for value in ("abc", 5, None, ["A"])] == [[], [], [], []]
+    assert schema_errors("A1", schema) == ["the value: 'A1' does not match '^[a-z]+$'"]
+    assert schema_errors({"b": 1}, schema) == ["the value: 'b' is not among the properties"]

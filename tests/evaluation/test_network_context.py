@@ -1,0 +1,351 @@
+"""What lies outside of a case: whom a name means, workflows that judge, vectors, and keys that stay where they are."""
+
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from sqlalchemy import Connection, select
+
+from palaver import Case, chat, evaluator, workflow
+from palaver.core.messages import Message
+from palaver.core.usage import Usage
+from palaver.discovery.registry import Registry
+from palaver.errors import Failure, InvalidValue, SettingsError
+from palaver.evaluation.case import Turn
+from palaver.evaluation.context import EvaluatorContext
+from palaver.evaluation.evaluators import built_in
+from palaver.evaluation.evaluators.expectations import ExpectationCheck, check_turn
+from palaver.evaluation.plan.plan import PlannedEvaluator
+from palaver.evaluation.providers.config import Provider
+from palaver.evaluation.registry import EvaluatorRegistry
+from palaver.server.evaluation import create_evaluator_context
+from palaver.server.settings import Settings, read_settings
+from palaver.storage.database import MEMORY_URL, Database, open_database
+from palaver.storage.tables import runs
+from tests.evaluation.fake_services import ENV, KEY, completion, embeddings, online, openai, scored, service, trouble
+from tests.evaluation.runner.local_server import ended, plan, put, results, rows, serving, variant
+from tests.evaluation.scoring import answer
+from tests.jobchat.docs.models import save_model
+
+GOOD = {"passed": True, "score": 1, "reason": "Good."}
+PARIS = answer("Paris.", expected="Paris")
+
+
+@chat
+async def court(messages: list[Message]) -> Any:
+    """Finds everything good."""
+    assert [message.role for message in messages] == ["system", "user"]
+    yield msgspec.json.encode(GOOD).decode()
+    yield Usage(7, 3, cost=0.01)
+
+
+@workflow
+async def one_eyed(prompt: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """No chat."""
+    return {"passed": "Paris" in prompt, "score": len(schema["required"]) / 3, "reason": ""}
+
+
+@workflow
+async def texts(question: str) -> str:
+    """No chat, and its only input takes the question."""
+    return f'Well: {{"passed": {"true" if question else "false"}, "score": 0.5, "reason": "r"}}'
+
+
+@workflow
+async def calculator(left: int, right: int) -> int:
+    """It has no place for a question."""
+    return left + right
+
+
+@chat
+async def broken(messages: list[Message]) -> Any:
+    """It fails."""
+    raise Failure("tired", "I am tired.")
+
+
+@pytest.fixture
+async def memory() -> AsyncIterator[Database]:
+    opened = open_database(MEMORY_URL)
+    yield opened
+    await opened.close()
+
+
+def dumped(db: Connection) -> str:
+    """All that the database holds."""
+    raw: Any = db.connection.driver_connection
+    return "\n".join(raw.iterdump())
+
+
+JUDGES = Registry([court, one_eyed, texts, calculator, broken])
+
+
+# Whom a name means
+
+
+@pytest.mark.parametrize(
+    ("judge", "model"),
+    [
+        ("first/gpt-4o", "gpt-4o"),
+        ("first/org/llama", "org/llama"),
+        ("second/any", "any"),
+        ("gpt-5", "gpt-5"),
+        ("default", "gpt-9"),
+    ],
+)
+async def test_a_model_is_named_with_its_provider_or_as_the_provider_lists_it(judge: str, model: str) -> None:
+    async with service(lambda _: completion(GOOD)) as fake:
+        patterns = ("gpt-*", "org/*")
+        providers = {"second": openai(fake.url)["openai"], "first": openai(fake.url, models=patterns)["openai"]}
+        reach = online(providers, default_judge="gpt-9")
+        one = await scored("llm_judge", PARIS, reach, judge=judge, prompt="{{text}}")
+
+    assert (one.passed, fake.asked[0].body["model"]) == (True, model)
+
+
+@pytest.mark.parametrize(
+    ("judge", "message"),
+    [
+        ("default", "There is no default judge: name one, or set eval_judge."),
+        ("nobody", "Nobody here is called 'nobody': a judge is a workflow, or provider/model. Providers: openai."),
+        ("openai/", "Nobody here is called 'openai/': a judge is a workflow, or provider/model. Providers: openai."),
+        ("calculator", "calculator cannot judge: it is no chat, and has no input 'prompt'."),
+    ],
+)
+@pytest.mark.parametrize("key", ["llm_judge", "goal_reached", "refusal", "tool_results_used"])
+def test_a_judge_that_there_is_not_is_refused(key: str, judge: str, message: str) -> None:
+    reach = online(openai("http://127.0.0.1:1"), registry=JUDGES)
+    parameters = {"judge": judge} | ({"prompt": "x"} if key == "llm_judge" else {})
+    with pytest.raises(InvalidValue) as caught:
+        built_in()[key].bind(parameters, reach)
+
+    assert (caught.value.pointer, caught.value.message) == ("/parameters/judge", message)
+
+
+def test_a_provider_without_its_key_is_refused_and_says_nothing_of_it() -> None:
+    reach = online(openai("http://127.0.0.1:1", key="env:OTHER_KEY"))
+    with pytest.raises(InvalidValue) as caught:
+        built_in()["llm_judge"].bind({"judge": "openai/m", "prompt": "x"}, reach)
+
+    assert caught.value.message == "The provider 'openai' is not ready: the variable that holds its key is not set."
+
+
+async def test_a_provider_that_wants_no_key_is_sent_none() -> None:
+    async with service([completion(GOOD)]) as fake:
+        one = await scored("llm_judge", PARIS, online(openai(fake.url, key=None)), judge="openai/m", prompt="x")
+
+    assert (one.passed, "authorization" in fake.asked[0].headers) == (True, False)
+
+
+async def test_an_expectation_is_judged_by_the_default_judge() -> None:
+    turn = Turn(user=Message.user("Thanks"), messages=(Message.assistant("Bye"),), text="Bye")
+    async with service([completion({"passed": False, "reason": "Curt."})]) as fake:
+        found = await check_turn({"judge": "It is polite."}, turn, online(openai(fake.url), default_judge="openai/m"))
+
+    assert found == [ExpectationCheck("judge", passed=False, reason="Curt.")]
+    assert "It is polite." in fake.asked[0].body["messages"][1]["content"]
+
+
+async def test_an_evaluator_of_ones_own_may_ask_and_what_it_took_is_counted() -> None:
+    @evaluator
+    async def kind(case: Case, reach: EvaluatorContext) -> bool:
+        verdict = await reach.judge("openai/m", f"Is it kind? {case.text}", schema={"type": "boolean"})
+        return verdict is True
+
+    async with service([completion("true")]) as fake:
+        (one,) = await kind.bind({}, online(openai(fake.url))).score(PARIS)
+
+    assert (one.passed, one.usage) == (True, Usage(100, 10, 40))
+    assert "response_format" not in fake.asked[0].body
+
+
+# Workflows that judge
+
+
+async def test_a_workflow_judges_and_its_runs_are_the_projects_own(memory: Database) -> None:
+    async with serving(memory, court, one_eyed, texts) as server:
+        reach = create_evaluator_context(EvaluatorRegistry(), server.registry, server.settings, server.engine).of(
+            "shop", "key_1"
+        )
+        found = [
+            await scored("llm_judge", PARIS, reach, judge=judge, prompt="Is it {{expected}}? {{text}}")
+            for judge in ("court", "one_eyed", "texts")
+        ]
+        await server.recorder.flushed()
+        columns = (runs.c.project, runs.c.key, runs.c.workflow, runs.c.protocol, runs.c.status)
+        kept = await memory.read(lambda db: db.execute(select(*columns).order_by(runs.c.workflow)).all())
+
+    assert [(one.passed, one.score, one.reason) for one in found] == [
+        (True, 1, "Good."),
+        (True, 1, ""),
+        (True, 0.5, "r"),
+    ]
+    assert [(one.usage, one.cost) for one in found] == [(Usage(7, 3, cost=0.01), 0.01), (None, None), (None, None)]
+    assert [tuple(row) for row in kept] == [
+        ("shop", "key_1", name, "evaluation", "finished") for name in ("court", "one_eyed", "texts")
+    ]
+
+
+async def test_a_workflow_that_fails_is_an_error_and_no_score(memory: Database) -> None:
+    async with serving(memory, broken) as server:
+        reach = create_evaluator_context(EvaluatorRegistry(), server.registry, server.settings, server.engine)
+        one = await scored("llm_judge", PARIS, reach, judge="broken", prompt="x")
+
+    assert (one.status, one.score, one.reason) == ("error", None, "judge_failed: broken: I am tired.")
+
+
+async def test_where_nothing_runs_a_workflow_can_be_named_and_not_asked() -> None:
+    one = await scored("llm_judge", PARIS, online(registry=JUDGES), judge="court", prompt="x")
+
+    assert one.reason == "not_available: The workflow 'court' cannot be asked here."
+
+
+async def test_of_an_evaluation_no_key_is_kept_or_logged(
+    memory: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    @chat
+    async def says(messages: list[Message]) -> Any:
+        yield messages[-1].text
+
+    caplog.set_level(logging.DEBUG, logger="palaver")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    judge = PlannedEvaluator(key="llm_judge", name="judge", parameters={"judge": "openai/m", "prompt": "{{text}}"})
+    async with service([completion(GOOD), trouble(400, f"bad key {KEY}")]) as fake:
+        settings = Settings(trace_content="full", providers=openai(fake.url))
+        async with serving(memory, says, settings=settings) as server:
+            await memory.write(put, "ev_1", plan(variant("says"), evaluators=[judge], concurrency=1), rows(2))
+            server.runner.wake()
+            done = await ended(memory)
+            found = await results(memory)
+            await server.recorder.flushed()
+        dump = await memory.read(dumped)
+
+    scores = [score for one in found for score in one.scores]
+    assert (done.state, len(fake.asked)) == ("partly", 2)
+    assert sorted((score.status, score.reason) for score in scores) == [
+        ("error", "provider_failed: openai answered 400: bad key ***"),
+        ("scored", "Good."),
+    ]
+    assert "bad key ***" in dump
+    assert KEY not in dump
+    assert [record.name for record in caplog.records if KEY in record.getMessage()] == []
+
+
+# Vectors
+
+
+async def test_vectors_are_asked_for_once_while_they_are_remembered() -> None:
+    vectors = {"Paris.": [1.0, 0.0], "Paris": [0.6, 0.8], "Rome": [-1.0, 0.0]}
+    async with service(embeddings(vectors)) as fake:
+        reach = online(openai(fake.url))
+        found = [
+            await scored("semantic_similarity", answer("Paris.", expected=expected), of, model="openai/small")
+            for of in (reach, reach.of("shop", None))
+            for expected in ("Paris", "Rome", "Paris.", "")
+        ]
+
+    assert [(one.passed, pytest.approx(one.score)) for one in found[:4]] == [
+        (False, 0.6),
+        (False, 0),
+        (True, 1),
+        (False, 0),
+    ]
+    assert [asked.body["input"] for asked in fake.asked] == [["Paris.", "Paris"], ["Rome"]]
+    assert [one.usage for one in found] == [Usage(6, 0), Usage(3, 0), *[None] * 6]
+
+
+async def test_local_models_are_those_of_one_folder(tmp_path: Path) -> None:
+    save_model(tmp_path / "small")
+    reach = online(models=tmp_path)
+
+    one = await scored(
+        "semantic_similarity", answer("lending books", expected="borrow book"), reach, model="local:small"
+    )
+
+    assert one.score == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["local:", "local:..", "local:../small", "local:/etc", "local:none", "local:small/../small", "local:a/b/c"],
+)
+def test_no_other_folder_can_be_named(tmp_path: Path, model: str) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "small").mkdir()
+    with pytest.raises(InvalidValue, match="There is no model") as caught:
+        built_in()["semantic_similarity"].bind({"model": model}, online(models=tmp_path / "models"))
+
+    assert caught.value.pointer == "/parameters/model"
+
+
+async def test_a_folder_without_a_model_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "small").mkdir()
+
+    one = await scored("semantic_similarity", PARIS, online(models=tmp_path), model="local:small")
+
+    assert one.status == "error"
+    assert one.reason.startswith("not_available: small is no model2vec model")
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ("small", "No provider has the model 'small'. Providers: claude."),
+        ("claude/small", "claude has no models that give vectors."),
+    ],
+)
+def test_a_model_that_gives_no_vectors_is_refused(model: str, message: str) -> None:
+    reach = online({"claude": Provider(kind="anthropic", base_url="http://127.0.0.1:1")})
+    with pytest.raises(InvalidValue) as caught:
+        built_in()["semantic_similarity"].bind({"model": model}, reach)
+
+    assert caught.value.message == message
+
+
+# Settings
+
+
+def test_providers_stand_in_the_file_and_their_keys_in_the_environment(tmp_path: Path) -> None:
+    (tmp_path / "palaver.toml").write_text(
+        'eval_judge = "openai/gpt-4o-mini"\n'
+        '[providers.openai]\nkind = "openai"\nbase_url = "http://10.0.0.1/v1"\nkey = "env:OPENAI_API_KEY"\n'
+        'models = ["gpt-*"]\noptions = {temperature = 0}\n',
+        encoding="utf-8",
+    )
+
+    settings, sources = read_settings(env={**ENV, "PALAVER_PROVIDERS": "{}"}, folder=tmp_path)
+
+    assert (settings.eval_judge, sources["providers"]) == ("openai/gpt-4o-mini", "file")
+    assert settings.providers == {
+        "openai": Provider(
+            kind="openai",
+            base_url="http://10.0.0.1/v1",
+            key="env:OPENAI_API_KEY",
+            models=("gpt-*",),
+            options={"temperature": 0},
+        )
+    }
+    assert KEY not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (f'key = "{KEY}"', 'write key = "env:NAME", the variable that holds its key.'),
+        ('base_url = "ftp://x"', "its base_url is http://… or https://…, and holds no secret."),
+        ('base_url = "https://me:word@x"', "its base_url is http://… or https://…, and holds no secret."),
+        ('base_url = "https://x?key=word"', "its base_url is http://… or https://…, and holds no secret."),
+    ],
+)
+def test_a_provider_that_would_show_a_secret_is_refused_without_showing_it(
+    tmp_path: Path, line: str, message: str
+) -> None:
+    url = "" if line.startswith("base_url") else 'base_url = "https://x"'
+    (tmp_path / "palaver.toml").write_text(f'[providers.openai]\nkind = "openai"\n{url}\n{line}\n', encoding="utf-8")
+
+    with pytest.raises(SettingsError) as caught:
+        read_settings(env={}, folder=tmp_path)
+
+    assert caught.value.message == f"The provider 'openai': {message}"

@@ -1,0 +1,66 @@
+"""What people may be asked, and what answers it."""
+
+from typing import Any
+
+import pytest
+
+from palaver.errors import InvalidValue
+from palaver.evaluation.review_questions import Question, check_answers, check_questions
+
+CORRECT = Question(key="correct")
+STYLE = Question(key="style", type="score", range=(1, 5), required=False)
+TONE = Question(key="tone", type="choice", choices=["kind", "curt"], required=False)
+WHY = Question(key="why", type="text", required=False)
+ALL = [CORRECT, STYLE, TONE, WHY]
+
+
+def test_answers_are_kept_in_the_order_of_the_questions() -> None:
+    given = {"why": "So.", "tone": "kind", "style": 4.5, "correct": False}
+
+    said = check_answers(ALL, given)
+
+    assert list(said.items()) == [("correct", False), ("style", 4.5), ("tone", "kind"), ("why", "So.")]
+    assert check_answers(ALL, {"correct": True, "style": None}) == {"correct": True}
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, "The question 'correct' wants an answer."),
+        ({"correct": 1}, "The answer to 'correct' is true or false."),
+        ({"correct": True, "style": True}, "The answer to 'style' is a number from 1 to 5."),
+        ({"correct": True, "style": 6}, "The answer to 'style' is a number from 1 to 5."),
+        ({"correct": True, "style": "4"}, "The answer to 'style' is a number from 1 to 5."),
+        ({"correct": True, "tone": "rude"}, "The answer to 'tone' is one of kind, curt."),
+        ({"correct": True, "tone": ["kind"]}, "The answer to 'tone' is one of kind, curt."),
+        ({"correct": True, "why": 3}, "The answer to 'why' is a text up to 20000."),
+        ({"correct": True, "rest": 3}, "There is no question 'rest' here."),
+    ],
+)
+def test_what_is_no_answer_is_told(given: dict[str, Any], told: str) -> None:
+    with pytest.raises(InvalidValue) as raised:
+        check_answers(ALL, given)
+
+    assert (raised.value.message, raised.value.pointer) == (told, "/answers")
+
+
+def test_nothing_at_all_is_no_answer() -> None:
+    with pytest.raises(InvalidValue, match="Nothing is answered"):
+        check_answers([WHY], {})
+
+
+@pytest.mark.parametrize(
+    ("questions", "pointer"),
+    [
+        ([CORRECT, CORRECT], "/q/1/key"),
+        ([Question(key="a", type="choice")], "/q/0/choices"),
+        ([Question(key="a", choices=["b"])], "/q/0/choices"),
+        ([Question(key="a", range=(0, 1))], "/q/0/range"),
+        ([Question(key="a", type="score", range=(2, 2))], "/q/0/range"),
+    ],
+)
+def test_what_nobody_could_answer_is_not_asked(questions: list[Question], pointer: str) -> None:
+    with pytest.raises(InvalidValue) as raised:
+        check_questions(questions, "/q")
+
+    assert raised.value.pointer == pointer

@@ -1,0 +1,157 @@
+"""What an evaluator may return, and the form in which it is kept (contract: evaluation, B4)."""
+
+from decimal import Decimal
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from palaver.core.usage import Usage
+from palaver.evaluation.score import Score, ScoreRecord, error_score, read_result, skipped_score
+
+
+def kept(name: str = "own", **said: Any) -> ScoreRecord:
+    """A score as it is kept, nothing said but this."""
+    nothing: dict[str, Any] = {"status": "scored", "passed": None, "score": None, "label": None, "reason": ""}
+    return ScoreRecord(evaluator=name, **(nothing | {"details": {}, "seconds": 0.0} | said))
+
+
+@pytest.mark.parametrize(
+    ("returned", "scored"),
+    [
+        (True, kept(passed=True, score=1.0)),
+        (False, kept(passed=False, score=0.0)),
+        (np.bool_(True), kept(passed=True, score=1.0)),
+        (1, kept(score=1.0)),
+        (0.25, kept(score=0.25)),
+        (-3, kept(score=-3.0)),
+        (Fraction(1, 4), kept(score=0.25)),
+        (Decimal("0.25"), kept(score=0.25)),
+        (np.float32(0.25), kept(score=0.25)),
+        (np.int64(2), kept(score=2.0)),
+        ("good", kept(label="good")),
+        ("", kept(label="")),
+        (Score(), kept()),
+        (Score(passed=True), kept(passed=True, score=1.0)),
+        (Score(passed=False, score=0.9), kept(passed=False, score=0.9)),
+        (
+            Score(score=0.5, label="half", reason="so", details={"a": (1,)}),
+            kept(score=0.5, label="half", reason="so", details={"a": [1]}),
+        ),
+        (
+            Score(score=1, usage=Usage(1, 2), cost=0.1),
+            kept(score=1.0, usage=Usage(1, 2), cost=0.1),
+        ),
+        (Score(name="tone", score=1), kept("own.tone", score=1.0)),
+        ({"score": 0.5, "reason": "so"}, kept(score=0.5, reason="so")),
+        ({"passed": None, "score": 1, "label": None, "reason": None, "details": None}, kept(score=1.0)),
+        ({"passed": True, "details": {"x": 1}}, kept(passed=True, score=1.0, details={"x": 1})),
+        (None, skipped_score("own", "nothing: the evaluator returned None")),
+        ([], skipped_score("own", "nothing: the evaluator returned an empty list")),
+    ],
+    ids=repr,
+)
+def test_one_thing_that_was_returned(returned: Any, scored: ScoreRecord) -> None:
+    assert read_result(returned, "own") == [scored]
+
+
+@pytest.mark.parametrize(
+    ("returned", "why"),
+    [
+        (float("nan"), "the score is nan"),
+        (float("inf"), "the score is inf"),
+        (np.float64("-inf"), "the score is -inf"),
+        (10**400, "the score is beyond all numbers"),
+        (Decimal("NaN"), "the score is nan"),
+        (Score(score=float("nan")), "the score is nan"),
+        ({"score": float("inf")}, "the score is inf"),
+        ({"score": "high"}, "score must be a number, not str"),
+        ({"score": True}, "score must be a number, not bool"),
+        ({"passed": 1}, "passed must be a boolean, not int"),
+        ({"passed": "yes"}, "passed must be a boolean, not str"),
+        ({"label": 5}, "label and reason must be text"),
+        ({"score": 1, "reason": ["x"]}, "label and reason must be text"),
+        ({"score": 1, "details": [1]}, "details must be a mapping, not list"),
+        (b"bytes", "a bytes is no score. Return a bool, a number, a label, a Score or a mapping"),
+        (object(), "a object is no score. Return a bool, a number, a label, a Score or a mapping"),
+        (1j, "a complex is no score. Return a bool, a number, a label, a Score or a mapping"),
+        ([Score(score=1)], "in a list every item must be a Score with a name"),
+        ([1, 2], "in a list every item must be a Score with a name"),
+        ([Score(name="a"), Score(name="a")], "two scores of one list have the same name"),
+        ([{"name": "a", "points": 1}], "a score has no points"),
+    ],
+    ids=repr,
+)
+def test_what_is_no_score_is_an_error_that_is_kept(returned: Any, why: str) -> None:
+    assert read_result(returned, "own") == [error_score("own", f"bad_return: {why}")]
+
+
+def test_details_that_are_no_json_are_an_error() -> None:
+    (one,) = read_result(Score(score=1, details={"x": object()}), "own")
+
+    assert (one.status, one.reason.partition(" that")[0]) == ("error", "bad_return: the details are a dict")
+
+
+@pytest.mark.parametrize(
+    ("returned", "passed"),
+    [
+        (0.7, True),
+        (0.69, False),
+        (1, True),
+        (True, True),
+        (False, False),
+        (Score(score=0.7), True),
+        (Score(score=0.1, passed=True), True),
+        (Score(score=0.9, passed=False), False),
+        ({"score": 0.1}, False),
+        ("good", None),
+        (Score(label="good"), None),
+    ],
+    ids=repr,
+)
+def test_a_threshold_says_what_passed_where_nobody_else_did(returned: Any, passed: bool | None) -> None:
+    assert [one.passed for one in read_result(returned, "own", 0.7)] == [passed]
+
+
+def test_a_list_of_named_scores_is_several_things() -> None:
+    assert read_result([Score(name="tone", score=0.9), {"name": "length", "passed": False}], "own", 0.5) == [
+        kept("own.tone", passed=True, score=0.9),
+        kept("own.length", passed=False, score=0.0),
+    ]
+
+
+def test_any_other_mapping_is_details_and_its_numbers_and_booleans_are_scores_of_their_own() -> None:
+    said = {"polite": True, "words": 12, "score": 0.5, "tone": "warm", "none": None, "bad": float("nan")}
+
+    assert read_result(MappingProxyType(said), "own", 0.7) == [
+        kept(details={"polite": True, "words": 12, "score": 0.5, "tone": "warm", "none": None, "bad": None}),
+        kept("own.polite", passed=True, score=1.0),
+        kept("own.words", score=12.0),
+        kept("own.score", score=0.5),
+        error_score("own.bad", "bad_return: the score is nan"),
+    ]
+    assert read_result({}, "own") == [kept()]
+    assert read_result({"name": "only"}, "own") == [kept(details={"name": "only"})]
+
+
+def test_the_stored_form_has_all_its_keys_and_usage_and_cost_only_where_they_are_known() -> None:
+    assert msgspec.to_builtins(kept(passed=True, score=1.0)) == {
+        "evaluator": "own",
+        "status": "scored",
+        "passed": True,
+        "score": 1.0,
+        "label": None,
+        "reason": "",
+        "details": {},
+        "seconds": 0.0,
+    }
+    assert msgspec.to_builtins(kept(usage=Usage(1, 2), cost=0.5))["usage"] == {"input_tokens": 1, "output_tokens": 2}
+
+
+def test_a_lone_surrogate_can_be_kept() -> None:
+    (one,) = read_result(Score(label="a\ud800", reason="b\ud800", details={"x": "\ud800"}), "own")
+
+    assert msgspec.json.decode(msgspec.json.encode(one), type=ScoreRecord) == one

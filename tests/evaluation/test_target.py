@@ -1,0 +1,198 @@
+"""What of a case is looked at: the parameters that built-ins share (contract: evaluation, B5)."""
+
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+from palaver.errors import InvalidValue
+from palaver.evaluation.case import Case
+from palaver.evaluation.score import ScoringError, Skip
+from palaver.evaluation.target import Target
+from tests.evaluation.scoring import answer
+
+CHAT = answer(
+    [
+        {
+            "role": "assistant",
+            "content": "First.",
+            "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": '{"city": "Oslo", "n": 2}'}}],
+        },
+        {"role": "tool", "tool_call_id": "a", "content": "ok"},
+        {"role": "assistant", "parts": [{"type": "data", "name": "code-edit", "value": {"new": "x = 1"}}]},
+        {"role": "assistant", "content": 'Last: {"a": {"b": "deep"}}'},
+    ],
+    inputs={"topic": "maths", "messages": [1]},
+)
+VALUE = answer({"a": {"b": "deep", "n": 1}, "list": ["x"], "text": '{"c": 3}'}, is_chat=False)
+
+
+@pytest.mark.parametrize(
+    ("case", "target", "text"),
+    [
+        (CHAT, "text", 'Last: {"a": {"b": "deep"}}'),
+        (CHAT, "all_text", 'First.\nLast: {"a": {"b": "deep"}}'),
+        (CHAT, "tool_calls[0].parsed.city", "Oslo"),
+        (CHAT, "$.tool_calls[0].name", "f"),
+        (CHAT, "/tool_calls/0/result", "ok"),
+        (CHAT, "data.code-edit.new", "x = 1"),
+        (CHAT, "json.a.b", "deep"),
+        (CHAT, "inputs.topic", "maths"),
+        (CHAT, "messages[0].role", "assistant"),
+        (CHAT, "turns[0].text", 'Last: {"a": {"b": "deep"}}'),
+        (CHAT, "tool_calls[1].parsed.city", ""),
+        (CHAT, "data.nothing", ""),
+        (VALUE, "value.a.b", "deep"),
+        (VALUE, "$.value.list[0]", "x"),
+        (VALUE, "/value/list/0", "x"),
+        (answer("text", is_chat=False), "text", "text"),
+        (answer("text", is_chat=False), "all_text", "text"),
+        (answer("text", is_chat=False), "value", "text"),
+        (answer(""), "text", ""),
+        (answer(), "all_text", ""),
+    ],
+)
+def test_the_text_that_is_looked_at(case: Case, target: str, text: str) -> None:
+    aim = Target(target=target)
+    aim.check()
+
+    assert aim.text(case) == text
+
+
+@pytest.mark.parametrize(
+    ("case", "target", "why"),
+    [
+        (VALUE, "text", "The workflow's value is of kind object"),
+        (VALUE, "all_text", "The workflow's value is of kind object"),
+        (VALUE, "value.a", "value.a is of kind object"),
+        (VALUE, "value.a.n", "value.a.n is of kind number"),
+        (VALUE, "value.gone", "value.gone is missing"),
+        (CHAT, "value", "value is missing"),
+        (CHAT, "tool_calls[0].parsed", "tool_calls[0].parsed is of kind object"),
+        (answer(None, is_chat=False), "text", "The workflow's value is of kind null"),
+        (answer(5, is_chat=False), "text", "The workflow's value is of kind number"),
+    ],
+)
+def test_what_is_no_text_is_not_made_one_unasked(case: Case, target: str, why: str) -> None:
+    with pytest.raises(ScoringError) as told:
+        Target(target=target).text(case)
+
+    assert str(told.value) == f"needs_text: {why}. Set stringify, or a target that is a string"
+
+
+@pytest.mark.parametrize(
+    ("case", "target", "text"),
+    [
+        (VALUE, "text", '{"a":{"b":"deep","n":1},"list":["x"],"text":"{\\"c\\": 3}"}'),
+        (answer({"b": 1, "a": [1.5, None, "é"]}, is_chat=False), "text", '{"a":[1.5,null,"é"],"b":1}'),
+        (VALUE, "value.a", '{"b":"deep","n":1}'),
+        (answer(None, is_chat=False), "text", "null"),
+        (answer("text", is_chat=False), "text", "text"),
+        (CHAT, "tool_calls[0].parsed", '{"city":"Oslo","n":2}'),
+    ],
+)
+def test_asked_to_it_is_its_canonical_json(case: Case, target: str, text: str) -> None:
+    assert Target(target=target, stringify=True).text(case) == text
+
+
+@pytest.mark.parametrize(
+    ("case", "target", "value"),
+    [
+        (CHAT, "text", {"a": {"b": "deep"}}),
+        (CHAT, "all_text", {"a": {"b": "deep"}}),
+        (CHAT, "tool_calls[0].parsed", {"city": "Oslo", "n": 2}),
+        (CHAT, "data.code-edit", {"new": "x = 1"}),
+        (CHAT, "json.a", {"b": "deep"}),
+        (CHAT, "tool_calls[5]", UNSET),
+        (VALUE, "value.a", {"b": "deep", "n": 1}),
+        (VALUE, "value.text", {"c": 3}),
+        (VALUE, "value.a.b", UNSET),
+        (VALUE, "value.gone", UNSET),
+        (answer("none"), "text", UNSET),
+        (answer(), "text", UNSET),
+    ],
+)
+def test_the_json_that_is_looked_at(case: Case, target: str, value: Any) -> None:
+    assert Target(target=target).value(case) == value
+
+
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        ("reply", "The target 'reply' is nothing of a case. It is text, all_text, or a path that begins with value, "),
+        ("", "The target '' is nothing of a case."),
+        ("$", "The target '$' is nothing of a case."),
+        ("[0]", "The target '[0]' is nothing of a case."),
+        ("value..a", "'value..a' is no path: write a.b[0], $.a[0] or /a/0."),
+    ],
+)
+def test_a_target_that_means_nothing_is_refused(target: str, why: str) -> None:
+    with pytest.raises(InvalidValue) as refused:
+        Target(target=target).check()
+
+    assert refused.value.message.startswith(why)
+    assert refused.value.pointer == "/parameters/target"
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (None, {"text": "yes"}),
+        ("other", "column"),
+        ("a.b", "one column"),
+        ("deep.list[1]", 2),
+        ("/deep/list/0", 1),
+        ("expected.text", "yes"),
+        ("null", None),
+    ],
+)
+def test_what_is_expected_comes_from_the_row(path: str | None, expected: Any) -> None:
+    row = {"other": "column", "a.b": "one column", "a": {"b": 0}, "deep": {"list": [1, 2]}, "null": None}
+    case = answer("x", row=row | {"expected": {"text": "yes"}}, expected={"text": "yes"})
+
+    assert Target(expected_from=path).expected(case) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        (None, "no_expected: the row has no expected answer"),
+        ("gone", "no_expected: the row has no expected answer in 'gone'"),
+        ("a[", "no_expected: the row has no expected answer in 'a['"),
+    ],
+)
+def test_without_it_the_case_is_skipped(path: str | None, why: str) -> None:
+    with pytest.raises(Skip) as told:
+        Target(expected_from=path).expected(answer("x", row={"a": 1}))
+
+    assert str(told.value) == why
+
+
+@pytest.mark.parametrize(
+    ("expected", "text"),
+    [
+        ("text", "text"),
+        ({"role": "assistant", "content": "said"}, "said"),
+        ([{"role": "assistant", "content": "a"}, {"role": "assistant", "content": "b"}], "b"),
+        ({"role": "user", "content": "asked"}, "asked"),
+    ],
+)
+def test_the_expected_text_may_be_that_of_a_message(expected: Any, text: str) -> None:
+    assert Target().expected_text(answer("x", expected=expected)) == text
+
+
+@pytest.mark.parametrize("expected", [5, None, {"a": 1}, ["x"], True])
+def test_an_expected_value_that_is_no_text_is_not_made_one_unasked(expected: Any) -> None:
+    case = answer("x", expected=expected)
+
+    with pytest.raises(ScoringError, match="needs_text: What is expected is of kind"):
+        Target().expected_text(case)
+    assert isinstance(Target(stringify=True).expected_text(case), str)
+
+
+def test_case_is_folded_when_it_does_not_matter() -> None:
+    assert Target().folded("Straße") == "Straße"
+    assert Target(case_sensitive=False).folded("Straße") == "strasse"
+    assert Target(case_sensitive=False).folded_value({"A": ["B"]}) == {"A": ["b"]}
+    assert Target().at("a[0]", {"a": [1]}) == 1
+    assert Target().at("a[", {"a": [1]}) is UNSET
