@@ -4,8 +4,7 @@ Pure, total functions: whatever the value, nothing here raises. *Object* means d
 and other Python objects are leaves and never match. The search for messages inside a larger value is extraction's.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import takewhile
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -14,7 +13,6 @@ from palaver.core.elements import (
     DIALECTS,
     Dialect,
     actor,
-    are_common,
     inside,
     is_known,
     judge,
@@ -34,24 +32,12 @@ class Stretch(msgspec.Struct, frozen=True, gc=False):
     elements: list[Any]
     start: int = 0
     """The place of the first of them in the whole."""
-    shapes: Sequence[Any] = ()
-    """What `Shapes` gave for each of them; nothing if nobody was asked."""
-
-
-class Nobodys(Exception):
-    """An element is in no dialect: the list is no messages."""
 
 
 def is_nobodys(element: object) -> bool:
     """Is it an element of no dialect?"""
     message = plain(element)
     return judge(message) is None and judge(inside(message)) is None
-
-
-Shapes = Mapping[Dialect, Callable[[list[Any]], list[Any]]]
-"""By dialect, what tells of each element at once what it certainly is there, to be read from; None for the first that
-is to be judged, and for all after it. Plain text, written as in Chat Completions, a dialect may take along: hardly a
-list is without. Raises Nobodys where it comes upon what is no message."""
 
 
 def is_chat_messages(value: object) -> bool:
@@ -92,15 +78,8 @@ def name_of(found: Sequence[Stretch]) -> Dialect:
     return found[0].dialect if len(found) == 1 else min([one.dialect for one in found], key=DIALECTS.index)
 
 
-def stretches(value: object, shapes: Shapes | None = None) -> list[Stretch] | None:
+def stretches(value: object) -> list[Stretch] | None:
     """A list of messages, or one message, cut where the dialect changes; None where it is no messages."""
-    try:
-        return _stretches(value, shapes)
-    except Nobodys:
-        return None
-
-
-def _stretches(value: object, shapes: Shapes | None) -> list[Stretch] | None:
     elements: Any = value if type(value) in _LIST else items(value) if is_list(value) else [value]
     if not elements:
         return None
@@ -110,46 +89,7 @@ def _stretches(value: object, shapes: Shapes | None) -> list[Stretch] | None:
         elements = [_out(element) for element in elements]
     if guess is None or (not guess[1] and all(map(_is_doubtful, elements))):
         return None
-    dialect = guess[0]
-    if shapes is not None:
-        if dialect in _TELL_LITTLE:  # Plain text is written alike by others: the next ones may tell more.
-            for element in elements[1:3]:
-                near = None if _is_plain(element) else quick_look(element) or judge(plain(element))
-                if near is not None and near[0] != dialect and DIALECTS.index(near[0]) < DIALECTS.index(dialect):
-                    dialect = near[0]
-                    break
-        seen = shapes[dialect](elements)
-        if seen and seen[-1] is not None:  # Then all have one.
-            return [Stretch(dialect, elements, 0, seen)]
-        return _cut(elements, dialect, shapes, seen)
-    return _cut(elements, dialect, None, [])
-
-
-def _is_plain(element: Any) -> bool:
-    """Is it written as Chat Completions are, and only they, or as UI messages are, and tells no more?"""
-    if type(element) not in _OBJECT or "type" in element:
-        return False
-    if "parts" in element:
-        return "content" not in element and _are_words(element["parts"])
-    content = element.get("content")
-    if content is None:
-        return "tool_calls" in element or "sender" in element
-    return type(content) is str or are_common(content)
-
-
-def _are_words(parts: Any) -> bool:
-    """Is it nothing but text, or certainly a UI message's?"""
-    if type(parts) not in _LIST:
-        return False
-    for part in parts:
-        if type(part) not in _OBJECT:
-            return False
-        kind = part.get("type")
-        if kind == "step-start" or "state" in part:
-            return True
-        if kind != "text" or len(part) != 2 or "text" not in part:
-            return False
-    return True
+    return _cut(elements, guess[0])
 
 
 def _is_doubtful(element: Any) -> bool:
@@ -167,40 +107,23 @@ def _is_doubtful(element: Any) -> bool:
     )
 
 
-def _cut(elements: list[Any], dialect: Dialect, shapes: Shapes | None, seen: list[Any]) -> list[Stretch] | None:
-    """Cut where the dialect changes: ask it for the shapes of what follows, and judge what has none.
-
-    What it was asked before, about all, is `seen`.
-    """
+def _cut(elements: list[Any], dialect: Dialect) -> list[Stretch] | None:
+    """Cut where the dialect changes; `dialect` is that of the first."""
     found: list[Stretch] = []
     messages: list[Any] = []
-    known: list[Any] = []
-    start, certain, asked, shaped, size = 0, False, 0, 0, len(elements)
-    while (at := len(messages)) < len(elements):
-        asks = shapes is not None and asked < 8 + at // 32 + shaped // 4  # Where few have one, it seldom pays to ask.
-        if shapes is not None and asks:
-            seen = shapes[dialect](elements[at : at + size]) if asked or at else seen
-            run = seen if all(seen) else list(takewhile(bool, seen))
-            messages += elements[at : at + len(run)]
-            known += run
-            certain, shaped = certain or bool(run), shaped + len(run)
-            if run and len(run) == len(seen):
-                size *= 2
-                continue
-            at, asked, size = at + len(run), asked + 1, 64
-        message = plain(elements[at])
-        verdict = judge(message) or judge(message := inside(message))
+    start, certain = 0, False
+    for index, element in enumerate(elements):
+        message = element if type(element) in _OBJECT else plain(element)
+        verdict = quick_look(message) or judge(message) or judge(message := inside(message))
         if verdict is None:
             return None
         if verdict[0] != dialect:
-            found += [Stretch(dialect, messages[start:], start, known[start:] or ())] if start < at else []
-            dialect, start = verdict[0], at
-            if asks:
-                continue  # There it may have a shape.
+            found.append(Stretch(dialect, messages, start))
+            dialect, messages, start = verdict[0], [], index
         messages.append(message)
-        known += [] if shapes is None else [None]
         certain = certain or verdict[1]
-    return [*found, Stretch(dialect, messages[start:], start, known[start:] or ())] if certain else None
+    found.append(Stretch(dialect, messages, start))
+    return found if certain else None
 
 
 def _out(element: Any) -> Any:

@@ -550,7 +550,7 @@ def test_what_could_never_be_written_is_not_read(block: dict[str, Any]) -> None:
     with pytest.raises(jsons.NotJson):
         anthropic.read([element])
     with pytest.raises(jsons.NotJson):
-        anthropic.read([element], 0, anthropic.shapes([element]))
+        anthropic.read([element])
 
 
 # The normal form: messages as LOSSES leave them

@@ -409,7 +409,7 @@ def test_what_could_never_be_written_is_not_read(field: str) -> None:
     with pytest.raises(jsons.NotJson):
         gemini.read([element])
     with pytest.raises(jsons.NotJson):
-        gemini.read([element], 0, gemini.shapes([element]))
+        gemini.read([element])
 
 
 def test_arguments_that_are_not_json_say_so() -> None:

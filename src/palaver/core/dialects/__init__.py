@@ -1,13 +1,8 @@
-"""Message dialects: the shapes in which others write messages, read into ours and written back.
+"""Message dialects: the message formats of other libraries, read into ours and written back.
 
-One file each, all of one shape: `shapes(elements) -> list`, `read(elements, start, shapes) -> list[Message]`,
-`write(messages) -> list`, and `LOSSES`, what does not survive the way there and back. `start` is the place of the first
-element in the whole: what has no id is named by its place. Which dialect a value is in, recognition.py decides. What
-several share is in roles and pieces; the content of two large ones has a file of its own.
-
-Nearly all elements have one of a few usual shapes. usual/ knows them: there a whole list is recognised and read in one
-go, by a loop that looks only at what such elements have, or by types that msgspec compares in C. Any other element is
-judged and read the long way, field by field. Both ways give the same messages: the first is there to be fast.
+A module for each, all with the same names: `read(elements, start) -> list[Message]`, `write(messages) -> list`, and
+`LOSSES`, what does not survive a round trip. `start` is the index of the first element in the whole list: elements
+without an id are named by their index. Which dialect a value is in, recognition.py decides.
 """
 
 from collections.abc import Sequence
@@ -17,7 +12,7 @@ from palaver.core import jsons
 from palaver.core.dialects import anthropic, chat_completions, gemini, gen_ai, langchain, palaver, responses, ui_message
 from palaver.core.elements import Dialect
 from palaver.core.messages import Message
-from palaver.core.recognition import Shapes, Stretch, stretches, why_not
+from palaver.core.recognition import Stretch, stretches, why_not
 from palaver.errors import InvalidMessages
 
 
@@ -26,9 +21,7 @@ class _Dialect(Protocol):
 
     LOSSES: Sequence[str]
 
-    def shapes(self, elements: list[Any]) -> list[Any]: ...
-
-    def read(self, elements: Sequence[Any], start: int = 0, shapes: Sequence[Any] = ()) -> list[Message]: ...
+    def read(self, elements: Sequence[Any], start: int = 0) -> list[Message]: ...
 
     def write(self, messages: Sequence[Message]) -> list[Any]: ...
 
@@ -43,8 +36,6 @@ READABLE: dict[Dialect, _Dialect] = {
     "responses": responses,
     "ui-message": ui_message,
 }
-
-_SHAPES: Shapes = {dialect: module.shapes for dialect, module in READABLE.items()}
 
 
 def read(value: Any, *, pointer: str = "/messages") -> list[Message]:
@@ -64,17 +55,17 @@ def read(value: Any, *, pointer: str = "/messages") -> list[Message]:
 
 
 def recognised(value: object) -> list[Stretch] | None:
-    """A list of messages, or one message, by dialect, with their usual shapes; None where it is no messages."""
-    return stretches(value, _SHAPES)
+    """A list of messages, or one message, by dialect; None where it is no messages."""
+    return stretches(value)
 
 
 def read_stretches(found: Sequence[Stretch]) -> list[Message]:
     """The messages of what was recognised; NotJson where it holds what is none."""
     if len(found) == 1:
-        return READABLE[found[0].dialect].read(found[0].elements, 0, found[0].shapes)
+        return READABLE[found[0].dialect].read(found[0].elements)
     messages: list[Message] = []
     for stretch in found:
-        messages += READABLE[stretch.dialect].read(stretch.elements, stretch.start, stretch.shapes)
+        messages += READABLE[stretch.dialect].read(stretch.elements, stretch.start)
     return messages
 
 

@@ -4,10 +4,10 @@ Tool results live in a user's message, before what the user says: reading cuts t
 do not know, a provider's own tools among it, is kept raw. Our own addition is the block `palaver:data`.
 """
 
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
 from collections.abc import Iterable, Sequence
-from itertools import groupby, zip_longest
+from itertools import groupby
 from typing import Any, cast
 
 import msgspec
@@ -27,8 +27,6 @@ from palaver.core.dialects.pieces import (
     string,
 )
 from palaver.core.dialects.roles import ROLES, role_of
-from palaver.core.dialects.usual import anthropic as usual
-from palaver.core.dialects.usual.anthropic import TEXTS, base64, file_from, output
 from palaver.core.elements import actor
 from palaver.core.messages import Message, Role
 from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
@@ -46,28 +44,19 @@ LOSSES: Sequence[str] = (
 )
 
 _RAW = "anthropic:"
-_ONE = frozenset((Message,))
+_TEXTS = ("text", "input_text", "output_text")
+_OBJECT, _LIST = (dict,), (list,)
 _THOUGHTS = ("thinking", "reasoning")
 _FROM_THE_WEB = ("web_search_result_location", "search_result_location")
 _FROM_A_FILE = ("char_location", "page_location", "content_block_location")
 _RESULT_BLOCKS = frozenset("text image document search_result tool_reference".split())
 
 
-def shapes(elements: list[Any]) -> list[Any]:
-    """Text, thinking, calls, results and files as the Anthropic SDKs write them."""
-    return usual.shapes(elements)
-
-
-def read(elements: Sequence[Any], start: int = 0, shapes: Sequence[Any] = ()) -> list[Message]:
+def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
     """One message per element, and one more for every tool result in it."""
-    if shapes and _ONE.issuperset(map(type, shapes)):
-        return [*shapes]
     messages: list[Message] = []
-    for (index, element), shape in zip_longest(enumerate(elements, start), shapes):
-        if type(shape) is Message:
-            messages.append(shape)
-        else:
-            messages += shape or _messages(mapping(element), index)
+    for index, element in enumerate(elements, start):
+        messages += _messages(mapping(element), index)
     return messages
 
 
@@ -87,7 +76,7 @@ def write(messages: Sequence[Message]) -> list[Any]:
     return written
 
 
-# Reading, the long way
+# Reading
 
 
 def _messages(element: Object, index: int) -> list[Message]:
@@ -100,7 +89,7 @@ def _messages(element: Object, index: int) -> list[Message]:
     parts = _parts(element, content, index)
     if ToolResult not in map(type, parts):
         if role == "tool":
-            parts = [ToolResult(string(element.get("tool_call_id")) or "", output(content))]
+            parts = [ToolResult(string(element.get("tool_call_id")) or "", _output(content))]
         return [Message(role, tuple(parts), own_id, name)]
     messages = _cut(parts, "user" if role == "tool" else role, name)
     if own_id is not None:
@@ -140,7 +129,7 @@ def _part(item: Any, index: int, place: int) -> Part | None:
         words = string(item)
         return _raw(item) if words is None else Text(words) if words else None
     kind, words = fields.get("type"), string(fields.get("text"))
-    if words is not None and ("type" not in fields or kind in TEXTS):
+    if words is not None and ("type" not in fields or kind in _TEXTS):
         notes = _annotations(fields["citations"]) if "type" in fields and "citations" in fields else ()
         return Text(words, notes) if words else None
     if kind == "tool_use":
@@ -149,7 +138,7 @@ def _part(item: Any, index: int, place: int) -> Part | None:
         return ToolCall(call_id, name or "", argument_text(fields.get("input")))
     if kind == "tool_result":
         failed = fields.get("is_error") is True
-        return ToolResult(string(fields.get("tool_use_id")) or "", output(fields.get("content")), failed)
+        return ToolResult(string(fields.get("tool_use_id")) or "", _output(fields.get("content")), failed)
     if kind in _THOUGHTS:
         return _thought(fields, words if kind == "reasoning" else string(fields.get("thinking")))
     if kind == "redacted_thinking" and (data := string(fields.get("data"))) is not None:
@@ -172,7 +161,7 @@ def _other(fields: Object, kind: Any) -> Part | None:
     """Files, and data of ours."""
     source = mapping(fields.get("source"))
     if kind in ("image", "document"):
-        return file_from(source, string(fields.get("title")), "image/*" if kind == "image" else UNKNOWN_MEDIA)
+        return _file_from(source, string(fields.get("title")), "image/*" if kind == "image" else UNKNOWN_MEDIA)
     if kind == "image_url":
         image = fields.get("image_url")
         url = string(mapping(image).get("url") if mapping(image) else image)
@@ -195,6 +184,49 @@ def _noted(citation: Object) -> Annotation | None:
     if kind in _FROM_A_FILE:
         return Annotation("file", string(citation.get("document_title")), None, string(citation.get("file_id")))
     return None
+
+
+def _output(content: Any) -> Any:
+    """A result's content; blocks of text are their text."""
+    if type(content) is str or content is None:
+        return content
+    blocks: list[Any] = content if type(content) in _LIST else listed(content)
+    if len(blocks) == 1 and type(blocks[0]) in _OBJECT and blocks[0].get("type") == "text":
+        text = blocks[0].get("text")
+        if type(text) is str:
+            return text  # Most are.
+    texts: list[str] = []
+    for item in blocks:
+        block = item if type(item) in _OBJECT else mapping(item)
+        text = block.get("text") if block.get("type") in _TEXTS else item
+        if type(text) is not str and (text := string(text)) is None:
+            return kept(content)
+        texts.append(text)
+    return texts[0] if len(texts) == 1 else "".join(texts)
+
+
+def _file_from(source: Object, title: str | None, unknown: str) -> File | None:
+    """A file by where it is, None where that is nowhere we know; the media type of what is unknown tells an image."""
+    kind = source.get("type")
+    if kind == "url":
+        url = string(source.get("url"))
+        media_type = unknown if unknown == "image/*" else "application/pdf"  # Of documents, only that may be elsewhere.
+        if url is None or url[:5] != "data:":
+            return None if url is None else File(media_type, url, None, None, title)
+        return file_at(url, media_type, filename=title)
+    if kind == "file" and (file_id := string(source.get("file_id"))) is not None:
+        return File(unknown, file_id=file_id, filename=title)
+    data, media_type = string(source.get("data")), string(source.get("media_type"))
+    if kind == "base64" and data is not None:
+        return File(media_type or unknown, data=data, filename=title)
+    if kind == "text" and data is not None:
+        return File(media_type or "text/plain", data=_base64(data), filename=title)
+    return None
+
+
+def _base64(text: str) -> str:
+    """How the text of a document is kept: as the content of a file."""
+    return b64encode(text.encode(errors="replace")).decode()
 
 
 # Writing
@@ -279,7 +311,7 @@ def _plain_text(data: str) -> str | None:
         text = b64decode(data, validate=True).decode()
     except (NotBase64, ValueError):
         return None
-    return text if base64(text) == data else None
+    return text if _base64(text) == data else None
 
 
 def _is_raw(part: Data) -> bool:

@@ -5,7 +5,7 @@ additions, which others ignore: `reasoning_content`, and `palaver` with data par
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import groupby, zip_longest
+from itertools import groupby
 from typing import Any, cast
 
 import msgspec
@@ -25,7 +25,6 @@ from palaver.core.dialects.pieces import (
     string,
 )
 from palaver.core.dialects.roles import ROLES, role_of
-from palaver.core.dialects.usual import chat_completions as usual
 from palaver.core.elements import actor
 from palaver.core.messages import Message
 from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
@@ -48,19 +47,12 @@ _IMAGE = ("url", "detail")
 _ARGUMENTS = ("arguments", "args", "input")
 
 
-def shapes(elements: list[Any]) -> list[Any]:
-    """Text, images, calls and results as the OpenAI SDKs write them."""
-    return usual.shapes(elements)
-
-
-def read(elements: Sequence[Any], start: int = 0, shapes: Sequence[Any] = ()) -> list[Message]:
+def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
     """One message per element; a legacy function call gets an id from its place, and its answer finds it by name."""
-    if shapes and all(shapes):
-        return [*shapes]
     open_functions: dict[str, str] = {}
     messages: list[Message] = []
-    for (index, element), shape in zip_longest(enumerate(elements, start), shapes):
-        messages += [shape] if shape else _messages(element, index, open_functions)
+    for index, element in enumerate(elements, start):
+        messages += _messages(element, index, open_functions)
     return messages
 
 
@@ -75,7 +67,7 @@ def calls_beside(element: Object, index: int) -> list[ToolCall]:
     return _calls(element, index, {}) if has_some else []
 
 
-# Reading, the long way
+# Reading
 
 
 def _messages(element: Object, index: int, open_functions: dict[str, str]) -> list[Message]:

@@ -9,12 +9,15 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
+from msgspec import Struct, structs
+
 from palaver.core.dialects import chat_completions
 from palaver.core.dialects.pieces import (
     UNKNOWN_MEDIA,
     Object,
     argument_text,
     content_of,
+    file_at,
     first_of_each,
     given,
     kept,
@@ -23,8 +26,6 @@ from palaver.core.dialects.pieces import (
     string,
 )
 from palaver.core.dialects.roles import ROLES, role_of
-from palaver.core.dialects.usual import gemini as usual
-from palaver.core.dialects.usual.gemini import Calls, file_elsewhere, result
 from palaver.core.elements import actor
 from palaver.core.kinds import is_object, is_text
 from palaver.core.messages import Message, Role
@@ -64,26 +65,12 @@ _ASIDE = frozenset(
 """What says something about a part, and is not what the part is."""
 
 
-def shapes(elements: list[Any]) -> list[Any]:
-    """Text, thoughts, calls, results and files as Google's SDKs write them."""
-    return usual.shapes(elements)
-
-
-def read(elements: Sequence[Any], start: int = 0, shapes: Sequence[Any] = ()) -> list[Message]:
+def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
     """One message per element, and one for every result in it."""
     calls = Calls()
-    if shapes and all(shapes):
-        return usual.read(shapes, start, calls)
     messages: list[Message] = []
-    place = 0
-    for has_shape, run in groupby(shapes or [None] * len(elements), bool):
-        few = list(run)
-        if has_shape:
-            messages += usual.read(few, start + place, calls)
-        else:
-            for index in range(place, place + len(few)):
-                messages += _messages(elements[index], start + index, calls)
-        place += len(few)
+    for index, element in enumerate(elements, start):
+        messages += _messages(element, index, calls)
     return messages
 
 
@@ -95,7 +82,99 @@ def write(messages: Sequence[Message]) -> list[Any]:
     return contents.written
 
 
-# Reading, the long way
+# Reading
+
+
+class _Turn(Struct, gc=False):
+    """The calls of one name in one message."""
+
+    index: int
+    ids: list[str]
+    passed: int = 0
+    """So many of them have an answer."""
+
+
+class Calls(Struct):
+    """The calls so far: whose result has no id is found by its name.
+
+    Most are answered in the order in which the last message made them. Only when one is not are they sorted by name.
+    """
+
+    waits: dict[str, bool] = {}
+    """By id, of each: does it wait for an answer?"""
+    _index: int = -1
+    _last: list[tuple[str, str]] = []
+    """Ids and names of those in the message of that index."""
+    _passed: int = 0
+    """So many of them were answered in their order."""
+    _older: list[tuple[int, list[tuple[str, str]]]] = []
+    """Those of messages before that were not."""
+    _turns: dict[str, list[_Turn]] = {}
+    """By name, those that were sorted."""
+    _sorted: int = -1
+    """The index of the last message whose calls were."""
+
+    def add(self, call_id: str, name: str, index: int) -> None:
+        """A call in the message of that index."""
+        self.waits[call_id] = True
+        if index != self._index:
+            if self._passed < len(self._last):
+                self._leave()
+            self._index, self._last, self._passed = index, [(call_id, name)], 0
+        elif index != self._sorted:
+            self._last.append((call_id, name))
+        else:
+            self._sort(call_id, name, index)
+
+    def answer(self, call_id: str | None, name: str) -> tuple[str, str | None]:
+        """The id of the call that is answered, of the last message with such calls the first that is open.
+
+        And the name, if no such call is known, which else would have it.
+        """
+        if not call_id:
+            call_id, called = self._last[self._passed] if self._passed < len(self._last) else ("", None)
+            if called == name and self.waits[call_id]:
+                self._passed += 1
+            else:
+                call_id = self._out_of_order(name)
+        if call_id not in self.waits:
+            return call_id, name or None
+        self.waits[call_id] = False
+        return call_id, None
+
+    def _out_of_order(self, name: str) -> str:
+        if self._last:
+            self._leave()
+        for index, made in self._older:
+            for call_id, called in made:
+                self._sort(call_id, called, index)
+        self._older, self._sorted = [], self._index
+        return self._first_open(self._turns.get(name))
+
+    def _leave(self) -> None:
+        """Those that were not answered in order may still be, out of it."""
+        self._older.append((self._index, self._last[self._passed :]))
+        self._last, self._passed = [], 0
+
+    def _sort(self, call_id: str, name: str, index: int) -> None:
+        turns = self._turns.get(name)
+        if not turns:
+            self._turns[name] = [_Turn(index, [call_id])]
+        elif turns[-1].index == index:
+            turns[-1].ids.append(call_id)
+        else:
+            turns.append(_Turn(index, [call_id]))
+
+    def _first_open(self, turns: list[_Turn] | None) -> str:
+        while turns:
+            turn = turns[-1]
+            while turn.passed < len(turn.ids):
+                call_id = turn.ids[turn.passed]
+                turn.passed += 1
+                if self.waits[call_id]:
+                    return call_id
+            turns.pop()
+        return ""
 
 
 def _messages(element: Any, index: int, calls: Calls) -> list[Message]:
@@ -192,7 +271,7 @@ def _file(item: Object) -> File | None:
     data, uri = string(inline.get("data")), string(_field(elsewhere, "fileUri"))
     if data is not None:
         return File(media_type or UNKNOWN_MEDIA, data=data, filename=filename)
-    return None if uri is None else file_elsewhere(uri, media_type, filename)
+    return None if uri is None else _file_elsewhere(uri, media_type, filename)
 
 
 def _kind(fields: Object) -> str:
@@ -216,7 +295,32 @@ def _response(item: Any) -> Object | None:
 def _result(response: Object, calls: Calls) -> Message:
     files = [file for item in listed(response.get("parts")) if (file := _file(mapping(item))) is not None]
     name = string(response.get("name")) or ""
-    return result(string(response.get("id")), name, response.get("response"), files, calls)
+    return _result_message(string(response.get("id")), name, response.get("response"), files, calls)
+
+
+def _file_elsewhere(uri: str, media_type: str | None, filename: str | None) -> File:
+    """A file by its address, or by the id under which Google keeps it."""
+    if not uri.startswith("data:"):
+        url, file_id = (uri, None) if "://" in uri else (None, uri)
+        return File(media_type or UNKNOWN_MEDIA, url, None, file_id, filename)
+    file = file_at(uri, media_type or UNKNOWN_MEDIA, filename=filename)
+    return file if media_type in (None, "", file.media_type) else structs.replace(file, media_type=media_type)
+
+
+def _result_message(call_id: str | None, name: str, output: Any, files: Sequence[File], calls: Calls) -> Message:
+    """What answers a call, with its files."""
+    call_id, named = calls.answer(call_id, name)
+    fields, failed = mapping(output), False
+    if len(fields) == 1:
+        output, failed = _outcome(fields)
+    return Message("tool", (ToolResult(call_id, kept(output), failed), *files), None, named)
+
+
+def _outcome(fields: Object) -> tuple[Any, bool]:
+    """By convention a response with `output` or `error` alone says which of the two it is."""
+    if "output" in fields:
+        return fields["output"], False
+    return (fields["error"], True) if "error" in fields else (fields, False)
 
 
 def _field(item: Any, name: str) -> Any:

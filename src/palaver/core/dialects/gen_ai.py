@@ -6,8 +6,9 @@ know, and a tool that the provider ran itself, is kept in a data part `gen-ai:<t
 """
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, assert_never
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any, assert_never, cast
 
 import msgspec
 
@@ -18,6 +19,7 @@ from palaver.core.dialects.pieces import (
     argument_text,
     compact,
     content_of,
+    file_at,
     given,
     kept,
     listed,
@@ -25,7 +27,6 @@ from palaver.core.dialects.pieces import (
     string,
 )
 from palaver.core.dialects.roles import ROLES, role_of
-from palaver.core.dialects.usual import gen_ai as usual
 from palaver.core.elements import actor
 from palaver.core.messages import Message
 from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
@@ -41,32 +42,26 @@ LOSSES: Sequence[str] = (
 )
 
 _RAW = "gen-ai:"
+_TEXTS = ("text", "input_text", "output_text")
+_MODALITIES = ("image", "audio", "video")
+"""Those that a media type begins with."""
 
 
-def shapes(elements: list[Any]) -> list[Any]:
-    """Text, reasoning, calls, results and files as instrumentations record them."""
-    return usual.shapes(elements)
-
-
-def read(elements: Sequence[Any], start: int = 0, shapes: Sequence[Any] = ()) -> list[Message]:
+def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
     """One message per element, and one for every result that does not stand in a tool's."""
-    if {*map(type, shapes)} == {Message}:
-        return list(shapes)
     unnamed: deque[str] = deque()
-    return usual.read(
-        shapes or [None] * len(elements),
-        start,
-        unnamed,
-        lambda place: usual.whole(_message(mapping(elements[place]), start + place), start + place, unnamed),
-    )
+    messages: list[Message] = []
+    for index, element in enumerate(elements, start):
+        messages += _whole(_message(mapping(element), index), index, unnamed)
+    return messages
 
 
 def write(messages: Sequence[Message]) -> list[Any]:
     """Messages as an instrumentation records them."""
-    return [_written(piece) for message in messages for piece in usual.apart(message)]
+    return [_written(piece) for message in messages for piece in split_results(message)]
 
 
-# Reading, the long way
+# Reading
 
 
 def _message(element: Object, index: int) -> Message:
@@ -101,7 +96,7 @@ def _part(item: Any) -> Part:
 
 def _known(item: Any) -> Part | None:
     """None for a part that we do not know, or that is not as it should be."""
-    said = usual.words(item)
+    said = _words(item)
     if said is not None:
         return _text(said, _ours(item))
     part = mapping(item)
@@ -125,7 +120,7 @@ def _call(part: Object) -> ToolCall | None:
 
 
 def _result(part: Object) -> ToolResult:
-    output = usual.output(part.get("response"), part.get("result"))
+    output = _output(part.get("response"), part.get("result"))
     return ToolResult(string(part.get("id")) or "", output, _ours(part).get("is_error") is True)
 
 
@@ -136,7 +131,7 @@ def _blob(part: Object) -> File | None:
 
 def _uri(part: Object) -> File | None:
     uri = part.get("uri")
-    return usual.file_of(uri, _media_type(part), **_about(part)) if isinstance(uri, str) else None
+    return _file_of(uri, _media_type(part), **_about(part)) if isinstance(uri, str) else None
 
 
 def _stored(part: Object) -> File | None:
@@ -181,12 +176,92 @@ def _annotations(notes: Any) -> tuple[Annotation, ...]:
 
 
 def _media_type(part: Object) -> str | None:
-    return usual.media_type(part.get("mime_type"), part.get("modality"))
+    return _media_type_of(part.get("mime_type"), part.get("modality"))
 
 
 def _about(part: Object) -> dict[str, str | None]:
     ours = _ours(part)
     return {key: string(ours.get(key)) for key in ("filename", "detail")}
+
+
+def _whole(message: Message, index: int, unnamed: deque[str]) -> Iterable[Message]:
+    """The message with ids for all its calls and each of them once, its results apart.
+
+    `unnamed` are the ids that we gave to calls, as long as no result without an id has come.
+    """
+    parts: list[Part] = []
+    calls: set[str] = set()
+    answers = False
+    for place, part in enumerate(message.parts):
+        if type(part) is ToolCall:
+            if not part.call_id:
+                part = ToolCall(f"call_{index}_{place}", part.name, part.arguments)
+                unnamed.append(part.call_id)
+            if part.call_id in calls:
+                continue
+            calls.add(part.call_id)
+        elif type(part) is ToolResult:
+            answers = True
+            if unnamed and not part.call_id:
+                part = ToolResult(unnamed.popleft(), part.output, part.is_error)
+        parts.append(part)
+    if not calls and not answers:
+        return (message,)  # As most are.
+    settled = Message(message.role, tuple(parts), message.id, message.name)
+    return split_results(settled) if answers and message.role != "tool" else (settled,)
+
+
+def split_results(message: Message) -> Iterable[Message]:
+    """The message, its results in tool messages of their own; only the first of its pieces keeps the id."""
+    if message.role == "tool" or not message.tool_results:
+        yield message
+        return
+    own_id = message.id
+    for are_results, parts in groupby(message.parts, lambda part: type(part) is ToolResult):
+        if are_results:
+            yield from (Message("tool", (part,)) for part in parts)
+        else:
+            yield Message(message.role, tuple(parts), own_id, message.name)
+            own_id = None
+
+
+def _words(item: Any) -> str | None:
+    """What is said in so many words; None for any other part."""
+    if not isinstance(item, dict):
+        return item if isinstance(item, str) else None
+    part = cast("dict[str, Any]", item)
+    said, text = part.get("content"), part.get("text")
+    if "type" not in part:
+        said = text
+    elif part["type"] not in _TEXTS:
+        return None
+    elif not isinstance(said, str):
+        said = text
+    return said if isinstance(said, str) else None
+
+
+def _output(response: Any, result: Any) -> Any:
+    """What a tool answered, under the one name or the other; a list of nothing but texts is their text."""
+    told = result if response is None else response
+    if told and isinstance(told, list):
+        items = cast("list[Any]", told)
+        texts = [text for item in items if isinstance(item, dict) and (text := _words(item)) is not None]
+        if len(texts) == len(items):
+            return "".join(texts)
+    return kept(told)
+
+
+def _media_type_of(told: Any, modality: Any) -> str | None:
+    """As it is told, or as much of it as the modality says."""
+    if told and isinstance(told, str):
+        return told
+    return f"{modality}/*" if modality in _MODALITIES else None
+
+
+def _file_of(uri: str, told: str | None, filename: str | None = None, detail: str | None = None) -> File:
+    """A file by its address; what we are told of its type holds against what a `data:` URL says."""
+    file = file_at(uri, told or UNKNOWN_MEDIA, filename=filename, detail=detail)
+    return file if told is None or told == file.media_type else msgspec.structs.replace(file, media_type=told)
 
 
 # Writing
@@ -245,7 +320,7 @@ def _arguments(call: ToolCall) -> Any:
 
 def _file(file: File) -> dict[str, Any]:
     kind = file.media_type.partition("/")[0]
-    told = {"modality": kind if kind in usual.MODALITIES else "document", "mime_type": file.media_type}
+    told = {"modality": kind if kind in _MODALITIES else "document", "mime_type": file.media_type}
     kept = _kept(filename=file.filename, detail=file.detail)
     if file.url is not None:
         return {"type": "uri", **told, "uri": file.url, **kept}

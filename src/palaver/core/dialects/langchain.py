@@ -4,7 +4,7 @@ Read as data only: nothing is imported, nothing is revived as an object. Written
 `convert_to_messages` takes them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -12,8 +12,6 @@ from palaver.core.dialects.langchain_content import read as read_content
 from palaver.core.dialects.langchain_content import write as write_content
 from palaver.core.dialects.pieces import Object, argument_text, given, kept, listed, mapping, result_text, string
 from palaver.core.dialects.roles import ROLES, role_of
-from palaver.core.dialects.usual import langchain as usual
-from palaver.core.dialects.usual.langchain import KINDS
 from palaver.core.messages import Message, Role
 from palaver.core.parts import Part, Reasoning, Refusal, Text, ToolCall, ToolResult
 
@@ -30,6 +28,11 @@ LOSSES: Sequence[str] = (
     "all but one of a file's places, its detail",
 )
 
+_NAMES = ("Human", "AI", "System", "Tool", "Function")
+_KINDS: Mapping[str, str] = {
+    written: name.lower() for name in _NAMES for written in (name.lower(), f"{name}Message", f"{name}MessageChunk")
+}
+"""What kind of message it is, by its type or by the name of its class."""
 _TYPES: dict[Role, str] = {
     "system": "system",
     "developer": "system",
@@ -39,18 +42,11 @@ _TYPES: dict[Role, str] = {
 }
 
 
-def shapes(elements: list[Any]) -> list[Any]:
-    """Text, images, reasoning, calls and results as LangChain writes them, all in the form of the first."""
-    return usual.shapes(elements)
-
-
-def read(elements: Sequence[Any], start: int = 0, shapes: Sequence[Any] = ()) -> list[Message]:
+def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
     """One message per element; one that only removes others is none."""
     functions: dict[str, str] = {}
-    if not shapes:
-        found = [_message(element, index, functions) for index, element in enumerate(elements, start)]
-        return [message for message in found if message is not None]
-    return usual.read(shapes, functions, lambda place: _message(elements[place], start + place, functions))
+    found = [_message(element, index, functions) for index, element in enumerate(elements, start)]
+    return [message for message in found if message is not None]
 
 
 def write(messages: Sequence[Message]) -> list[Any]:
@@ -59,7 +55,7 @@ def write(messages: Sequence[Message]) -> list[Any]:
     return [written for message in messages for written in _written(message, names)]
 
 
-# Reading, the long way
+# Reading
 
 
 def _message(element: Object, index: int, functions: dict[str, str]) -> Message | None:
@@ -96,7 +92,7 @@ def _opened(element: Object) -> tuple[str, Object]:
         fields = data
     if not isinstance(kind, str):
         return "", fields
-    return KINDS.get(kind) or kind.removesuffix("Chunk").removesuffix("Message").lower(), fields
+    return _KINDS.get(kind) or kind.removesuffix("Chunk").removesuffix("Message").lower(), fields
 
 
 def _parts(fields: Object, extra: Object, calls: dict[str, ToolCall]) -> list[Part]:

@@ -1,7 +1,6 @@
 """Our own dialect: what the REST API and test sets carry. `{"role": "user", "parts": [{"type": "text", …}]}`."""
 
 from collections.abc import Sequence
-from itertools import zip_longest
 from typing import Any
 
 import msgspec
@@ -10,7 +9,6 @@ from palaver.core import jsons
 from palaver.core.dialects import chat_completions
 from palaver.core.dialects.pieces import UNKNOWN_MEDIA, Object, first_of_each, kept, listed, mapping, string
 from palaver.core.dialects.roles import ROLES, role_of
-from palaver.core.dialects.usual import palaver as usual
 from palaver.core.elements import actor
 from palaver.core.messages import NOTHING, Message
 from palaver.core.parts import Data, Part, ToolCall, ToolResult
@@ -24,18 +22,9 @@ class _Parts(msgspec.Struct, gc=False):
     parts: tuple[Part, ...]
 
 
-def shapes(elements: list[Any]) -> list[Any]:
-    """Messages as we write them."""
-    return usual.shapes(elements)
-
-
-def read(elements: Sequence[Any], start: int = 0, shapes: Sequence[Any] = ()) -> list[Message]:
+def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
     """Messages as they were written; a part that does not fit its kind becomes a data part with its raw value."""
-    if shapes and all(shapes):
-        return list(shapes)
-    return [
-        shape or _message(element, index) for (index, element), shape in zip_longest(enumerate(elements, start), shapes)
-    ]
+    return [_message(element, index) for index, element in enumerate(elements, start)]
 
 
 def write(messages: Sequence[Message]) -> list[Any]:

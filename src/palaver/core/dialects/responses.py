@@ -7,7 +7,6 @@ written back as it was.
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import zip_longest
 from typing import Any
 
 from palaver.core.dialects import chat_completions
@@ -25,8 +24,6 @@ from palaver.core.dialects.pieces import (
 )
 from palaver.core.dialects.responses_content import RAW, is_itself
 from palaver.core.dialects.roles import ROLES, role_of
-from palaver.core.dialects.usual import responses as usual
-from palaver.core.dialects.usual.responses import SILENCE, Said
 from palaver.core.elements import actor
 from palaver.core.messages import Message, Role
 from palaver.core.parts import (
@@ -56,18 +53,18 @@ LOSSES: Sequence[str] = (
     "a custom tool's call and its output become those of a function",
 )
 
+Said = Message | Part | tuple[Message]
+"""A message, or a part of the assistant's turn; in brackets a message that nothing joins."""
+SILENCE = Reasoning("")
+"""What reasoning says of which there is nothing to read."""
+
 _CHAT_COMPLETIONS = frozenset("tool_calls function_call tool_call_id reasoning_content refusal palaver".split())
 """What only a message in the dialect chat-completions has, whatever its `type` says."""
 
 
-def shapes(elements: list[Any]) -> list[Any]:
-    """Messages, reasoning, calls and results as the OpenAI SDKs write them."""
-    return usual.shapes(elements)
-
-
-def read(elements: Sequence[Any], start: int = 0, shapes: Sequence[Any] = ()) -> list[Message]:
+def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
     """The messages that the items make up; plain text between them, as Chat Completions has it, stands alone."""
-    return _joined(shapes if shapes and all(shapes) else _said(elements, start, shapes))
+    return _joined(_said(elements, start))
 
 
 def read_indexed(elements: Sequence[Any], start: int = 0) -> list[tuple[Message, int]]:
@@ -146,12 +143,12 @@ def _turn(earlier: list[Said], last: Said) -> Message:
     return Message("assistant", tuple(parts), own_id, name)
 
 
-def _said(elements: Sequence[Any], start: int, shapes: Sequence[Any] = ()) -> list[Said]:
+def _said(elements: Sequence[Any], start: int) -> list[Said]:
     """What each item says; an approval that is asked for finds its call among those before."""
     calls: set[str] = set()
     said: list[Said] = []
-    for (index, element), shape in zip_longest(enumerate(elements, start), shapes):
-        each: Said = shape or _read(element, index, calls)
+    for index, element in enumerate(elements, start):
+        each = _read(element, index, calls)
         if type(each) is ToolCall:
             calls.add(each.call_id)
         said.append(each)

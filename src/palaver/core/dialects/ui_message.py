@@ -23,7 +23,6 @@ from palaver.core.dialects.pieces import (
 )
 from palaver.core.dialects.roles import ROLES, role_of
 from palaver.core.dialects.ui_message_content import CALLS, RAW, data, file, raw, source, spoken, tool
-from palaver.core.dialects.usual import ui_message as usual
 from palaver.core.elements import actor
 from palaver.core.messages import NOTHING, Message, Role
 from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
@@ -45,19 +44,11 @@ _CHAT = frozenset({*CALLS, "tool_call_id", "text", "message", "delta"})
 _Spoken = Text | Reasoning | File | ToolCall | Refusal | Data
 
 
-def shapes(elements: list[Any]) -> list[Any]:
-    """Text, reasoning, files, data and tools as the AI SDK writes them."""
-    return usual.shapes(elements)
-
-
-def read(elements: Sequence[Any], start: int = 0, shapes: Sequence[Any] = ()) -> list[Message]:
+def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
     """One message and more per element: calls, their results and what follows stand in messages of their own."""
     messages: list[Message] = []
-    for place, shape in enumerate(shapes or [None] * len(elements)):
-        if type(shape) is Message:
-            messages.append(shape)
-        else:
-            messages += shape or _messages(elements[place], start + place)
+    for index, element in enumerate(elements, start):
+        messages += _messages(element, index)
     return messages
 
 

@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from palaver.core import dialects, jsons
+from palaver.core.dialects.gen_ai import split_results
 from palaver.core.dialects.pieces import argument_text, mapping, string
 from palaver.core.dialects.roles import ROLES
-from palaver.core.dialects.usual.gen_ai import apart
 from palaver.core.elements import inside, judge
 from palaver.core.extraction import Prefer, read_conversation
 from palaver.core.ids import bounded
@@ -92,7 +92,7 @@ def _read(found: Sequence[Stretch]) -> list[Message]:
     messages: list[Message] = []
     for stretch in found:
         reader = dialects.READABLE[stretch.dialect]
-        messages += reader.read(stretch.elements, _FAR + stretch.start, stretch.shapes)
+        messages += reader.read(stretch.elements, _FAR + stretch.start)
     return messages
 
 
@@ -149,7 +149,7 @@ def _tidied(message: Message) -> Iterable[Message]:
         parts.append(part)
     # Who calls a tool may say nothing: many write that down as an empty text.
     said = [part for part in parts if not (type(part) is Text and not part.text)]
-    return apart(msgspec.structs.replace(message, parts=tuple(said)))
+    return split_results(msgspec.structs.replace(message, parts=tuple(said)))
 
 
 def _known_part(part: Data) -> Part:
