@@ -21,8 +21,7 @@ from palaver.core.elements import (
 )
 from palaver.core.kinds import honest, is_list, items, plain
 
-_OBJECT, _LIST = (dict,), (list,)
-_TELL_LITTLE = ("chat-completions", "ui-message")
+_TYPE_DICT, _TYPE_LIST = (dict,), (list,)
 
 
 class Stretch(msgspec.Struct, frozen=True, gc=False):
@@ -53,7 +52,7 @@ def is_chat_messages(value: object) -> bool:
 def _are_messages(elements: list[Any]) -> bool:
     known = False
     for element in elements:
-        fields = element if type(element) in _OBJECT else plain(element)
+        fields = element if type(element) in _TYPE_DICT else plain(element)
         if fields is None:
             return False
         role = fields.get("role")
@@ -80,10 +79,10 @@ def name_of(found: Sequence[Stretch]) -> Dialect:
 
 def stretches(value: object) -> list[Stretch] | None:
     """A list of messages, or one message, cut where the dialect changes; None where it is no messages."""
-    elements: Any = value if type(value) in _LIST else items(value) if is_list(value) else [value]
+    elements: Any = value if type(value) in _TYPE_LIST else items(value) if is_list(value) else [value]
     if not elements:
         return None
-    first: Any = elements[0] if type(elements[0]) in _OBJECT else plain(elements[0])
+    first: Any = elements[0] if type(elements[0]) in _TYPE_DICT else plain(elements[0])
     guess = quick_look(first) or judge(first)
     if guess is None and (guess := judge(inside(first))) is not None:
         elements = [_out(element) for element in elements]
@@ -94,7 +93,7 @@ def stretches(value: object) -> list[Stretch] | None:
 
 def _is_doubtful(element: Any) -> bool:
     """A row of `{role: admin, content}` or `{type: system, content}`, which makes nothing certain: a quick look."""
-    if type(element) not in _OBJECT or type(element.get("content")) is not str or "parts" in element:
+    if type(element) not in _TYPE_DICT or type(element.get("content")) is not str or "parts" in element:
         return False
     role = element.get("role")
     if type(role) is str and role:
@@ -113,7 +112,7 @@ def _cut(elements: list[Any], dialect: Dialect) -> list[Stretch] | None:
     messages: list[Any] = []
     start, certain = 0, False
     for index, element in enumerate(elements):
-        message = element if type(element) in _OBJECT else plain(element)
+        message = element if type(element) in _TYPE_DICT else plain(element)
         verdict = quick_look(message) or judge(message) or judge(message := inside(message))
         if verdict is None:
             return None
@@ -128,8 +127,8 @@ def _cut(elements: list[Any], dialect: Dialect) -> list[Stretch] | None:
 
 def _out(element: Any) -> Any:
     """The message out of OpenInference's `{"message": {…}}`, where it is nothing but that; the rest is judged."""
-    inner = element.get("message") if type(element) in _OBJECT and len(element) == 1 else None
-    return inner if type(inner) in _OBJECT else element
+    inner = element.get("message") if type(element) in _TYPE_DICT and len(element) == 1 else None
+    return inner if type(inner) in _TYPE_DICT else element
 
 
 def why_not(value: object) -> tuple[int | None, str]:
