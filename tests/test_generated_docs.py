@@ -10,7 +10,7 @@ import pytest
 from palaver import demo
 from palaver.cli.attacking.asking import ATTACKS
 from palaver.conform import GROUPS, Protocol, Rule
-from palaver.core.dialects import READABLE
+from palaver.core.dialects import DIALECT_MODULES
 from palaver.evaluation.evaluator import Evaluator
 from palaver.evaluation.evaluators import built_in
 from palaver.server.settings import Settings
@@ -20,7 +20,9 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 
 def losses() -> str:
-    rows = [f"| {name} | {'; '.join(dialect.LOSSES) or 'nothing'} |" for name, dialect in sorted(READABLE.items())]
+    rows = [
+        f"| {name} | {'; '.join(dialect.LOSSES) or 'nothing'} |" for name, dialect in sorted(DIALECT_MODULES.items())
+    ]
     return "\n".join(["| dialect | lost or changed on the way |", "|---|---|", *rows])
 
 

@@ -21,7 +21,7 @@ from benchmarks.payloads import decoys, turns
 from benchmarks.payloads.places import ANSWERS, PLACES, TEXTS, Place
 from benchmarks.payloads.turns import Turn
 from benchmarks.payloads.written import WRITERS, Writer
-from palaver.core.elements import DIALECTS, Dialect
+from palaver.core.dialects.detection import DIALECTS, Dialect
 
 COUNT = 10_000
 TEXT_KINDS = (*{place.__name__ for places in TEXTS.values() for place in places}, decoys.told.__name__)

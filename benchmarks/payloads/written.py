@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from benchmarks.payloads.turns import IMAGE, Turn
-from palaver.core.elements import Dialect
+from palaver.core.dialects.detection import Dialect
 
 Object = dict[str, Any]
 Writer = Callable[[Sequence[Turn]], list[Object]]

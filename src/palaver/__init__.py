@@ -14,12 +14,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from palaver.core.extraction import extract_chat_messages, read_conversation
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult
-from palaver.core.usage import Usage
+from palaver.core.messages import Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
 from palaver.errors import Failure, PalaverError
 from palaver.workflows.context import Context
-from palaver.workflows.declare import chat, workflow
+from palaver.workflows.decorators import chat, workflow
 from palaver.workflows.signature import Parameter
 
 if TYPE_CHECKING:

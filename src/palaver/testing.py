@@ -10,15 +10,13 @@ import time
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from typing import Any
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.core.events import ReasoningDelta, ToolDelta, ToolEnded, ToolStarted
-from palaver.core.messages import Message
-from palaver.core.parts import Data, ToolResult
-from palaver.core.usage import Usage
+from palaver.core.messages import Data, Message, ToolResult, Usage
 from palaver.errors import Failure
 from palaver.server.in_process_client import client
 from palaver.workflows.context import Context
-from palaver.workflows.declare import chat, workflow
+from palaver.workflows.decorators import chat, workflow
 
 __all__ = ["client", "echo", "scripted"]
 
@@ -43,7 +41,7 @@ async def echo(**inputs: Any) -> dict[str, Any]:
 def _asked(messages: Sequence[Message]) -> Sequence[Step]:
     """The script in the last user message: a JSON list, else its words, each with its trailing space."""
     text = next((message.text for message in reversed(messages) if message.role == "user"), "")
-    steps = jsons.parsed(text)
+    steps = json.parse_or_text(text)
     return steps if isinstance(steps, list) else [{"text": word} for word in re.findall(r"\s*\S+\s*", text)]  # pyright: ignore[reportUnknownVariableType]
 
 
@@ -98,7 +96,7 @@ def _said(step: Step) -> object:
 def _called(name: str, call: Step) -> Sequence[object]:
     """A tool call, its arguments in two halves."""
     given = call.get("arguments", {})
-    arguments = given if isinstance(given, str) else jsons.encode(given).decode()
+    arguments = given if isinstance(given, str) else json.encode(given).decode()
     half = len(arguments) // 2
     started = ToolStarted(call_id=str(call.get("id", "")), name=name)
     return [started, ToolDelta(delta=arguments[:half]), ToolDelta(delta=arguments[half:]), ToolEnded()]

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import uvicorn
 
-from palaver.core.keys import ALL, Scope
+from palaver.core.api_keys import ALL_SCOPES, Scope
 from palaver.discovery.registry import Registry
 from palaver.server.app import Server
 from palaver.server.serve import _config
@@ -58,7 +58,7 @@ def palaver_at(folder: Path, database: Database | None = None, **options: Any) -
 def with_key(*scopes: Scope) -> tuple[Database, str]:
     """A database in which there is a key, and the key."""
     database = open_database(MEMORY_URL)
-    held = frozenset(scopes) or ALL
+    held = frozenset(scopes) or ALL_SCOPES
     key, secret = api_keys.new_api_key(project="default", name="test", scopes=held, now=datetime.now(UTC))
     asyncio.run(database.write(api_keys.insert_key, key))
     return database, secret

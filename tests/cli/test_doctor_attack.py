@@ -14,7 +14,7 @@ from palaver.cli.attacking import asking, attacks
 from palaver.cli.attacking.asking import ATTACKS
 from palaver.cli.attacking.wire import target_of
 from palaver.cli.main import cli
-from palaver.core.keys import Scope
+from palaver.core.api_keys import Scope
 from palaver.protocols.base import Answer
 from palaver.server import auth, routing, security, web
 from palaver.server.api import login

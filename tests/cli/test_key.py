@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from palaver.cli.key import command
-from palaver.core import keys
+from palaver.core import api_keys
 from palaver.errors import PalaverError
 from tests.cli.test_commands import palaver
 
@@ -29,13 +29,13 @@ def listed(tmp_path: Path, *arguments: str) -> list[dict[str, Any]]:
 
 def test_a_new_key_stands_alone_on_the_output_and_nowhere_else(tmp_path: Path) -> None:  # S2.2
     made = palaver("key", "create", "--name", "laptop", "--db", "palaver.db", cwd=tmp_path)
-    key = keys.parse(made.stdout.removesuffix("\n"))
+    key = api_keys.parse_key(made.stdout.removesuffix("\n"))
 
     assert (made.returncode, made.stderr) == (0, "")
     assert key is not None
     assert not any(key.secret.encode() in path.read_bytes() for path in tmp_path.iterdir())
     with sqlite3.connect(tmp_path / "palaver.db") as file:
-        assert file.execute("SELECT id, hash FROM keys").fetchall() == [(key.id, keys.hashed(key.secret))]
+        assert file.execute("SELECT id, hash FROM keys").fetchall() == [(key.id, api_keys.hash_secret(key.secret))]
         assert file.execute("SELECT name FROM projects").fetchall() == [("default",)]
     file.close()
 
@@ -43,7 +43,7 @@ def test_a_new_key_stands_alone_on_the_output_and_nowhere_else(tmp_path: Path) -
 def test_a_key_is_made_with_what_was_asked_for(tmp_path: Path) -> None:
     options = "--scope invoke --scope read --project team-a --expires 90d --name nightly --json".split()
     made = msgspec.json.decode(run(tmp_path, "create", *options).stdout)
-    secret = keys.parse(made.pop("secret"))
+    secret = api_keys.parse_key(made.pop("secret"))
 
     assert secret is not None
     assert listed(tmp_path) == [made]
@@ -77,8 +77,10 @@ def test_a_key_that_nothing_was_said_of_may_call_and_look_and_never_expires(tmp_
 
 def test_the_list_shows_what_a_key_may_do_and_until_when(tmp_path: Path) -> None:
     assert run(tmp_path, "list").stdout == "No keys.\n"
-    first = keys.parse(run(tmp_path, "create", "--scope", "admin", "--name", "mine").stdout.strip())
-    second = keys.parse(run(tmp_path, "create", "--project", "team-a", "--expires", "2099-12-30").stdout.strip())
+    first = api_keys.parse_key(run(tmp_path, "create", "--scope", "admin", "--name", "mine").stdout.strip())
+    second = api_keys.parse_key(
+        run(tmp_path, "create", "--project", "team-a", "--expires", "2099-12-30").stdout.strip()
+    )
     assert first is not None
     assert second is not None
     with sqlite3.connect(tmp_path / "palaver.db") as file:
@@ -97,7 +99,7 @@ def test_the_list_shows_what_a_key_may_do_and_until_when(tmp_path: Path) -> None
 def test_a_key_is_revoked_by_its_id_or_by_itself(tmp_path: Path, named: str) -> None:
     secret = run(tmp_path, "create", "--name", "lost").stdout.strip()
     run(tmp_path, "create", "--name", "kept")
-    key = keys.parse(secret)
+    key = api_keys.parse_key(secret)
     assert key is not None
 
     told = run(tmp_path, "revoke", secret if named == "whole" else f"key_{key.id}")

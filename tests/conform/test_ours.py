@@ -15,8 +15,8 @@ from palaver.protocols import chat_completions, responses, services, ui_stream
 from palaver.protocols.base import Request
 from palaver.protocols.service_answers import Reading
 from palaver.testing import client, scripted
+from tests.core.strategies import hostile, sloppy, terminals
 from tests.core.test_grammar_laws import stream_of
-from tests.core.values import hostile, sloppy, terminals
 from tests.protocols.wire import find
 
 PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)

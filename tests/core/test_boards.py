@@ -2,7 +2,7 @@
 
 import pytest
 
-from palaver.core.boards import BoardColumn, BoardRow, Grid, check
+from palaver.core.boards import BoardColumn, BoardRow, Grid, check_board
 from palaver.errors import InvalidParameter, InvalidValue, TooLarge
 
 
@@ -25,7 +25,7 @@ def columns(count: int) -> tuple[BoardColumn, ...]:
     ],
 )
 def test_a_board_within_its_limits(grid: Grid) -> None:
-    assert check(grid) is grid
+    assert check_board(grid) is grid
 
 
 @pytest.mark.parametrize(
@@ -43,5 +43,5 @@ def test_a_board_within_its_limits(grid: Grid) -> None:
 )
 def test_a_board_beyond_them(grid: Grid, error: type[TooLarge | InvalidValue], pointer: str | None) -> None:
     with pytest.raises(error) as caught:
-        check(grid)
+        check_board(grid)
     assert caught.value.pointer == pointer

@@ -4,28 +4,28 @@ from typing import Any
 
 import pytest
 
-from palaver.core.descriptions import RESERVED, Description, Schemas, check_flags, check_name
+from palaver.core.descriptions import RESERVED_NAMES, Description, Schemas, check_flags, check_workflow_name
 from palaver.errors import ContradictoryFlags, DeclarationError, InvalidFlag, InvalidName, ReservedName
 
 
 @pytest.mark.parametrize("name", ["tutor", "a", "9", "_x", "my-tutor.v2", "x" * 64, "API"])
 def test_a_name_that_can_stand_in_a_url_passes(name: str) -> None:
-    assert check_name(name) == name
+    assert check_workflow_name(name) == name
 
 
 @pytest.mark.parametrize("name", ["", "-x", ".x", "a b", "a/b", "é", "x" * 65, "tutor\n", "a:b", "../x"])
 def test_a_name_that_cannot_stand_in_a_url_is_refused(name: str) -> None:
     with pytest.raises(InvalidName) as caught:
-        check_name(name)
+        check_workflow_name(name)
 
     assert caught.value.code == "invalid_name"
     assert repr(name) in caught.value.message
 
 
-@pytest.mark.parametrize("name", sorted(RESERVED))
+@pytest.mark.parametrize("name", sorted(RESERVED_NAMES))
 def test_a_name_of_our_own_routes_is_refused(name: str) -> None:
     with pytest.raises(ReservedName) as caught:
-        check_name(name)
+        check_workflow_name(name)
 
     assert (
         caught.value.message == f"Workflow name {name!r} is one of Palaver's own routes: pass name= to choose another."
@@ -38,7 +38,7 @@ def test_our_own_first_segments_are_reserved() -> None:
         " metrics livez status openapi.json mcp"
     )
 
-    assert set(ours.split()) <= RESERVED
+    assert set(ours.split()) <= RESERVED_NAMES
 
 
 @pytest.mark.parametrize(

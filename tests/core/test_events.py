@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from palaver.core.events import TERMINAL, Event, RunFinished, RunStarted, Terminal
-from tests.core.values import events, terminals, texts
+from palaver.core.events import TERMINAL_EVENTS, Event, RunFinished, RunStarted, TerminalEvent
+from tests.core.strategies import events, terminals, texts
 
 
 def test_every_event_has_its_name() -> None:
@@ -30,7 +30,7 @@ def test_every_event_has_its_name() -> None:
         "tool-started",
         "usage",
     ]
-    assert get_args(Terminal) == TERMINAL
+    assert get_args(TerminalEvent) == TERMINAL_EVENTS
 
 
 def test_every_event_has_its_fields() -> None:

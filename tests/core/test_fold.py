@@ -3,7 +3,6 @@
 import pytest
 from msgspec import UNSET
 
-from palaver.core.calls import Reply
 from palaver.core.events import (
     Event,
     PartAdded,
@@ -14,7 +13,7 @@ from palaver.core.events import (
     RunFailed,
     RunFinished,
     RunStarted,
-    Terminal,
+    TerminalEvent,
     TextDelta,
     TextEnded,
     TextStarted,
@@ -25,9 +24,8 @@ from palaver.core.events import (
     UsageAdded,
 )
 from palaver.core.fold import fold
-from palaver.core.messages import Message
-from palaver.core.parts import Annotation, Data, Reasoning, Text, ToolCall, ToolResult
-from palaver.core.usage import Usage
+from palaver.core.messages import Annotation, Data, Message, Reasoning, Text, ToolCall, ToolResult, Usage
+from palaver.core.runs import Reply
 
 NOTE = Annotation(kind="url", url="https://host/")
 STARTED = RunStarted(run_id="run_r")
@@ -111,7 +109,7 @@ def test_of_a_run_still_going_what_has_ended_is_told() -> None:
     ],
     ids=["length", "null is a value", "the end's usage replaces the sum", "failed", "failed with usage", "cancelled"],
 )
-def test_usages_add_up_and_the_end_says_how_it_ended(terminal: Terminal, reply: Reply) -> None:
+def test_usages_add_up_and_the_end_says_how_it_ended(terminal: TerminalEvent, reply: Reply) -> None:
     assert fold([STARTED, UsageAdded(usage=spent(1)), UsageAdded(usage=spent(2)), terminal]) == reply
 
 

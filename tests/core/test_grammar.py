@@ -17,7 +17,7 @@ from palaver.core.events import (
     RunFailed,
     RunFinished,
     RunStarted,
-    Terminal,
+    TerminalEvent,
     TextDelta,
     TextEnded,
     TextStarted,
@@ -28,19 +28,17 @@ from palaver.core.events import (
     UsageAdded,
 )
 from palaver.core.grammar import Grammar
-from palaver.core.messages import Message
-from palaver.core.parts import Annotation, Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult
-from palaver.core.usage import Usage
+from palaver.core.messages import Annotation, Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
 from palaver.errors import BadStream
-from tests.core.checker import check
-from tests.core.values import Unwritable
+from tests.core.strategies import Unwritable
+from tests.core.stream_checker import check
 
 NOTE = Annotation(kind="url", url="https://host/")
 PICTURE = File(media_type="image/png", url="https://host/a.png")
 SPENT = Usage(input_tokens=3, output_tokens=5)
 
 
-def told(grammar: Grammar, values: Sequence[Any], terminal: Terminal | None = None) -> list[Event]:
+def told(grammar: Grammar, values: Sequence[Any], terminal: TerminalEvent | None = None) -> list[Event]:
     """All that the grammar makes of the values, from start to end."""
     events = [*grammar.start(RunStarted(run_id="run_r"))]
     for value in values:
@@ -605,7 +603,7 @@ def test_nothing_comes_after_the_end() -> None:
     ],
     ids=["stop", "interrupted", "cancelled", "half a character", "details that are not JSON"],
 )
-def test_every_end_closes_what_is_open(given: Terminal, told_as: Terminal) -> None:
+def test_every_end_closes_what_is_open(given: TerminalEvent, told_as: TerminalEvent) -> None:
     values = [ReasoningDelta(item="r", delta="a"), ToolStarted(call_id="c", name="now")]
 
     stream = told(Grammar("run_r"), values, given)

@@ -6,7 +6,6 @@ from typing import Any
 from hypothesis import given, settings
 from msgspec import UNSET
 
-from palaver.core.calls import Reply
 from palaver.core.events import (
     Event,
     PartAdded,
@@ -17,7 +16,7 @@ from palaver.core.events import (
     RunFailed,
     RunFinished,
     RunStarted,
-    Terminal,
+    TerminalEvent,
     TextDelta,
     TextEnded,
     TextStarted,
@@ -28,12 +27,11 @@ from palaver.core.events import (
 )
 from palaver.core.fold import fold
 from palaver.core.grammar import Grammar
-from palaver.core.messages import Message
-from palaver.core.parts import Reasoning, Text, ToolCall, ToolResult
-from palaver.core.usage import Usage
+from palaver.core.messages import Message, Reasoning, Text, ToolCall, ToolResult, Usage
+from palaver.core.runs import Reply
 from palaver.errors import BadStream
-from tests.core.checker import check
-from tests.core.values import RUN, hostile, sloppy, terminals
+from tests.core.strategies import RUN, hostile, sloppy, terminals
+from tests.core.stream_checker import check
 
 lawful = settings(max_examples=200)
 """Harder than elsewhere: what is lawful here is lawful on every wire."""
@@ -44,7 +42,7 @@ HISTORY = [
 ]
 
 
-def stream_of(values: Sequence[Any], terminal: Terminal | None = None) -> list[Event]:
+def stream_of(values: Sequence[Any], terminal: TerminalEvent | None = None) -> list[Event]:
     """What the engine would tell of a producer that gives these values."""
     grammar = Grammar(RUN, history=HISTORY)
     stream = [*grammar.start(RunStarted(run_id=RUN))]
@@ -72,7 +70,7 @@ def test_a_hostile_producer_gives_a_lawful_stream(values: Sequence[Any]) -> None
 
 @lawful
 @given(sloppy, terminals)
-def test_however_a_run_is_ended_the_stream_is_lawful(values: Sequence[Any], terminal: Terminal) -> None:
+def test_however_a_run_is_ended_the_stream_is_lawful(values: Sequence[Any], terminal: TerminalEvent) -> None:
     check(stream_of(values, terminal), asked={"h1"})
 
 
@@ -99,7 +97,7 @@ def test_a_producer_that_goes_on_after_its_stream_broke_changes_nothing(values: 
 
 @lawful
 @given(sloppy, terminals)
-def test_the_fold_is_what_a_naive_client_builds_from_the_pieces(values: Sequence[Any], terminal: Terminal) -> None:
+def test_the_fold_is_what_a_naive_client_builds_from_the_pieces(values: Sequence[Any], terminal: TerminalEvent) -> None:
     stream = stream_of(values, terminal)
 
     assert fold(stream) == naive(stream)

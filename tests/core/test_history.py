@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core.history import Bounds, SystemPolicy, believed
-from palaver.core.messages import Message
-from palaver.core.parts import File, Part, Text, ToolCall, ToolResult
+from palaver.core.history import HistoryLimits, SystemPolicy, validate_history
+from palaver.core.messages import File, Message, Part, Text, ToolCall, ToolResult
 from palaver.errors import RequestError
-from tests.core.values import messages
+from tests.core.strategies import messages
 
 HELLO = Message.user("Hello")
 RULES = Message.system("Be brief.")
@@ -32,7 +31,7 @@ def picture(url: str) -> File:
 def test_an_honest_history_is_taken_as_it_is() -> None:
     history = (HELLO, call("a", "b"), answer("b"), answer("a"), Message.assistant("Noon."))
 
-    assert believed(history) == (history, [])
+    assert validate_history(history) == (history, [])
 
 
 @pytest.mark.parametrize(
@@ -57,7 +56,7 @@ def test_an_honest_history_is_taken_as_it_is() -> None:
 def test_a_clients_instructions_are_marked_or_dropped(  # S5.1
     system: SystemPolicy, kept: tuple[Message, ...], warnings: list[str]
 ) -> None:
-    assert believed([RULES, DEVELOPED, HELLO], system=system) == (kept, warnings)
+    assert validate_history([RULES, DEVELOPED, HELLO], system=system) == (kept, warnings)
 
 
 UNANSWERED: dict[str, tuple[Sequence[Message], tuple[Message, ...], list[str]]] = {
@@ -90,7 +89,7 @@ UNANSWERED: dict[str, tuple[Sequence[Message], tuple[Message, ...], list[str]]] 
 def test_calls_that_nobody_answered_are_left_out(  # S5.2
     sent: Sequence[Message], kept: tuple[Message, ...], warnings: list[str]
 ) -> None:
-    assert believed(sent) == (kept, warnings)
+    assert validate_history(sent) == (kept, warnings)
 
 
 REFUSED: dict[str, tuple[Sequence[Message], SystemPolicy, tuple[str, str, str | None]]] = {
@@ -172,14 +171,14 @@ def test_a_history_that_cannot_be_believed_is_refused(
     sent: Sequence[Message], system: SystemPolicy, expected: tuple[str, str, str | None]
 ) -> None:
     with pytest.raises(RequestError) as caught:
-        believed(sent, system=system)
+        validate_history(sent, system=system)
 
     assert (caught.value.code, caught.value.message, caught.value.pointer) == expected
 
 
 @pytest.mark.parametrize("url", ["https://host/a.png", "HTTP://host/", "data:image/png;base64,AAAA"])
 def test_files_at_https_http_and_data_urls_are_taken(url: str) -> None:  # S5.4
-    assert believed([Message.user(picture(url))]) == ((Message.user(picture(url)),), [])
+    assert validate_history([Message.user(picture(url))]) == ((Message.user(picture(url)),), [])
 
 
 @pytest.mark.parametrize(
@@ -187,7 +186,7 @@ def test_files_at_https_http_and_data_urls_are_taken(url: str) -> None:  # S5.4
 )
 def test_files_at_any_other_url_are_refused(url: str) -> None:  # S5.4
     with pytest.raises(RequestError) as caught:
-        believed([HELLO, Message.user("Look:", picture(url))])
+        validate_history([HELLO, Message.user("Look:", picture(url))])
 
     assert (caught.value.code, caught.value.message, caught.value.pointer) == (
         "invalid_value",
@@ -199,19 +198,19 @@ def test_files_at_any_other_url_are_refused(url: str) -> None:  # S5.4
 @pytest.mark.parametrize(
     ("bounds", "parts", "message"),
     [
-        (Bounds(messages=0), ["a"], "There are 1 messages; at most 0 are taken."),
-        (Bounds(parts=1), ["a", "b"], "Message 0 has 2 parts; at most 1 are taken."),
-        (Bounds(files=0), [picture("https://host/")], "There are 1 files; at most 0 are taken."),
+        (HistoryLimits(messages=0), ["a"], "There are 1 messages; at most 0 are taken."),
+        (HistoryLimits(parts=1), ["a", "b"], "Message 0 has 2 parts; at most 1 are taken."),
+        (HistoryLimits(files=0), [picture("https://host/")], "There are 1 files; at most 0 are taken."),
         (
-            Bounds(file=5),
+            HistoryLimits(file=5),
             [File(media_type="text/plain", data="AAAAAAAA")],
             "A file of message 0 is larger than 5 bytes.",
         ),
     ],
 )
-def test_every_bound_can_be_set(bounds: Bounds, parts: list[str | Part], message: str) -> None:  # S4.3
+def test_every_bound_can_be_set(bounds: HistoryLimits, parts: list[str | Part], message: str) -> None:  # S4.3
     with pytest.raises(RequestError) as caught:
-        believed([Message.user(*parts)], bounds=bounds)
+        validate_history([Message.user(*parts)], bounds=bounds)
 
     assert caught.value.message == message
 
@@ -219,7 +218,7 @@ def test_every_bound_can_be_set(bounds: Bounds, parts: list[str | Part], message
 @given(st.lists(messages, max_size=5))
 def test_what_was_believed_once_is_believed_again(sent: list[Message]) -> None:
     try:
-        kept, _ = believed(sent)
+        kept, _ = validate_history(sent)
     except RequestError:
         return
-    assert believed(kept) == (kept, [])
+    assert validate_history(kept) == (kept, [])

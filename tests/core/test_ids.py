@@ -3,45 +3,45 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core.ids import LONGEST, bounded, sortable
+from palaver.core.ids import MAX_ID_LENGTH, sortable_id, truncate_id
 
 milliseconds = st.integers(0, 2**48 - 1)
 randomness = st.integers(0, 2**80 - 1)
 
 
 def test_a_sortable_id_is_26_characters_of_crockfords_base32() -> None:
-    assert sortable(0, 0) == "0" * 26
-    assert sortable(2**48 - 1, 2**80 - 1) == "7" + "z" * 25
-    assert sortable(1_469_918_176_385, 0) == "01aryz6s41" + "0" * 16  # The time of the ULID spec's own example.
+    assert sortable_id(0, 0) == "0" * 26
+    assert sortable_id(2**48 - 1, 2**80 - 1) == "7" + "z" * 25
+    assert sortable_id(1_469_918_176_385, 0) == "01aryz6s41" + "0" * 16  # The time of the ULID spec's own example.
 
 
 @given(milliseconds, randomness, milliseconds, randomness)
 def test_ids_sort_by_time_and_then_by_randomness(at: int, dice: int, later: int, other: int) -> None:
-    assert (sortable(at, dice) < sortable(later, other)) == ((at, dice) < (later, other))
+    assert (sortable_id(at, dice) < sortable_id(later, other)) == ((at, dice) < (later, other))
 
 
 @given(st.integers(0), st.integers(0))
 def test_a_sortable_id_always_has_26_characters(at: int, dice: int) -> None:
-    assert len(sortable(at, dice)) == 26
+    assert len(sortable_id(at, dice)) == 26
 
 
 @given(st.text(st.characters(exclude_categories=[]), max_size=64))
 def test_an_id_that_is_short_enough_stays_as_it_is(text: str) -> None:
-    assert bounded(text) == text
+    assert truncate_id(text) == text
 
 
 def test_64_characters_are_short_enough() -> None:
-    assert bounded("i" * 64) == "i" * 64
+    assert truncate_id("i" * 64) == "i" * 64
 
 
 def test_a_longer_id_is_its_first_40_characters_and_12_digits_of_its_hash() -> None:
-    assert bounded("i" * 65) == "i" * 40 + "-7db92d77e8b1"
+    assert truncate_id("i" * 65) == "i" * 40 + "-7db92d77e8b1"
 
 
 @given(st.text(st.characters(exclude_categories=[]), min_size=65, max_size=99))
 def test_a_bounded_id_is_bounded_and_stays_the_same(text: str) -> None:
-    short = bounded(text)
+    short = truncate_id(text)
 
-    assert len(short) == 53 <= LONGEST
-    assert bounded(short) == short
-    assert bounded(text + "x") != short
+    assert len(short) == 53 <= MAX_ID_LENGTH
+    assert truncate_id(short) == short
+    assert truncate_id(text + "x") != short

@@ -3,9 +3,8 @@
 import msgspec
 from hypothesis import given
 
-from palaver.core.messages import ROLES, Message
-from palaver.core.parts import File, Reasoning, Text, ToolCall, ToolResult
-from tests.core.values import messages
+from palaver.core.messages import ROLES, File, Message, Reasoning, Text, ToolCall, ToolResult
+from tests.core.strategies import messages
 
 PICTURE = File(media_type="image/png", url="https://host/a.png")
 

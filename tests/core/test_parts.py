@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
-from tests.core.values import parts
+from palaver.core.messages import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from tests.core.strategies import parts
 
 WIRE: list[tuple[Part, dict[str, Any]]] = [
     (Text(text="a"), {"type": "text", "text": "a"}),

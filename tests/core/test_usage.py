@@ -2,8 +2,8 @@
 
 from hypothesis import given
 
-from palaver.core.usage import Usage
-from tests.core.values import usages
+from palaver.core.messages import Usage
+from tests.core.strategies import usages
 
 
 def test_usages_add_up_field_by_field() -> None:

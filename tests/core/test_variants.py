@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaver.core import variants
-from palaver.core.variants import Change, Reference, VariantFile, changes, read_reference
+from palaver.core.variants import Change, VariantFile, VariantReference, diff_json, parse_reference
 from palaver.errors import InvalidParameter, RequestError
 
 KEYS = st.text(st.characters(exclude_categories=["C"]), max_size=4)
@@ -29,20 +29,20 @@ NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", fullmatch=True)
 @pytest.mark.parametrize(
     ("text", "reference"),
     [
-        ("short", Reference("short")),
-        ("short:3", Reference("short", 3)),
-        ("tutor@short:3", Reference("short", 3, "tutor")),
-        ("_tutor.v2@short", Reference("short", None, "_tutor.v2")),
+        ("short", VariantReference("short")),
+        ("short:3", VariantReference("short", 3)),
+        ("tutor@short:3", VariantReference("short", 3, "tutor")),
+        ("_tutor.v2@short", VariantReference("short", None, "_tutor.v2")),
     ],
 )
-def test_a_reference_names_a_variant_a_version_and_a_workflow(text: str, reference: Reference) -> None:
-    assert read_reference(text) == reference
+def test_a_reference_names_a_variant_a_version_and_a_workflow(text: str, reference: VariantReference) -> None:
+    assert parse_reference(text) == reference
     assert str(reference) == text
 
 
-@given(st.builds(Reference, NAMES, st.none() | st.integers(1, 999_999_999), st.none() | NAMES))
-def test_a_reference_is_read_as_it_is_written(reference: Reference) -> None:
-    assert read_reference(str(reference)) == reference
+@given(st.builds(VariantReference, NAMES, st.none() | st.integers(1, 999_999_999), st.none() | NAMES))
+def test_a_reference_is_read_as_it_is_written(reference: VariantReference) -> None:
+    assert parse_reference(str(reference)) == reference
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_what_refers_to_nothing(text: str) -> None:
     with pytest.raises(
         InvalidParameter, match="does not name a variant: use name, name:3 or workflow@name:3"
     ) as caught:
-        read_reference(text, pointer="/variant")
+        parse_reference(text, pointer="/variant")
     assert caught.value.pointer == "/variant"
 
 
@@ -60,7 +60,7 @@ def test_the_differences_of_two_values() -> None:
     before = {"same": 1, "text": "a", "gone": None, "deep": {"a/b": [1, 2, 3], "x": 1}, "kind": {}, "one": 1}
     after = {"same": 1, "text": "b", "deep": {"a/b": [1, 5], "x": 1, "~": 0}, "kind": [], "one": True, "new": None}
 
-    assert changes(before, after) == [
+    assert diff_json(before, after) == [
         Change("/text", "a", "b"),
         Change("/gone", None),
         Change("/deep/a~1b/1", 2, 5),
@@ -70,26 +70,26 @@ def test_the_differences_of_two_values() -> None:
         Change("/one", 1, True),
         Change("/new", after=None),
     ]
-    assert msgspec.json.encode(changes(before, after)[1]) == b'{"path":"/gone","from":null}'
-    assert msgspec.json.encode(changes(before, after)[4]) == b'{"path":"/deep/~0","to":0}'
+    assert msgspec.json.encode(diff_json(before, after)[1]) == b'{"path":"/gone","from":null}'
+    assert msgspec.json.encode(diff_json(before, after)[4]) == b'{"path":"/deep/~0","to":0}'
 
 
 @given(OBJECTS)
 def test_nothing_differs_from_itself_in_any_order(value: dict[str, Any]) -> None:
     other = dict(reversed(value.items()))
 
-    assert changes(value, other) == []
-    assert variants.is_same(value, other)
+    assert diff_json(value, other) == []
+    assert variants.is_same_json(value, other)
 
 
 @given(OBJECTS, OBJECTS)
 def test_values_that_differ_differ_somewhere(before: dict[str, Any], after: dict[str, Any]) -> None:
-    assert (changes(before, after) == []) == variants.is_same(before, after)
+    assert (diff_json(before, after) == []) == variants.is_same_json(before, after)
 
 
 @given(OBJECTS, OBJECTS)
 def test_the_differences_make_one_value_of_the_other(before: dict[str, Any], after: dict[str, Any]) -> None:
-    assert variants.is_same(applied(before, changes(before, after)), after)
+    assert variants.is_same_json(applied(before, diff_json(before, after)), after)
 
 
 def applied(value: Any, found: list[Change]) -> Any:
@@ -125,11 +125,11 @@ FILE = VariantFile(
 
 
 def test_a_file_is_sorted_and_ends_with_a_newline() -> None:
-    assert variants.written(FILE).decode() == (
+    assert variants.encode_variant_file(FILE).decode() == (
         '{\n  "description": "",\n  "name": "short",\n  "palaver": "variant/1",\n  "parameters": {\n'
         '    "a": {\n      "b": 2,\n      "z": 1\n    },\n    "style": "short"\n  },\n  "workflow": "tutor"\n}\n'
     )
-    assert variants.line(FILE) == (
+    assert variants.encode_variant_line(FILE) == (
         b'{"description":"","name":"short","palaver":"variant/1",'
         b'"parameters":{"a":{"b":2,"z":1},"style":"short"},"workflow":"tutor"}\n'
     )
@@ -140,10 +140,13 @@ def test_a_file_is_read_as_it_was_written(parameters: dict[str, Any], descriptio
     file = VariantFile(
         workflow="tutor", name="short", description=description, parameters=parameters, palaver="variant/1"
     )
-    text, line = variants.read_file(variants.written(file)), variants.read_file(variants.line(file))
+    text, line = (
+        variants.decode_variant_file(variants.encode_variant_file(file)),
+        variants.decode_variant_file(variants.encode_variant_line(file)),
+    )
 
-    assert variants.is_same(text, file)
-    assert variants.is_same(line, file)
+    assert variants.is_same_json(text, file)
+    assert variants.is_same_json(line, file)
 
 
 @pytest.mark.parametrize(
@@ -163,5 +166,5 @@ def test_what_is_no_variant_s_file(changed: dict[str, Any], code: str, pointer: 
     file = msgspec.to_builtins(FILE) | changed
 
     with pytest.raises(RequestError) as caught:
-        variants.read_file(msgspec.json.encode(file))
+        variants.decode_variant_file(msgspec.json.encode(file))
     assert (caught.value.code, caught.value.pointer) == (code, pointer)

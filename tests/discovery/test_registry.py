@@ -5,7 +5,7 @@ import pytest
 from palaver.discovery.registry import Registry
 from palaver.errors import DuplicateName, WorkflowNotFound
 from palaver.testing import echo, scripted
-from palaver.workflows.declare import workflow
+from palaver.workflows.decorators import workflow
 
 
 @workflow(name="echo")

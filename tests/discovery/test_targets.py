@@ -21,7 +21,7 @@ from palaver.errors import (
     PalaverError,
     TargetNotFound,
 )
-from palaver.workflows.declare import TakesMessages
+from palaver.workflows.decorators import TakesMessages
 
 TUTOR = """
 from palaver import chat

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from palaver.core.calls import Call, Reply
 from palaver.core.events import Event, RunFinished
 from palaver.core.fold import fold
 from palaver.core.messages import Message
+from palaver.core.runs import Call, Reply
 from palaver.engine.engine import Engine
 from palaver.engine.run import Run
 from palaver.workflows.workflow import Workflow

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from palaver.core.origins import Origin
+from palaver.core.runs import Origin
 from palaver.engine.abandoned_runs import AbandonedRuns
 from palaver.engine.engine import Engine, utc_now
 from palaver.engine.recorder import Recorder
@@ -15,7 +15,7 @@ from palaver.engine.run_reader import RunReader
 from palaver.errors import Overloaded
 from palaver.storage import runs
 from palaver.storage.database import MEMORY_URL, Database, open_database
-from palaver.workflows.declare import chat
+from palaver.workflows.decorators import chat
 from palaver.workflows.workflow import Workflow
 from tests.engine.run_factory import call
 

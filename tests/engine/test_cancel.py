@@ -12,7 +12,7 @@ from palaver.core.events import Event, RunCancelled, RunFailed, RunFinished
 from palaver.core.messages import Message
 from palaver.engine.run import Run
 from palaver.workflows.context import Context
-from palaver.workflows.declare import chat, workflow
+from palaver.workflows.decorators import chat, workflow
 from palaver.workflows.workflow import Workflow
 from tests.engine.run_factory import NOW, call, came_to, end_of, eventually, new_engine, over, ran, reply, said, until
 

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from palaver.core.events import TERMINAL, Event
-from palaver.core.messages import Message
-from palaver.core.parts import Data
+from palaver.core.events import TERMINAL_EVENTS, Event
+from palaver.core.messages import Data, Message
 from palaver.engine.run import Run
 from palaver.workflows.context import Context
-from palaver.workflows.declare import chat
+from palaver.workflows.decorators import chat
 from tests.engine.run_factory import call, eventually, new_engine, over
 
 
@@ -109,8 +108,8 @@ async def test_a_run_is_lawful_whenever_it_is_stopped(kind: Any) -> None:
         assert reader.told == run.log == seen, seed
         assert reader.overlaps == 0, seed
         assert [event.seq for event in run.log] == list(range(len(run.log))), seed
-        assert [isinstance(event, TERMINAL) for event in run.log[:-1]] == [False] * (len(run.log) - 1), seed
-        assert isinstance(run.log[-1], TERMINAL), seed
+        assert [isinstance(event, TERMINAL_EVENTS) for event in run.log[:-1]] == [False] * (len(run.log) - 1), seed
+        assert isinstance(run.log[-1], TERMINAL_EVENTS), seed
     await eventually(lambda: engine.threads.busy == 0)
     await eventually(lambda: len(asyncio.all_tasks()) <= before)
     await eventually(lambda: not [t for t in threading.enumerate() if t.name == "palaver-workflow"])

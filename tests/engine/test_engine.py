@@ -18,9 +18,9 @@ from palaver.engine.limits import RunLimits
 from palaver.engine.run import Run
 from palaver.engine.store import RecordableRun
 from palaver.errors import FaultyCall, InvalidValue, Overloaded, RunNotFound, ShuttingDown
-from palaver.workflows.declare import chat, workflow
+from palaver.workflows.decorators import chat, workflow
 from palaver.workflows.options import Limits
-from palaver.workflows.threads import Threads
+from palaver.workflows.thread_pool import ThreadPool
 from tests.engine.run_factory import ASKED, NOW, call, came_to, end_of, new_engine, over, ran, reply, said, until
 
 
@@ -326,7 +326,7 @@ async def test_runs_wait_for_a_thread_and_all_of_them_get_one() -> None:
             running -= 1
         return 1
 
-    engine = new_engine(threads=Threads(3))
+    engine = new_engine(threads=ThreadPool(3))
     runs = [engine.start(work, call()) for _ in range(20)]
     for run in runs:
         await over(run)
@@ -347,7 +347,7 @@ async def test_a_stuck_thread_keeps_its_slot_until_it_returns() -> None:
     def quick() -> str:
         return "here"
 
-    engine = new_engine(threads=Threads(1))
+    engine = new_engine(threads=ThreadPool(1))
     first = engine.start(stick, call())
     await until(stuck)
     first.cancel()
@@ -369,7 +369,7 @@ async def test_sync_code_that_gives_iterators_needs_no_second_thread() -> None:
         for _ in range(50):  # More than there is room for ahead of the reader.
             yield (piece for piece in "ab")
 
-    run = await ran(nested, engine=new_engine(threads=Threads(1)))
+    run = await ran(nested, engine=new_engine(threads=ThreadPool(1)))
 
     assert came_to(run) == reply(Message.assistant("ab" * 50))
 

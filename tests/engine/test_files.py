@@ -6,15 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core.messages import Message
-from palaver.core.parts import File
+from palaver.core.messages import File, Message
 from palaver.engine import files
 from palaver.engine.files import FileFetcher
 from palaver.errors import InvalidValue, NotFound, PalaverError, UpstreamFailed, UrlRefused
-from palaver.outbound import Fetched
+from palaver.outbound import FetchedDocument
 from palaver.storage.database import MEMORY_URL, open_database
 from palaver.workflows.context import Context
-from palaver.workflows.declare import chat
+from palaver.workflows.decorators import chat
 from tests.engine.run_factory import came_to, new_engine, ran, reply
 from tests.storage.test_files import kept
 
@@ -65,11 +64,11 @@ async def test_what_cannot_be_had_is_said(part: File, error: type[PalaverError],
 async def test_a_url_is_asked_as_the_operator_allows(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, bool]] = []
 
-    async def fetch(url: str, *, allow_private: bool) -> Fetched:
+    async def fetch(url: str, *, allow_private: bool) -> FetchedDocument:
         asked.append((url, allow_private))
-        return Fetched(status=302 if url.endswith("moved") else 200, media_type="a/b", body=b"there")
+        return FetchedDocument(status=302 if url.endswith("moved") else 200, media_type="a/b", body=b"there")
 
-    monkeypatch.setattr(files, "fetch", fetch)
+    monkeypatch.setattr(files, "fetch_document", fetch)
 
     assert await FileFetcher()("default", File("a/b", url="HTTPS://host/a")) == b"there"
     assert await FileFetcher(allow_private=True)("default", File("a/b", url="http://host/b")) == b"there"

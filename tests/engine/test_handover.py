@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from palaver.core.ids import sortable
+from palaver.core.ids import sortable_id
 from palaver.core.messages import Message
 from palaver.engine import run_reader as records_module
 from palaver.engine.engine import utc_now
@@ -98,7 +98,7 @@ async def test_any_other_name_is_answered_at_once(database: Database, monkeypatc
     records = RunReader(house.engine, house.recorder, database, now=utc_now)
     monkeypatch.setattr(records_module, "_START_GRACE_S", 600)  # One that is awaited would wait until the timeout.
     async with asyncio.timeout(30):
-        for name in ("run_" + sortable(1, 1), "nonsense", "run_" + "u" * 26):
+        for name in ("run_" + sortable_id(1, 1), "nonsense", "run_" + "u" * 26):
             with pytest.raises(RunNotFound):
                 await records.row("theirs", name)
 

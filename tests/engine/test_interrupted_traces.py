@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from palaver.core.origins import Origin
-from palaver.core.parts import ToolCall, ToolResult
+from palaver.core.messages import ToolCall, ToolResult
+from palaver.core.runs import Origin
 from palaver.engine.engine import Engine
 from palaver.engine.heartbeat import Heartbeat
 from palaver.engine.recorder import Recorder
@@ -15,7 +15,7 @@ from palaver.storage import run_log, runs
 from palaver.storage.database import Database
 from palaver.traces.record import Span
 from palaver.traces.runs import named, spans_of
-from palaver.workflows.declare import chat
+from palaver.workflows.decorators import chat
 from tests.engine.run_factory import ASKED, NOW, call, eventually
 
 THEIRS = Origin(project="theirs", protocol="responses", key="key_1")

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from palaver.core.events import Event, RunFailed, RunFinished
-from palaver.core.messages import Message
-from palaver.core.parts import Data
+from palaver.core.messages import Data, Message
 from palaver.engine.limits import RunLimits
 from palaver.errors import PalaverError
 from palaver.workflows.context import Context
-from palaver.workflows.declare import chat, workflow
+from palaver.workflows.decorators import chat, workflow
 from tests.engine.run_factory import NOW, RUN, call, came_to, end_of, new_engine, over, ran, reply, said, until
 
 

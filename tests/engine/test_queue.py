@@ -8,7 +8,7 @@ import pytest
 
 from palaver.core.events import Event, RunFinished
 from palaver.core.messages import Message
-from palaver.core.origins import Origin
+from palaver.core.runs import Origin
 from palaver.engine.engine import Engine
 from palaver.engine.heartbeat import Heartbeat
 from palaver.engine.queue import RunQueue
@@ -18,7 +18,7 @@ from palaver.errors import FaultyCall, ShuttingDown
 from palaver.storage import queue as kept
 from palaver.storage import run_log, runs
 from palaver.storage.database import Database, open_database
-from palaver.workflows.declare import chat
+from palaver.workflows.decorators import chat
 from palaver.workflows.workflow import Workflow
 from tests.engine.run_factory import NOW, call, said
 

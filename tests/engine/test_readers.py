@@ -11,7 +11,7 @@ from palaver.core.events import Event
 from palaver.core.messages import Message
 from palaver.engine.run import Run
 from palaver.workflows.context import Context
-from palaver.workflows.declare import chat, workflow
+from palaver.workflows.decorators import chat, workflow
 from tests.engine.run_factory import call, new_engine, over, ran, said, until
 
 

@@ -9,17 +9,16 @@ from typing import Any
 
 import pytest
 
-from palaver.core.calls import Record
 from palaver.core.events import Event, RunFailed, RunFinished
 from palaver.core.messages import Message
-from palaver.core.origins import Origin
+from palaver.core.runs import Origin, RecordMode
 from palaver.engine.engine import Engine
 from palaver.engine.recorder import Recorder
 from palaver.engine.run_reader import RunReader
 from palaver.errors import DiskFull, Overloaded, RunNotFound
 from palaver.storage import run_log, runs
 from palaver.storage.database import Database
-from palaver.workflows.declare import chat, workflow
+from palaver.workflows.decorators import chat, workflow
 from tests.engine.run_factory import NOW, call, eventually, said
 
 pytestmark = pytest.mark.anyio
@@ -273,7 +272,7 @@ async def test_what_may_not_be_recorded_is_not(database: Database) -> None:
 
 
 @pytest.mark.parametrize("record", ["off", "metadata", "full"])
-async def test_nobody_holds_a_run_that_has_ended(database: Database, record: Record) -> None:
+async def test_nobody_holds_a_run_that_has_ended(database: Database, record: RecordMode) -> None:
     engine, _, _ = new_engine(database, delay=60)
     run = engine.start(short, call(record=record))
     await run.ended()

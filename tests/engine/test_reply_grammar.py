@@ -10,7 +10,6 @@ import msgspec
 import pydantic
 import pytest
 
-from palaver.core.calls import Reply
 from palaver.core.events import (
     ReasoningDelta,
     RunCancelled,
@@ -22,11 +21,10 @@ from palaver.core.events import (
     ToolStarted,
 )
 from palaver.core.fold import fold
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult
-from palaver.core.usage import Usage
+from palaver.core.messages import Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
+from palaver.core.runs import Reply
 from palaver.errors import Failure
-from palaver.workflows.declare import chat, workflow
+from palaver.workflows.decorators import chat, workflow
 from palaver.workflows.workflow import FunctionWorkflow
 from tests.engine.run_factory import ASKED, NOW, RUN, came_to, end_of, ran, reply
 

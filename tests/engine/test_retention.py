@@ -8,8 +8,8 @@ import pytest
 
 from palaver.core.boards import BoardColumn, BoardRow, Cell, Grid
 from palaver.core.messages import Message
-from palaver.core.origins import Origin
-from palaver.core.retention import Keep
+from palaver.core.retention import RetentionPolicy
+from palaver.core.runs import Origin
 from palaver.engine.engine import Engine
 from palaver.engine.recorder import Recorder
 from palaver.engine.retention import RetentionTask
@@ -21,7 +21,7 @@ from palaver.storage.spans import queries as span_pages
 from palaver.storage.spans import retention as span_retention
 from palaver.storage.threads import repository as threads
 from palaver.storage.threads.repository import NewThread
-from palaver.workflows.declare import chat
+from palaver.workflows.decorators import chat
 from tests.engine.run_factory import NOW, call
 from tests.storage.span_factory import NOON, TODAY, keep, row
 
@@ -91,7 +91,7 @@ async def test_of_more_runs_than_memory_should_hold_the_oldest_go(database: Data
 DAY = 24 * 60 * 60
 
 
-async def kept(database: Database, spans: Keep, *, days: int = 0) -> list[str]:
+async def kept(database: Database, spans: RetentionPolicy, *, days: int = 0) -> list[str]:
     """What is left when it was tidied so many days later."""
     later = NOON + timedelta(days=days)
     await RetentionTask(database, run_days=0, spans=spans, now=lambda: later).tidy()
@@ -111,20 +111,20 @@ ALL = ["mine -2 1", "theirs -2 1", "mine -1 1", "theirs -1 1", "mine 0 1", "thei
 async def test_spans_are_kept_for_so_many_days(database: Database) -> None:
     await three_days(database)
 
-    assert await kept(database, Keep()) == ALL
-    assert await kept(database, Keep(), days=1000) == ALL
-    assert await kept(database, Keep(days=2)) == ALL
-    assert await kept(database, Keep(days=2), days=1) == ALL[2:]
-    assert await kept(database, Keep(days=2), days=2) == ALL[4:]
-    assert await kept(database, Keep(days=2), days=100) == []
+    assert await kept(database, RetentionPolicy()) == ALL
+    assert await kept(database, RetentionPolicy(), days=1000) == ALL
+    assert await kept(database, RetentionPolicy(days=2)) == ALL
+    assert await kept(database, RetentionPolicy(days=2), days=1) == ALL[2:]
+    assert await kept(database, RetentionPolicy(days=2), days=2) == ALL[4:]
+    assert await kept(database, RetentionPolicy(days=2), days=100) == []
 
 
 async def test_a_project_may_keep_them_for_longer_or_shorter(database: Database) -> None:
     await three_days(database)
 
-    assert await kept(database, Keep(days=1, of_projects={"mine": 30})) == [ALL[0], *ALL[2:]]
-    assert await kept(database, Keep(days=1, of_projects={"mine": 0}), days=1) == [ALL[0], ALL[2], *ALL[4:]]
-    assert await kept(database, Keep(of_projects={"mine": 1}), days=2) == [ALL[5]]
+    assert await kept(database, RetentionPolicy(days=1, of_projects={"mine": 30})) == [ALL[0], *ALL[2:]]
+    assert await kept(database, RetentionPolicy(days=1, of_projects={"mine": 0}), days=1) == [ALL[0], ALL[2], *ALL[4:]]
+    assert await kept(database, RetentionPolicy(of_projects={"mine": 1}), days=2) == [ALL[5]]
 
 
 async def test_the_oldest_days_go_when_there_is_too_much(database: Database) -> None:
@@ -132,9 +132,9 @@ async def test_the_oldest_days_go_when_there_is_too_much(database: Database) -> 
     held = await database.read(span_days.list_day_usage)
     day = sum(one.bytes for one in held) // 3
 
-    assert await kept(database, Keep(bytes=3 * day)) == ALL
-    assert await kept(database, Keep(bytes=2 * day)) == ALL[2:]
-    assert await kept(database, Keep(bytes=1)) == ALL[4:]
+    assert await kept(database, RetentionPolicy(bytes=3 * day)) == ALL
+    assert await kept(database, RetentionPolicy(bytes=2 * day)) == ALL[2:]
+    assert await kept(database, RetentionPolicy(bytes=1)) == ALL[4:]
 
 
 async def test_coming_days_are_prepared(database: Database) -> None:
@@ -195,7 +195,7 @@ async def test_what_comes_in_meanwhile_does_not_wait_for_all_that_goes(tmp_path:
     for first in range(0, 3_000, 1_000):
         rows = [row(f"{first + number}", -DAY, trace=f"{first + number}") for number in range(1_000)]
         await keep(database, *rows)
-    tidying = asyncio.create_task(kept(database, Keep(days=1), days=1))
+    tidying = asyncio.create_task(kept(database, RetentionPolicy(days=1), days=1))
     waited: list[float] = []
     while not tidying.done():
         since = time.perf_counter()

@@ -21,12 +21,10 @@ from palaver.core.events import (
     TextStarted,
     UsageAdded,
 )
-from palaver.core.messages import Message
-from palaver.core.parts import Data, Text
-from palaver.core.usage import Usage
+from palaver.core.messages import Data, Message, Text, Usage
 from palaver.errors import Failure
 from palaver.workflows.context import Context
-from palaver.workflows.declare import chat, workflow
+from palaver.workflows.decorators import chat, workflow
 from tests.engine.run_factory import (
     ASKED,
     MSG,

@@ -13,11 +13,9 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from palaver import chat, workflow
 from palaver.core import steps
-from palaver.core.calls import Secret
-from palaver.core.messages import Message
-from palaver.core.parts import ToolCall, ToolResult
-from palaver.core.steps import Fault, Listener, Step, Told
-from palaver.core.usage import Usage
+from palaver.core.messages import Message, ToolCall, ToolResult, Usage
+from palaver.core.runs import Secret
+from palaver.core.steps import Step, StepDetails, StepError, StepListener
 from palaver.engine import tracing as hearing
 from palaver.engine.engine import Engine
 from palaver.engine.tracing import RunTracer
@@ -29,13 +27,13 @@ from tests.frameworks.told import kinds, stopped, traced, tree
 TELLER = ("house",)
 
 
-def heard() -> Listener:
-    listener = steps.listener()
+def heard() -> StepListener:
+    listener = steps.current_listener()
     assert listener is not None
     return listener
 
 
-def telling(*tell: Callable[[Listener], None]) -> Any:
+def telling(*tell: Callable[[StepListener], None]) -> Any:
     """A chat that tells of steps."""
 
     @chat
@@ -54,8 +52,8 @@ def begin(kind: Any, name: str, **given: Any) -> Step:
 
 
 async def test_a_step_says_all_that_is_known_of_it() -> None:
-    asked = Told(messages_in=[{"role": "user", "content": "2+2?"}], model="gpt-9", parameters={"temperature": 0})
-    answered = Told(
+    asked = StepDetails(messages_in=[{"role": "user", "content": "2+2?"}], model="gpt-9", parameters={"temperature": 0})
+    answered = StepDetails(
         messages_out=[{"role": "assistant", "content": "4"}],
         model="gpt-9-2026",
         provider="openai",
@@ -64,7 +62,7 @@ async def test_a_step_says_all_that_is_known_of_it() -> None:
         tools=[{"name": "add", "parameters": {"type": "object"}}],
     )
 
-    def tell(listener: Listener) -> None:
+    def tell(listener: StepListener) -> None:
         step = listener.begin(TELLER, "llm", "gpt", tell=lambda: asked)
         assert step is not None
         step.end(lambda: answered)
@@ -102,7 +100,7 @@ async def test_each_kind_has_its_title(kind: Any, name: str, title: str) -> None
 
 
 async def test_steps_stand_below_the_one_that_they_are_in() -> None:
-    def tell(_: Listener) -> None:
+    def tell(_: StepListener) -> None:
         outer = begin("task", "outer")
         begin("task", "first", parent=outer).end()
         second = begin("task", "second", parent=outer)
@@ -121,7 +119,7 @@ async def test_a_tool_that_was_told_of_is_not_found_again_among_the_events() -> 
     @chat
     async def uses(messages: list[Message]) -> AsyncIterator[Any]:
         yield ToolCall("c1", "add", "{}")
-        begin("tool", "add", call_id="c1", tell=lambda: Told(inputs="{}")).end(lambda: Told(outputs=3))
+        begin("tool", "add", call_id="c1", tell=lambda: StepDetails(inputs="{}")).end(lambda: StepDetails(outputs=3))
         yield ToolResult("c1", 3)
         yield ToolCall("c2", "other", "{}")
         yield ToolResult("c2", 4)
@@ -133,9 +131,9 @@ async def test_a_tool_that_was_told_of_is_not_found_again_among_the_events() -> 
 
 
 async def test_what_failed_says_how() -> None:
-    def tell(_: Listener) -> None:
+    def tell(_: StepListener) -> None:
         begin("tool", "raises").end(error=KeyError("x"))
-        begin("tool", "refuses").end(error=Fault("tool_error", "no"))
+        begin("tool", "refuses").end(error=StepError("tool_error", "no"))
         begin("tool", "rude").end(error=_Rude())
         begin("task", "left").end(error=GeneratorExit())
 
@@ -159,7 +157,7 @@ async def test_what_is_still_open_ends_with_the_run_as_what_it_is() -> None:
 
     @chat
     async def waits(messages: list[Message]) -> AsyncIterator[str]:
-        begin("llm", "gpt", tell=lambda: Told(messages_out=[{"role": "assistant", "content": "On and"}]))
+        begin("llm", "gpt", tell=lambda: StepDetails(messages_out=[{"role": "assistant", "content": "On and"}]))
         yield "On and"
         begun.set()
         await asyncio.Event().wait()
@@ -171,7 +169,7 @@ async def test_what_is_still_open_ends_with_the_run_as_what_it_is() -> None:
 
 
 async def test_what_a_run_forgot_to_end_is_incomplete() -> None:
-    def tell(_: Listener) -> None:
+    def tell(_: StepListener) -> None:
         begin("task", "forgotten")
 
     spans = await traced(telling(tell))
@@ -182,23 +180,23 @@ async def test_what_a_run_forgot_to_end_is_incomplete() -> None:
 async def test_after_the_run_nothing_is_heard_any_more() -> None:
     kept: list[Any] = []
 
-    def tell(listener: Listener) -> None:
+    def tell(listener: StepListener) -> None:
         kept.extend((listener, begin("task", "late")))
         listener.memory["handler"] = object()
 
     spans = await traced(telling(tell))
     listener, step = kept
-    step.end(lambda: Told(outputs="too late"))
+    step.end(lambda: StepDetails(outputs="too late"))
 
     assert listener.begin(TELLER, "task", "later") is None
     assert (len(spans), spans[1].outputs, listener.memory) == (2, None, {})
 
 
 async def test_a_step_ends_once() -> None:
-    def tell(_: Listener) -> None:
+    def tell(_: StepListener) -> None:
         step = begin("task", "once")
-        step.end(lambda: Told(outputs=1))
-        step.end(lambda: Told(outputs=2), error=ValueError())
+        step.end(lambda: StepDetails(outputs=1))
+        step.end(lambda: StepDetails(outputs=2), error=ValueError())
 
     spans = await traced(telling(tell))
 
@@ -209,7 +207,7 @@ def test_without_opentelemetry_each_step_is_handed_on_once() -> None:
     put: list[Any] = []
     home = Home("a" * 32, "b" * 16, "default", "s-1", "run_1", call(ASKED), "full")
     listener = hearing.StepRecorder(home, put.append, lambda: NOW, most=5)
-    step = listener.begin(TELLER, "llm", "gpt", tell=lambda: Told(usage=Usage(3, 1)))
+    step = listener.begin(TELLER, "llm", "gpt", tell=lambda: StepDetails(usage=Usage(3, 1)))
     assert step is not None
 
     step.end()
@@ -225,7 +223,7 @@ def test_without_opentelemetry_each_step_is_handed_on_once() -> None:
 async def test_more_steps_than_a_run_may_have_are_left_out_and_that_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hearing, "MAX_STEPS", 3)
 
-    def tell(listener: Listener) -> None:
+    def tell(listener: StepListener) -> None:
         for number in range(5):
             if (step := listener.begin(TELLER, "task", str(number))) is not None:
                 step.end()
@@ -239,9 +237,9 @@ async def test_more_steps_than_a_run_may_have_are_left_out_and_that_is_noted(mon
 async def test_what_is_too_long_for_an_attribute_stands_in_its_field() -> None:
     long = "x" * 1_100_000
 
-    def tell(_: Listener) -> None:
-        begin("task", "long").end(lambda: Told(outputs=long, inputs={"a": 1}))
-        begin("task", "longer").end(lambda: Told(outputs=long * 3))
+    def tell(_: StepListener) -> None:
+        begin("task", "long").end(lambda: StepDetails(outputs=long, inputs={"a": 1}))
+        begin("task", "longer").end(lambda: StepDetails(outputs=long * 3))
 
     _, kept, cut = await traced(telling(tell))
 
@@ -250,12 +248,12 @@ async def test_what_is_too_long_for_an_attribute_stands_in_its_field() -> None:
 
 
 async def test_a_step_that_cannot_say_what_was_in_it_still_happened() -> None:
-    def bad() -> Told:
+    def bad() -> StepDetails:
         raise RuntimeError("a mistake")
 
-    def tell(_: Listener) -> None:
-        begin("task", "odd", tell=lambda: Told(inputs=1)).end(bad)
-        begin("task", "mad").end(lambda: Told(outputs=object()))
+    def tell(_: StepListener) -> None:
+        begin("task", "odd", tell=lambda: StepDetails(inputs=1)).end(bad)
+        begin("task", "mad").end(lambda: StepDetails(outputs=object()))
 
     _, odd, mad = await traced(telling(tell))
 
@@ -264,8 +262,10 @@ async def test_a_step_that_cannot_say_what_was_in_it_still_happened() -> None:
 
 
 async def test_a_callers_secret_is_in_no_step() -> None:
-    def tell(_: Listener) -> None:
-        begin("task", "t", tell=lambda: Told(inputs={"key": "open-sesame"})).end(error=ValueError("open-sesame!"))
+    def tell(_: StepListener) -> None:
+        begin("task", "t", tell=lambda: StepDetails(inputs={"key": "open-sesame"})).end(
+            error=ValueError("open-sesame!")
+        )
 
     spans = await traced(telling(tell), secrets={"k": Secret("open-sesame")})
 
@@ -312,14 +312,14 @@ async def test_nobody_listens_where_nothing_is_traced() -> None:
 
     @chat
     async def looks(messages: list[Message]) -> str:
-        seen.append(steps.listener())
+        seen.append(steps.current_listener())
         return "Hi."
 
     await ran(looks, ASKED)
     await traced(looks, record="off")
 
     assert seen == [None, None]
-    assert steps.listener() is None
+    assert steps.current_listener() is None
 
 
 # Told twice
@@ -333,7 +333,7 @@ def provider(monkeypatch: pytest.MonkeyPatch) -> TracerProvider:
 
 
 async def test_an_instrumentation_of_the_same_framework_is_shown_instead(provider: TracerProvider) -> None:
-    def tell(_: Listener) -> None:
+    def tell(_: StepListener) -> None:
         with provider.get_tracer("opentelemetry.instrumentation.the-house").start_as_current_span("theirs"):
             begin("task", "ours").end()
 
@@ -341,7 +341,7 @@ async def test_an_instrumentation_of_the_same_framework_is_shown_instead(provide
 
 
 async def test_an_authors_own_spans_stand_beside_steps(provider: TracerProvider) -> None:
-    def tell(_: Listener) -> None:
+    def tell(_: StepListener) -> None:
         with provider.get_tracer("mine").start_as_current_span("mine"):
             begin("task", "ours").end()
 
@@ -352,12 +352,12 @@ async def test_a_models_call_that_its_own_library_tells_of_is_not_counted_twice(
     said = {"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 3, "gen_ai.usage.output_tokens": 1}
     tracer = provider.get_tracer("opentelemetry.instrumentation.openai")
 
-    def tell(_: Listener) -> None:
-        first = begin("llm", "gpt", tell=lambda: Told(usage=Usage(3, 1)))
+    def tell(_: StepListener) -> None:
+        first = begin("llm", "gpt", tell=lambda: StepDetails(usage=Usage(3, 1)))
         with tracer.start_as_current_span("chat theirs", attributes=said):
             pass
         first.end()
-        begin("llm", "other", tell=lambda: Told(usage=Usage(5, 5))).end()
+        begin("llm", "other", tell=lambda: StepDetails(usage=Usage(5, 5))).end()
 
     spans = await traced(telling(tell))
 
@@ -372,7 +372,7 @@ def test_a_process_without_frameworks_loads_none_of_them() -> None:
     code = """
 import asyncio, sys
 from palaver import chat
-from palaver.core.calls import Call
+from palaver.core.runs import Call
 from palaver.core.messages import Message
 from palaver.engine.engine import Engine
 from palaver.engine.tracing import RunTracer

@@ -13,10 +13,8 @@ import msgspec
 import pytest
 
 from palaver import chat, workflow
-from palaver.core.calls import Secret
-from palaver.core.messages import Message
-from palaver.core.origins import Origin
-from palaver.core.parts import ToolCall, ToolResult
+from palaver.core.messages import Message, ToolCall, ToolResult
+from palaver.core.runs import Origin, Secret
 from palaver.engine.engine import Engine
 from palaver.engine.run import Run
 from palaver.engine.store import MemoryRunStore, RunHandedOver

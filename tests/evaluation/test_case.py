@@ -5,10 +5,8 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from palaver.core.calls import Reply
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult
-from palaver.core.usage import Usage
+from palaver.core.messages import Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
+from palaver.core.runs import Reply
 from palaver.evaluation.case import (
     Case,
     CaseToolCall,

@@ -10,8 +10,7 @@ import pytest
 from sqlalchemy import Connection, select
 
 from palaver import Case, chat, evaluator, workflow
-from palaver.core.messages import Message
-from palaver.core.usage import Usage
+from palaver.core.messages import Message, Usage
 from palaver.discovery.registry import Registry
 from palaver.errors import Failure, InvalidValue, SettingsError
 from palaver.evaluation.case import Turn

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from palaver.core.usage import Usage
+from palaver.core.messages import Usage
 from palaver.evaluation.score import Score, ScoreRecord, error_score, read_result, skipped_score
 
 

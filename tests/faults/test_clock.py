@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from palaver.core.messages import Message
-from palaver.core.origins import Origin
+from palaver.core.runs import Origin
 from palaver.engine.engine import Engine
 from palaver.engine.heartbeat import DEAD_AFTER_BEATS, HEARTBEAT_INTERVAL_S, Heartbeat
 from palaver.engine.recorder import Recorder
@@ -19,7 +19,7 @@ from palaver.storage import api_keys, processes, run_log, runs
 from palaver.storage.database import Database
 from palaver.storage.threads import repository as threads
 from palaver.storage.threads.repository import NewThread
-from palaver.workflows.declare import chat
+from palaver.workflows.decorators import chat
 from tests.engine.run_factory import NOW, call, eventually
 
 pytestmark = pytest.mark.anyio

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import msgspec
 
-from palaver.core.events import TERMINAL
+from palaver.core.events import TERMINAL_EVENTS
 from palaver.discovery.registry import Registry
 from palaver.server.app import Server
 from palaver.server.in_process_client import _transport
@@ -54,7 +54,7 @@ class Servers:
         )
         assert row is not None
         assert [event.seq for event in log] == list(range(len(log)))
-        assert [index for index, event in enumerate(log) if isinstance(event, TERMINAL)] == [len(log) - 1]
+        assert [index for index, event in enumerate(log) if isinstance(event, TERMINAL_EVENTS)] == [len(log) - 1]
         assert row.seq == len(log) - 1
         assert status is None or row.status == status
 

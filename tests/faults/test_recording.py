@@ -8,14 +8,14 @@ import pytest
 
 from palaver.core.events import RunFailed, RunFinished
 from palaver.core.messages import Message
-from palaver.core.origins import Origin
+from palaver.core.runs import Origin
 from palaver.engine.engine import Engine
 from palaver.engine.recorder import Recorder
 from palaver.engine.run import Run
 from palaver.errors import Overloaded
 from palaver.storage import runs
 from palaver.storage.database import Database
-from palaver.workflows.declare import chat
+from palaver.workflows.decorators import chat
 from tests.engine.run_factory import NOW, call, eventually
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,7 @@ from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from palaver import Message, Reasoning, ToolCall, Usage, chat
-from palaver.core.calls import Reply
+from palaver.core.runs import Reply
 from palaver.engine.run import Run
 from palaver.testing import client, scripted
 from tests.engine.run_factory import came_to, ran, reply

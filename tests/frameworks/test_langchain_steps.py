@@ -22,8 +22,8 @@ from langgraph.graph.message import add_messages
 from langgraph.types import Command, interrupt
 
 from palaver import Message, chat, workflow
-from palaver.core.calls import Secret
-from palaver.core.usage import Usage
+from palaver.core.messages import Usage
+from palaver.core.runs import Secret
 from palaver.frameworks import langchain_steps
 from palaver.traces.record import Raised, Tool
 from tests.frameworks.langchain_models import Scripted, asking, call, words

@@ -19,11 +19,11 @@ from palaver import Data, Message, Reasoning, Refusal, Text, ToolCall, Usage, ch
 from palaver.core.events import RunFinished, RunStarted
 from palaver.core.fold import fold
 from palaver.core.grammar import Grammar
-from palaver.core.parts import Annotation
+from palaver.core.messages import Annotation
 from palaver.engine.run import Run
 from palaver.errors import BadStream
 from palaver.frameworks.langchain import Reader
-from tests.core.checker import check
+from tests.core.stream_checker import check
 from tests.engine.run_factory import ASKED, RUN, came_to, ran, reply
 from tests.frameworks.langchain_models import asking, call, calling, lines, words
 

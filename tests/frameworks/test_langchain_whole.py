@@ -16,8 +16,8 @@ from langchain_core.messages import (
 )
 
 from palaver import Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage, chat
-from palaver.core.calls import Reply
-from palaver.core.parts import Annotation
+from palaver.core.messages import Annotation
+from palaver.core.runs import Reply
 from palaver.engine.run import Run
 from tests.engine.run_factory import ASKED, RUN, came_to, ran, reply
 from tests.frameworks.langchain_models import asking, call, lines

@@ -69,8 +69,7 @@ from pydantic import BaseModel
 
 from palaver import Context, Message, chat, workflow
 from palaver.core.events import RunFailed, TextStarted
-from palaver.core.parts import Annotation, Data, File, Reasoning, Refusal, Text, ToolCall
-from palaver.core.usage import Usage
+from palaver.core.messages import Annotation, Data, File, Reasoning, Refusal, Text, ToolCall, Usage
 from palaver.engine.run import Run
 from palaver.errors import NotAWorkflow, NotImplementedYet
 from palaver.frameworks import openai_agents

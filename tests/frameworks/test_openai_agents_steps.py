@@ -32,7 +32,7 @@ from agents.usage import Usage as SdkUsage
 from openai import AsyncOpenAI
 
 from palaver import Message, chat
-from palaver.core.usage import Usage
+from palaver.core.messages import Usage
 from palaver.frameworks import openai_agents_steps, telling
 from palaver.testing import client, scripted
 from palaver.traces.record import Raised, Tool

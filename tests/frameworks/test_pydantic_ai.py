@@ -54,8 +54,7 @@ from pydantic_ai.usage import RequestUsage
 
 from palaver import Context, Message, chat, workflow
 from palaver.core.events import PartAdded, RunFailed, TextStarted
-from palaver.core.parts import Annotation, Data, File, Reasoning, Refusal, Text, ToolCall
-from palaver.core.usage import Usage
+from palaver.core.messages import Annotation, Data, File, Reasoning, Refusal, Text, ToolCall, Usage
 from palaver.engine.run import Run
 from palaver.errors import Failure, NotAWorkflow, NotImplementedYet
 from palaver.frameworks import pydantic_ai

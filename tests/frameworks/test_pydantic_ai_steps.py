@@ -16,7 +16,7 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.models.instrumented import InstrumentationSettings
 
 from palaver import chat
-from palaver.core.usage import Usage
+from palaver.core.messages import Usage
 from palaver.traces.record import Raised
 from palaver.traces.record import Tool as Ran
 from tests.frameworks.told import kinds, stopped, traced, tree, words

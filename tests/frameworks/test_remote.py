@@ -13,12 +13,11 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
-from palaver.core.calls import Call, Secret
 from palaver.core.descriptions import Description
 from palaver.core.events import Event, RunCancelled, RunFailed, RunFinished, TextDelta, UsageAdded
 from palaver.core.fold import fold
-from palaver.core.messages import Message
-from palaver.core.usage import Usage
+from palaver.core.messages import Message, Usage
+from palaver.core.runs import Call, Secret
 from palaver.engine.engine import Engine
 from palaver.engine.run import Run
 from palaver.errors import NotDiscovered

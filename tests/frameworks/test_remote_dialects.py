@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from palaver.core import jsons
-from palaver.core.calls import Call
+from palaver.core import json
 from palaver.core.descriptions import Description
 from palaver.core.events import (
     Event,
@@ -26,8 +25,8 @@ from palaver.core.events import (
     ToolStarted,
 )
 from palaver.core.fold import fold
-from palaver.core.messages import Message
-from palaver.core.usage import Usage
+from palaver.core.messages import Message, Usage
+from palaver.core.runs import Call
 from palaver.engine.engine import Engine
 from palaver.engine.run import Run
 from palaver.frameworks import remote
@@ -449,7 +448,7 @@ async def test_a_value_arrives_here(ours: str, route: str, value: Any) -> None:
 async def test_a_completion_holds_a_value_as_text(ours: str) -> None:
     run = await ran(connected(ours, echo, "chat-completions"), inputs={"value": 1})
 
-    assert jsons.parsed(str(fold(run.log).value)) == {"value": 1}
+    assert json.parse_or_text(str(fold(run.log).value)) == {"value": 1}
 
 
 @pytest.mark.parametrize("route", ROUTES.keys())

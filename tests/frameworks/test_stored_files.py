@@ -7,12 +7,11 @@ import pytest
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableLambda
 
-from palaver.core.messages import Message
-from palaver.core.parts import File
+from palaver.core.messages import File, Message
 from palaver.engine.engine import Engine
 from palaver.engine.run import Run
 from palaver.errors import NotFound
-from palaver.workflows.declare import chat
+from palaver.workflows.decorators import chat
 from palaver.workflows.workflow import Workflow
 from tests.engine.run_factory import call
 from tests.frameworks.strangers import stranger, whole

@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from palaver.core.messages import Message
-from palaver.core.parts import Text, ToolCall, ToolResult
+from palaver.core.messages import Message, Text, ToolCall, ToolResult
 from palaver.engine.engine import Engine
 from palaver.engine.tracing import RunTracer
 from palaver.traces.record import Span

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import ip_addresses
 
-from palaver.outbound.addresses import is_public
+from palaver.outbound.ssrf import is_public
 
 PUBLIC = {
     "a host": "93.184.216.34",

@@ -13,15 +13,14 @@ from palaver.core.events import (
     ReasoningDelta,
     ReasoningEnded,
     RunFinished,
-    Terminal,
+    TerminalEvent,
     TextDelta,
     TextEnded,
     ToolDelta,
     ToolStarted,
 )
-from palaver.core.grammar import Given, Grammar
-from palaver.core.parts import Annotation, Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult
-from palaver.core.usage import Usage
+from palaver.core.grammar import Grammar, OutputValue
+from palaver.core.messages import Annotation, Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
 from palaver.errors import BadStream
 from palaver.protocols import chat_completions
 from palaver.protocols.chat_completions import Reading
@@ -44,7 +43,7 @@ def reading(*tools: str, model: str = "tutor", **given: Any) -> Reading:
     return Reading(model=model, client_tools=frozenset(tools), **given)
 
 
-def run(*given: Given | str, end: Terminal | None = None) -> list[Event]:
+def run(*given: OutputValue | str, end: TerminalEvent | None = None) -> list[Event]:
     """The events of a run that gives these values; what it gives after it broke the stream is lost."""
     grammar = Grammar(RUN)
     events = [*grammar.start(msgspec.structs.replace(STARTED, at=AT))]

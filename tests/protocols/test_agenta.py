@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from palaver.core.calls import Call
 from palaver.core.events import PartAdded, RunCancelled, RunFailed, RunFinished, UsageAdded
 from palaver.core.fold import fold
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.core.messages import Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.core.runs import Call
 from palaver.errors import (
     ConflictingFields,
     FaultyCall,

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from palaver.core.messages import Message
-from palaver.core.parts import APPROVAL_REQUEST, APPROVAL_RESPONSE, Data, Text, ToolCall, ToolResult
+from palaver.core.messages import APPROVAL_REQUEST, APPROVAL_RESPONSE, Data, Message, Text, ToolCall, ToolResult
 from palaver.errors import ApprovalNotFound, PalaverError, StaleBase
 from palaver.protocols.approvals import Waiting
 

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core.calls import Call
 from palaver.core.descriptions import Description, Schemas
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File, Reasoning, Refusal, Text, ToolCall
+from palaver.core.messages import Data, File, Message, Reasoning, Refusal, Text, ToolCall
+from palaver.core.runs import Call
 from palaver.errors import FaultyCall, InvalidJson, InvalidMessages, MissingInput, PalaverError, WorkflowNotFound
 from palaver.protocols import chat_completions
 from palaver.protocols.chat_completions import Reading

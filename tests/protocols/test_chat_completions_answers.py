@@ -16,7 +16,7 @@ from palaver.core.events import (
     RunFailed,
     RunFinished,
     RunStarted,
-    Terminal,
+    TerminalEvent,
     TextDelta,
     TextEnded,
     TextStarted,
@@ -24,10 +24,8 @@ from palaver.core.events import (
     ToolStarted,
     UsageAdded,
 )
-from palaver.core.grammar import Given
-from palaver.core.messages import Message
-from palaver.core.parts import Annotation, Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult
-from palaver.core.usage import Usage
+from palaver.core.grammar import OutputValue
+from palaver.core.messages import Annotation, Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
 from palaver.protocols import chat_completions
 from palaver.protocols.base import Answer
 from tests.protocols.completions import (
@@ -181,7 +179,7 @@ def approval(call_id: str | None) -> Data:
         ),
     ],
 )
-def test_every_event_as_the_chunk_it_is(said: list[Given | str], deltas: list[Any], last: Any) -> None:
+def test_every_event_as_the_chunk_it_is(said: list[OutputValue | str], deltas: list[Any], last: Any) -> None:
     sent = streamed(run(*said), reading("mine"))
 
     assert sent == [chunk(FIRST), *map(chunk, deltas), last, DONE]
@@ -254,7 +252,7 @@ def test_a_value_is_the_content_where_nothing_was_said(value: Any, content: list
         (RunFinished(finish="interrupted"), "interrupted", "The run was interrupted."),
     ],
 )
-def test_a_stream_that_breaks_says_so_after_what_was_said(end: Terminal, code: str, message: str) -> None:
+def test_a_stream_that_breaks_says_so_after_what_was_said(end: TerminalEvent, code: str, message: str) -> None:
     sent = streamed(run("Hel", ToolCall(call_id="c1", name="own"), SPENT, end=end), reading(include_usage=True))
 
     told = {"message": message, "type": "model_error", "code": code, "param": None}
@@ -267,7 +265,7 @@ def test_a_stream_that_breaks_says_so_after_what_was_said(end: Terminal, code: s
     [([SPENT], RunFinished()), ([Usage(input_tokens=9, output_tokens=9)], RunFinished(usage=SPENT))],
     ids=["what was counted", "what the end says"],
 )
-def test_usage_comes_last_if_asked_for(said: list[Given], end: Terminal) -> None:
+def test_usage_comes_last_if_asked_for(said: list[OutputValue], end: TerminalEvent) -> None:
     events = run("Hi", *said, end=end)
 
     assert streamed(events, reading()) == [chunk(FIRST), chunk({"content": "Hi"}), STOP, DONE]
@@ -339,7 +337,7 @@ def message(content: str | None, **more: Any) -> dict[str, Any]:
     return {"role": "assistant", "content": content, "refusal": None, "annotations": [], **more}
 
 
-def whole(*said: Given | str, end: Terminal | None = None) -> Any:
+def whole(*said: OutputValue | str, end: TerminalEvent | None = None) -> Any:
     return json(chat_completions.whole(run(*said, end=end), reading("mine"), status=200))
 
 
@@ -389,12 +387,12 @@ def test_a_run_without_a_trace_has_no_header_for_it() -> None:
         ),
     ],
 )
-def test_what_a_message_holds(said: list[Given], told: Any) -> None:
+def test_what_a_message_holds(said: list[OutputValue], told: Any) -> None:
     assert whole(*said) == told
 
 
 @pytest.mark.parametrize("end", [RunCancelled(), RunFinished(finish="interrupted")])
-def test_a_run_that_was_stopped_is_answered_with_what_was_said_cut_short(end: Terminal) -> None:
+def test_a_run_that_was_stopped_is_answered_with_what_was_said_cut_short(end: TerminalEvent) -> None:
     told = whole("Hel", ToolCall(call_id="c1", name="own"), end=end)
 
     assert told == completion(message("Hel"), finish="length")

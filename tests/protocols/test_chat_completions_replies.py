@@ -8,7 +8,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from palaver.core.calls import Call, Secret
 from palaver.core.events import (
     Event,
     PartAdded,
@@ -23,9 +22,8 @@ from palaver.core.events import (
 )
 from palaver.core.fold import fold
 from palaver.core.grammar import Grammar
-from palaver.core.messages import Message
-from palaver.core.parts import Annotation, Data, Reasoning, Refusal, Text, ToolCall, ToolResult
-from palaver.core.usage import Usage
+from palaver.core.messages import Annotation, Data, Message, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
+from palaver.core.runs import Call, Secret
 from palaver.errors import BadStream, UpstreamFailed
 from palaver.protocols import chat_completions
 from palaver.protocols.chat_completions import Replies

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from palaver.core.messages import Message
-from palaver.core.parts import ToolCall
+from palaver.core.messages import Message, ToolCall
 from palaver.errors import PalaverError, UnknownCall
 from palaver.protocols import conversations
 from palaver.protocols.base import Request

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.core.messages import Message
 from palaver.errors import (
     ConflictingFields,
@@ -383,7 +383,7 @@ def test_a_body_is_held_to_its_bounds() -> None:
     with pytest.raises(InvalidJson):
         read_object(Request(body=b"{"))
     with pytest.raises(RequestError):
-        read_object(Request(body=b'{"a":[[1]]}', bounds=jsons.Bounds(depth=2)))
+        read_object(Request(body=b'{"a":[[1]]}', bounds=json.JsonLimits(depth=2)))
 
 
 VALUES = st.recursive(

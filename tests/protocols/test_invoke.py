@@ -9,7 +9,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from palaver.core.calls import Call, Secret
 from palaver.core.events import (
     Event,
     PartAdded,
@@ -18,15 +17,14 @@ from palaver.core.events import (
     RunCancelled,
     RunFailed,
     RunFinished,
-    Terminal,
+    TerminalEvent,
     TextDelta,
     TextEnded,
     ToolStarted,
 )
-from palaver.core.grammar import Given, Grammar
-from palaver.core.messages import Message
-from palaver.core.parts import Annotation, Data, File, Reasoning, Refusal, ToolCall, ToolResult
-from palaver.core.usage import Usage
+from palaver.core.grammar import Grammar, OutputValue
+from palaver.core.messages import Annotation, Data, File, Message, Reasoning, Refusal, ToolCall, ToolResult, Usage
+from palaver.core.runs import Call, Secret
 from palaver.errors import BadStream, InvalidBody, MisplacedField, ShuttingDown, UpstreamFailed, WorkflowNotFound
 from palaver.protocols import invoke
 from palaver.protocols.agenta import Reading, Refused
@@ -285,14 +283,14 @@ GIVEN: st.SearchStrategy[Any] = st.one_of(
     FILES,
     USAGES,
 )
-ENDS: st.SearchStrategy[Terminal] = st.one_of(
+ENDS: st.SearchStrategy[TerminalEvent] = st.one_of(
     st.builds(RunFinished, finish=st.sampled_from(["stop", "length", "interrupted"]), usage=st.none() | USAGES),
     st.builds(RunCancelled),
     st.builds(RunFailed, message=st.just("No."), usage=st.none() | USAGES),
 )
 
 
-def tolerant(given: Sequence[Given | str], end: Terminal) -> list[Event]:
+def tolerant(given: Sequence[OutputValue | str], end: TerminalEvent) -> list[Event]:
     """The lawful stream of a sloppy producer: where the grammar would fail the run, it ends."""
     grammar = Grammar(RUN)
     events = [*grammar.start(STARTED)]
@@ -333,7 +331,7 @@ CUTS = st.lists(st.integers(0, 10_000), max_size=6)
 @given(given_=st.lists(GIVEN, max_size=12), end=ENDS, form=STREAMS, trim=st.booleans(), cuts=CUTS)
 @example(given_=["\u2028\r\n", "data: "], end=RunFinished(), form="text/event-stream", trim=False, cuts=[1, 7])
 def test_the_json_answer_of_a_chat_is_the_fold_of_its_stream(
-    given_: list[Any], end: Terminal, form: str, trim: bool, cuts: list[int]
+    given_: list[Any], end: TerminalEvent, form: str, trim: bool, cuts: list[int]
 ) -> None:
     events = tolerant(given_, end)
     reading = Reading(form=form, envelope=True, trim=trim)
@@ -346,7 +344,7 @@ VALUES = st.lists(PIECES | st.builds(Data, name=st.just("output"), value=JSONS),
 
 @given(given_=VALUES, value=JSONS, end=ENDS, form=STREAMS, cuts=CUTS)
 def test_the_json_answer_of_any_other_workflow_is_the_fold_of_its_stream(
-    given_: list[Any], value: Any, end: Terminal, form: str, cuts: list[int]
+    given_: list[Any], value: Any, end: TerminalEvent, form: str, cuts: list[int]
 ) -> None:
     if isinstance(end, RunFinished) and end.finish == "stop":
         end = msgspec.structs.replace(end, value=value)
@@ -357,7 +355,7 @@ def test_the_json_answer_of_any_other_workflow_is_the_fold_of_its_stream(
 
 
 @given(given_=st.lists(GIVEN, max_size=12), end=ENDS, is_chat=st.booleans())
-def test_done_is_the_last_record_and_the_only_one(given_: list[Any], end: Terminal, is_chat: bool) -> None:
+def test_done_is_the_last_record_and_the_only_one(given_: list[Any], end: TerminalEvent, is_chat: bool) -> None:
     frames = invoke.frames(Reading(form="application/x-ndjson", is_chat=is_chat))
     kinds = [
         msgspec.json.decode(line)["type"] for event in tolerant(given_, end) for line in frames(event).splitlines()

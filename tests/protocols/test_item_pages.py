@@ -12,13 +12,12 @@ from pydantic import BaseModel
 
 from palaver.core.dialects import responses as dialect
 from palaver.core.fold import fold
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.core.messages import Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult
 from palaver.errors import ItemNotFound, PalaverError
 from palaver.protocols import item_pages, openai_errors, responses
 from palaver.protocols.item_pages import Asked
 from palaver.protocols.response_request import Reading
-from tests.core.values import messages
+from tests.core.strategies import messages
 from tests.protocols.wire import MESSAGE, RUN, json, lawful, request
 
 OWNER = "resp_" + RUN.removeprefix("run_")

@@ -7,11 +7,11 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core.parts import ToolCall
+from palaver.core.messages import ToolCall
 from palaver.protocols import responses
 from palaver.protocols.response_request import Profile, Reading
 from palaver.protocols.ui_client import Client
-from tests.core.values import jsons, maybe, texts
+from tests.core.strategies import jsons, maybe, texts
 from tests.protocols.wire import find, request
 
 objects: st.SearchStrategy[Any] = st.dictionaries(texts, jsons, max_size=3)

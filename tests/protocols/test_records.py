@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from palaver.core.calls import Finish
 from palaver.core.events import (
     Event,
+    FinishReason,
     PartAdded,
     ReasoningDelta,
     ReasoningEnded,
@@ -18,7 +18,7 @@ from palaver.core.events import (
     RunCancelled,
     RunFailed,
     RunFinished,
-    Terminal,
+    TerminalEvent,
     TextDelta,
     TextEnded,
     TextStarted,
@@ -28,8 +28,7 @@ from palaver.core.events import (
     ToolStarted,
     UsageAdded,
 )
-from palaver.core.parts import Annotation, Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult
-from palaver.core.usage import Usage
+from palaver.core.messages import Annotation, Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
 from palaver.errors import UpstreamFailed
 from palaver.protocols.records import Reader, Writer, stop_reason
 from palaver.protocols.sse import frame
@@ -48,7 +47,7 @@ def line(content: bytes) -> bytes:
     return content + b"\n"
 
 
-def written(*given: Any, is_chat: bool = True, end: Terminal | None = None) -> list[Any]:
+def written(*given: Any, is_chat: bool = True, end: TerminalEvent | None = None) -> list[Any]:
     writer = Writer(line, is_chat=is_chat).frames
     return records([writer(event) for event in lawful(*given, end=end)])
 
@@ -220,7 +219,7 @@ def test_calls_that_grow_side_by_side_are_told_in_the_order_in_which_they_starte
         ),
     ],
 )
-def test_the_last_record_is_always_done(end: Terminal, told: list[Any]) -> None:
+def test_the_last_record_is_always_done(end: TerminalEvent, told: list[Any]) -> None:
     said = [
         record("message_start", id=ID, message=ID),
         record("message_delta", id=ID, message=ID, delta="Hel"),
@@ -239,8 +238,8 @@ def test_done_has_the_value_of_a_workflow_that_is_no_chat(value: Any) -> None:
     assert written(is_chat=False, end=RunFinished(value=UNSET)) == [DONE]
 
 
-@pytest.mark.parametrize("finish", get_args(Finish))
-def test_the_stop_reason_is_how_the_run_ended(finish: Finish) -> None:
+@pytest.mark.parametrize("finish", get_args(FinishReason))
+def test_the_stop_reason_is_how_the_run_ended(finish: FinishReason) -> None:
     assert stop_reason(RunFinished(finish=finish)) == finish
     assert stop_reason(RunFailed()) == "error"
     assert stop_reason(RunCancelled()) == "cancelled"

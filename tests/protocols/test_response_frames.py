@@ -23,13 +23,12 @@ from palaver.core.events import (
     ToolEnded,
     ToolStarted,
 )
-from palaver.core.grammar import Given
-from palaver.core.parts import Annotation, Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult
-from palaver.core.usage import Usage
+from palaver.core.grammar import OutputValue
+from palaver.core.messages import Annotation, Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
 from palaver.protocols import responses
 from palaver.protocols.response_request import Reading
+from tests.core.strategies import hostile, sloppy
 from tests.core.test_grammar_laws import stream_of
-from tests.core.values import hostile, sloppy
 from tests.protocols.wire import MESSAGE, RUN, STARTED, TRACE, lawful
 
 AT = datetime(2026, 7, 1, 12, tzinfo=UTC)
@@ -55,7 +54,7 @@ def frames(events: list[Event], reading: Reading = OPEN) -> list[Any]:
     return taken
 
 
-def inner(*given: Given | str, reading: Reading = OPEN) -> list[Any]:
+def inner(*given: OutputValue | str, reading: Reading = OPEN) -> list[Any]:
     """The frames between the start and the end of a run, without their numbers."""
     told = frames(lawful(*given), reading)
     numbers = [one["sequence_number"] for one in told[:-1]]

@@ -7,13 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from palaver.core.calls import Call
-from palaver.core.messages import Message
-from palaver.core.parts import Data, Reasoning, Text, ToolCall, ToolResult
+from palaver.core.messages import Data, Message, Reasoning, Text, ToolCall, ToolResult
+from palaver.core.runs import Call
 from palaver.errors import HistoryConflict, ItemNotFound
 from palaver.protocols import item_pages, response_history, responses
 from palaver.protocols.response_request import Reading
-from tests.core.values import messages
+from tests.core.strategies import messages
 from tests.protocols.wire import find, json, request
 
 CALL = ToolCall(call_id="c1", name="now", arguments="{}")

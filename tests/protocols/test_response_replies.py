@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from palaver.core import jsons
-from palaver.core.calls import Call
+from palaver.core import json
 from palaver.core.events import (
     Event,
     PartAdded,
@@ -20,7 +19,7 @@ from palaver.core.events import (
     RunCancelled,
     RunFailed,
     RunFinished,
-    Terminal,
+    TerminalEvent,
     TextDelta,
     TextEnded,
     TextStarted,
@@ -31,15 +30,26 @@ from palaver.core.events import (
 )
 from palaver.core.fold import fold
 from palaver.core.grammar import Grammar
-from palaver.core.linear import linear
-from palaver.core.messages import Message
-from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
-from palaver.core.usage import Usage
+from palaver.core.linearize import linearize
+from palaver.core.messages import (
+    Annotation,
+    Data,
+    File,
+    Message,
+    Part,
+    Reasoning,
+    Refusal,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+from palaver.core.runs import Call
 from palaver.errors import BadStream, InvalidMessages, UpstreamFailed
 from palaver.protocols import responses
 from palaver.protocols.response_replies import Replies, request
 from palaver.protocols.response_request import Reading
-from tests.core.values import sloppy
+from tests.core.strategies import sloppy
 from tests.protocols.wire import STARTED, lawful
 
 HELLO = (Message.user("Hello"),)
@@ -646,7 +656,7 @@ def test_nobody_speaks_for_the_user() -> None:
         (completed(usage={"input_tokens": -1, "output_tokens": True}), RunFinished()),
     ],
 )
-def test_how_it_ended(end: bytes, terminal: Terminal) -> None:
+def test_how_it_ended(end: bytes, terminal: TerminalEvent) -> None:
     assert read(end, DONE) == [terminal]
 
 
@@ -831,7 +841,7 @@ def gist(events: list[Event]) -> list[Any]:
             case ToolEnded():
                 told[one.item] = [*told[one.item], one.arguments]
             case ToolReturned(output=output):
-                text = output if isinstance(output, str) else jsons.encode(output).decode()
+                text = output if isinstance(output, str) else json.encode(output).decode()
                 told[one.item] = ["result", one.call_id, text, one.is_error]
             case PartAdded(part=Refusal(text="")):
                 pass
@@ -855,7 +865,7 @@ def test_what_we_write_is_read_back_item_by_item(values: list[Any], is_streamed:
     calls = (ToolStarted, ToolCall)
     values = [replace(one, name=one.name or "now") if isinstance(one, calls) else one for one in values]
     try:
-        events = linear(lawful(*values))
+        events = linearize(lawful(*values))
     except BadStream:
         return
     reading = Reading(profile="open", stream=is_streamed, model="m", workflow="w", encrypted=True)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from palaver.conform import grade
 from palaver.core.events import (
-    TERMINAL,
+    TERMINAL_EVENTS,
     Event,
     RunCancelled,
     RunFailed,
@@ -21,16 +21,15 @@ from palaver.core.events import (
     TextDelta,
     TextStarted,
 )
-from palaver.core.parts import Data, Reasoning, ToolCall
-from palaver.core.usage import Usage
+from palaver.core.messages import Data, Reasoning, ToolCall, Usage
 from palaver.errors import PalaverError, ResponseNotFound
 from palaver.protocols import openai_errors, response_store, responses
 from palaver.protocols.base import Answer
 from palaver.protocols.response_request import Reading
 from palaver.protocols.response_store import Asked
+from tests.core.strategies import hostile, sloppy
 from tests.core.test_grammar_laws import RUN as ANY_RUN
 from tests.core.test_grammar_laws import stream_of
-from tests.core.values import hostile, sloppy
 from tests.protocols.wire import IDS, RUN, STARTED, find, json, lawful, request
 
 AT = datetime(2026, 7, 1, 12, tzinfo=UTC)
@@ -149,7 +148,9 @@ def test_before_it_starts_a_response_is_queued() -> None:
 
 def test_while_it_runs_a_response_has_the_items_that_are_done() -> None:
     events = lawful("Let me see.", ToolCall(call_id="c1", name="now", arguments="{}"), Usage(1, 2), "It is ")
-    running = [event for event in events if not isinstance(event, TERMINAL)][:-1]  # Without the end of the last text.
+    running = [event for event in events if not isinstance(event, TERMINAL_EVENTS)][
+        :-1
+    ]  # Without the end of the last text.
     whole = shown(running)
 
     assert isinstance(running[-1], TextDelta)

@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from palaver.core.calls import Call
 from palaver.core.descriptions import Description, Schemas
 from palaver.core.events import RunCancelled, RunFailed
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File, Reasoning, Text, ToolCall
+from palaver.core.messages import Data, File, Message, Reasoning, Text, ToolCall
+from palaver.core.runs import Call
 from palaver.errors import FaultyCall, MissingInput, PalaverError, UnknownCall, WorkflowNotFound
 from palaver.protocols import openai_errors, responses
 from palaver.protocols.response_request import Reading

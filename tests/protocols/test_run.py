@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from palaver.core.calls import Call
 from palaver.core.events import RunCancelled, RunFailed, RunFinished
 from palaver.core.messages import Message
+from palaver.core.runs import Call
 from palaver.errors import ConflictingFields, MisplacedField
 from palaver.protocols import run
 from palaver.protocols.agenta import Reading, Refused

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core.calls import Call, Finish
 from palaver.core.descriptions import Description, Schemas
 from palaver.core.events import (
     Event,
+    FinishReason,
     PartAdded,
     ReasoningDelta,
     RunCancelled,
@@ -21,10 +21,9 @@ from palaver.core.events import (
     ToolStarted,
 )
 from palaver.core.grammar import Grammar
-from palaver.core.jsons import is_writable
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File, Refusal, Text, ToolCall, ToolResult
-from palaver.core.usage import Usage
+from palaver.core.json import is_encodable
+from palaver.core.messages import Data, File, Message, Refusal, Text, ToolCall, ToolResult, Usage
+from palaver.core.runs import Call
 from palaver.errors import (
     BadStream,
     FaultyCall,
@@ -41,7 +40,7 @@ from palaver.protocols import service_list, service_payloads, service_socket, se
 from palaver.protocols.service_answers import Reading, usage_of
 from palaver.protocols.service_errors import field
 from palaver.protocols.services import Refused
-from tests.core.values import hostile, sloppy, terminals
+from tests.core.strategies import hostile, sloppy, terminals
 from tests.protocols.wire import IDS, RUN, STARTED, find, json, lawful, request
 
 CHAT = Reading(workflow="tutor", stream=True, history=({"role": "user", "content": "Hi"},))
@@ -134,7 +133,7 @@ def streams(draw: st.DrawFn) -> list[Event]:
     except BadStream:
         return [*made, *grammar.end(RunFailed(code="bad_stream", message="No."))]
     end = draw(st.none() | terminals)
-    if isinstance(end, RunFinished | RunFailed | RunCancelled) and not is_writable(end):
+    if isinstance(end, RunFinished | RunFailed | RunCancelled) and not is_encodable(end):
         end = None
     return [*made, *grammar.end(end or RunFinished())]
 
@@ -612,7 +611,7 @@ def test_each_part_has_its_event(part: Any, told: Any) -> None:
     ("finish", "reason"),
     [("stop", "end_turn"), ("length", "max_tokens"), ("tool-calls", "tool_use"), ("content-filter", "refusal")],
 )
-def test_how_it_ended_is_told_as_anthropic_does(finish: Finish, reason: str) -> None:
+def test_how_it_ended_is_told_as_anthropic_does(finish: FinishReason, reason: str) -> None:
     run = lawful(Usage(input_tokens=9, output_tokens=5), end=RunFinished(finish=finish))
 
     assert events(run)[-3] == (

@@ -9,26 +9,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from palaver.core.dialects import ui_message
-from palaver.core.events import (
-    Event,
-    RunFailed,
-    RunFinished,
-    RunStarted,
-    Terminal,
-    ToolReturned,
-    ToolStarted,
-)
+from palaver.core.events import Event, RunFailed, RunFinished, RunStarted, TerminalEvent, ToolReturned, ToolStarted
 from palaver.core.fold import fold
 from palaver.core.grammar import Grammar
-from palaver.core.messages import Message
-from palaver.core.parts import Data, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.core.messages import Data, Message, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
 from palaver.errors import BadStream
 from palaver.protocols import ui_whole
 from palaver.protocols.sse import Reader
 from palaver.protocols.ui_client import Client
 from palaver.protocols.ui_parts import Part as UiPart
 from palaver.protocols.ui_parts import Writer
-from tests.core.values import RUN, hostile, sloppy, terminals
+from tests.core.strategies import RUN, hostile, sloppy, terminals
 
 OLD = {"h1": ToolCall(call_id="h1", name="now"), "h2": ToolCall(call_id="h2", name="now", arguments="{")}
 HISTORY = [Message.assistant(*OLD.values())]
@@ -57,7 +48,7 @@ mixed = st.lists(sloppy | st.lists(asked | answers, min_size=1, max_size=1), max
 producers: st.SearchStrategy[list[Any]] = st.one_of(sloppy, hostile, mixed, parallel)
 
 
-def events_of(values: Sequence[Any], end: Terminal | None = None) -> list[Event]:
+def events_of(values: Sequence[Any], end: TerminalEvent | None = None) -> list[Event]:
     """What the engine would tell of a producer that gives these values."""
     grammar = Grammar(RUN, history=HISTORY)
     events: list[Event] = [*grammar.start(RunStarted(run_id=RUN, session="s-1"))]
@@ -185,7 +176,7 @@ def test_every_stream_is_in_order_and_says_what_the_fold_says(values: Sequence[A
 
 
 @given(producers, terminals, clients)
-def test_so_it_is_however_the_run_ends(values: Sequence[Any], end: Terminal, client: Client) -> None:
+def test_so_it_is_however_the_run_ends(values: Sequence[Any], end: TerminalEvent, client: Client) -> None:
     _check(events_of(values, end), client)
 
 
@@ -232,7 +223,9 @@ def _words(result: ToolResult) -> Any:
 
 
 @given(producers, terminals, clients)
-def test_the_whole_message_is_built_from_the_same_parts(values: Sequence[Any], end: Terminal, client: Client) -> None:
+def test_the_whole_message_is_built_from_the_same_parts(
+    values: Sequence[Any], end: TerminalEvent, client: Client
+) -> None:
     events = events_of(values, end)
     alone = msgspec.structs.replace(client, message=None, shown={})
 

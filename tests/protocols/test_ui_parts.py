@@ -17,9 +17,7 @@ from palaver.core.events import (
     ToolStarted,
 )
 from palaver.core.grammar import Grammar
-from palaver.core.messages import Message
-from palaver.core.parts import Annotation, Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult
-from palaver.core.usage import Usage
+from palaver.core.messages import Annotation, Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
 from palaver.protocols.ui_client import Client
 from palaver.protocols.ui_parts import Part
 from tests.protocols.ui import (

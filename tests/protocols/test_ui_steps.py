@@ -20,8 +20,7 @@ from palaver.core.events import (
     ToolReturned,
     ToolStarted,
 )
-from palaver.core.parts import Annotation, Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult
-from palaver.core.usage import Usage
+from palaver.core.messages import Annotation, Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
 from palaver.protocols.ui_client import Client
 from palaver.protocols.ui_parts import Writer
 from tests.protocols.ui import CALL, RESULT, STEP, STEP_END, call, frames_of, kinds, parts_of, result, said, text

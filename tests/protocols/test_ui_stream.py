@@ -5,11 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from palaver.core.calls import Call
 from palaver.core.descriptions import Description, Schemas
 from palaver.core.events import RunFailed, RunStarted
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File, ToolCall
+from palaver.core.messages import Data, File, Message, ToolCall
+from palaver.core.runs import Call
 from palaver.errors import FaultyCall, MissingInput, PalaverError, WorkflowNotFound
 from palaver.protocols import sse, ui_stream
 from palaver.protocols.ui_client import Client

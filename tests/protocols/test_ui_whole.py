@@ -8,9 +8,7 @@ import pytest
 from palaver.core.events import (
     PartAdded,
 )
-from palaver.core.messages import Message
-from palaver.core.parts import Annotation, Data, Reasoning, Text, ToolCall, ToolResult
-from palaver.core.usage import Usage
+from palaver.core.messages import Annotation, Data, Message, Reasoning, Text, ToolCall, ToolResult, Usage
 from palaver.errors import InvalidValue
 from palaver.protocols import ui_client, ui_whole
 from palaver.protocols.ui_client import Client

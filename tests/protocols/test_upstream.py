@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core.calls import Call
+from palaver.core.runs import Call
 from palaver.errors import UpstreamFailed
 from palaver.protocols import upstream
 

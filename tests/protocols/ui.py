@@ -7,7 +7,7 @@ from palaver.core.events import (
     Event,
     PartAdded,
 )
-from palaver.core.parts import ToolCall, ToolResult
+from palaver.core.messages import ToolCall, ToolResult
 from palaver.protocols.ui_client import Client
 from palaver.protocols.ui_parts import Part, Writer
 from tests.protocols.wire import MESSAGE, RUN, TRACE, lawful

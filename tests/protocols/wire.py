@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from palaver.core.descriptions import Description
-from palaver.core.events import Event, RunFinished, RunStarted, Terminal
-from palaver.core.grammar import Given, Grammar
+from palaver.core.events import Event, RunFinished, RunStarted, TerminalEvent
+from palaver.core.grammar import Grammar, OutputValue
 from palaver.errors import WorkflowNotFound
 from palaver.protocols.base import Answer, Request
 
@@ -41,7 +41,7 @@ def request(body: Any = None, *, workflow: str | None = None, query: Mapping[str
     return Request(workflow=workflow, query=query, headers=named, body=raw)
 
 
-def lawful(*given: Given | str, end: Terminal | None = None, run_id: str = RUN) -> list[Event]:
+def lawful(*given: OutputValue | str, end: TerminalEvent | None = None, run_id: str = RUN) -> list[Event]:
     """The events of a run that gives these values."""
     grammar = Grammar(run_id)
     started = msgspec.structs.replace(STARTED, run_id=run_id)

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from palaver.core.keys import ALL, Scope, wire_id
+from palaver.core.api_keys import ALL_SCOPES, Scope, format_key_id
 from palaver.server import routing, scopes
 from palaver.server.routing import OTLP_ROUTES, SERVER_ROUTES, SERVICE_ROUTES, WORKFLOW_ROUTES
 from palaver.storage import api_keys
@@ -202,7 +202,7 @@ HELD: list[frozenset[Scope]] = [
     frozenset({"invoke"}),
     frozenset({"read"}),
     frozenset({"invoke", "read"}),
-    ALL,
+    ALL_SCOPES,
 ]
 
 
@@ -243,7 +243,7 @@ async def test_another_projects_key_is_the_same_404_as_an_unknown_one(house: Key
     _, header = await house.give()
     other, _ = await house.give(project="team-a")
     told: set[tuple[int, bytes]] = set()
-    for name in (wire_id(other.id), "key_00000000"):
+    for name in (format_key_id(other.id), "key_00000000"):
         for method in ("PATCH", "DELETE"):
             answer = await ask(house, method, f"/api/keys/{name}", header)
             told.add((answer.status_code, answer.content.replace(name.encode(), b"<id>")))
@@ -255,7 +255,7 @@ async def test_a_revoked_key_is_refused_by_the_next_request(house: KeyedServer) 
     _, by_admin = await house.give()
     key, header = await house.give("invoke")
     before = await ask(house, "POST", "/echo/invoke", header)
-    await ask(house, "DELETE", f"/api/keys/{wire_id(key.id)}", by_admin)
+    await ask(house, "DELETE", f"/api/keys/{format_key_id(key.id)}", by_admin)
     after = await ask(house, "POST", "/echo/invoke", header)
 
     assert (before.status_code, after.status_code) == (200, 401)

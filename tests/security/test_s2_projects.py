@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from palaver.core.keys import wire_id
+from palaver.core.api_keys import format_key_id
 from palaver.server import routing
 from palaver.server.routing import WORKFLOW_ROUTES
 from tests.server.keyed_server import KeyedServer, keyed_server
@@ -80,7 +80,7 @@ class Things(NamedTuple):
 async def things(house: KeyedServer) -> Things:
     """What the project team-a has."""
     key, header = await house.give(project="team-a")
-    http, ids = house.http, {"key_id": wire_id(key.id), "number": "1"}
+    http, ids = house.http, {"key_id": format_key_id(key.id), "number": "1"}
 
     async def made(path: str, body: Any, **headers: str) -> dict[str, Any]:
         answer = await http.post(path, json=body, headers=header | headers)

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from palaver import Message, chat
-from palaver.core.parts import APPROVAL_RESPONSE, Data, File, ToolCall
+from palaver.core.messages import APPROVAL_RESPONSE, Data, File, ToolCall
 from palaver.testing import client
 from tests.security.test_histories import PROTOCOLS, call, gist, image, system, user
 from tests.server.thread_client import branch, new_thread, release, thread_server, wait_for_run, wait_for_start

@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from palaver.discovery.strangers import LARGEST_DOCUMENT
-from palaver.outbound import guard
+from palaver.outbound import ssrf
 from palaver.storage import connections as kept
 from tests.frameworks.strangers import head, stranger, whole
-from tests.outbound.test_guard import PUBLIC, REFUSED, Elsewhere, Watched
+from tests.outbound.test_ssrf import PUBLIC, REFUSED, Elsewhere, Watched
 from tests.security.test_s6_outbound import INNER, UNLIKE
 from tests.server.keyed_server import keyed_server
 
@@ -25,17 +25,17 @@ class World:
         self.addresses: Sequence[str] = [PUBLIC]
         self.looked_up: list[str] = []
         self.network = Elsewhere(port=port)
-        real = guard.Transport
+        real = ssrf.GuardedTransport
 
         async def resolve(host: str, port: int) -> Sequence[str]:
             self.looked_up.append(host)
             return self.addresses
 
-        def transport(rules: guard.Rules) -> guard.Transport:
+        def transport(rules: ssrf.UrlPolicy) -> ssrf.GuardedTransport:
             return real(rules, resolve=resolve, below=self.network)
 
         monkeypatch.setattr(Watched, "peer", (PUBLIC, 80))
-        monkeypatch.setattr(guard, "Transport", transport)
+        monkeypatch.setattr(ssrf, "GuardedTransport", transport)
 
 
 def told(answer: httpx.Response) -> tuple[int, dict[str, Any]]:

@@ -10,7 +10,7 @@ from palaver import chat
 from palaver.core.messages import Message
 from palaver.testing import client
 from tests.evaluation.fake_services import KEY, Reply, completion, openai, service
-from tests.outbound.test_guard import PUBLIC
+from tests.outbound.test_ssrf import PUBLIC
 from tests.security.test_s6_connections import World
 
 GOOD = {"passed": True, "score": 1, "reason": "Good."}

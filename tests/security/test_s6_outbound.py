@@ -13,11 +13,11 @@ import pytest
 from palaver import connect
 from palaver.discovery.strangers import discover
 from palaver.errors import PalaverError, UrlRefused
-from palaver.outbound import CONNECT_SECONDS, client, fetch, fetching
-from palaver.outbound.guard import Rules, Transport
+from palaver.outbound import CONNECT_TIMEOUT_S, client, fetch, fetch_document
+from palaver.outbound.ssrf import GuardedTransport, UrlPolicy
 from palaver.testing import client as calling
 from tests.frameworks.strangers import head, stranger, whole
-from tests.outbound.test_guard import PUBLIC, REFUSED, Elsewhere, Watched, found
+from tests.outbound.test_ssrf import PUBLIC, REFUSED, Elsewhere, Watched, found
 
 SOURCE = Path(__file__).parent.parent.parent / "src" / "palaver"
 
@@ -38,7 +38,7 @@ async def test_a_url_that_two_readers_could_read_differently_is_refused(url: str
         raise AssertionError("it was looked up")
 
     with pytest.raises(UrlRefused) as refused:
-        await fetch(url, transport=Transport(Rules(), resolve=never, below=Elsewhere(None)))
+        await fetch_document(url, transport=GuardedTransport(UrlPolicy(), resolve=never, below=Elsewhere(None)))
 
     assert (refused.value.code, refused.value.message) == ("url_refused", REFUSED)
 
@@ -52,9 +52,9 @@ INNER += ["64:ff9b::7f00:1", "64:ff9b:1::1", "2002:7f00:1::", "2001:0:7f00:1::",
 async def test_a_host_with_an_address_within_is_refused_whatever_else_it_has(address: str) -> None:  # S6.2
     network = Elsewhere(None)
     for addresses in ([address], [PUBLIC, address], [address, PUBLIC]):
-        transport = Transport(Rules(), resolve=found(*addresses), below=network)
+        transport = GuardedTransport(UrlPolicy(), resolve=found(*addresses), below=network)
         with pytest.raises(UrlRefused) as refused:
-            await fetch("http://a.example/", transport=transport)
+            await fetch_document("http://a.example/", transport=transport)
         assert refused.value.message == REFUSED
     assert network.asked == []
 
@@ -72,7 +72,9 @@ async def test_the_connection_goes_where_it_was_looked_and_nowhere_else(
     monkeypatch.setattr(Watched, "peer", (PUBLIC, 80))
     with stranger(whole("Hi")) as far:
         network = Elsewhere(port=httpx.URL(far.url).port or 0)
-        await fetch("http://a.example/", transport=Transport(Rules(), resolve=rebinding, below=network))
+        await fetch_document(
+            "http://a.example/", transport=GuardedTransport(UrlPolicy(), resolve=rebinding, below=network)
+        )
 
     assert network.asked == [(PUBLIC, 80)]
     assert far.asked[0].headers["host"] == "a.example"
@@ -83,21 +85,21 @@ async def test_a_peer_that_is_another_hears_nothing(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Watched, "peer", ("127.0.0.1", 80))
     with stranger(whole("Hi")) as far:
         network = Elsewhere(port=httpx.URL(far.url).port or 0)
-        transport = Transport(Rules(), resolve=found(PUBLIC), below=network)
+        transport = GuardedTransport(UrlPolicy(), resolve=found(PUBLIC), below=network)
         with pytest.raises(UrlRefused):
-            await fetch("http://a.example/", transport=transport)
+            await fetch_document("http://a.example/", transport=transport)
 
     assert [stream.written for stream in network.streams] == [b""]
 
 
 async def test_redirects_are_answers_and_limits_are_those_of_the_contract() -> None:  # S6.4
     with stranger(head(status="302 Found", location="http://127.0.0.1:1/")) as far:
-        answer = await fetch(far.url, allow_private=True)
+        answer = await fetch_document(far.url, allow_private=True)
     async with client() as opened:
         followed = opened.follow_redirects
 
     assert (answer.status, len(far.asked), followed) == (302, 1, False)
-    assert (CONNECT_SECONDS, fetching.WHOLE_SECONDS, fetching.LARGEST) == (5, 30, 10 * 1024 * 1024)
+    assert (CONNECT_TIMEOUT_S, fetch.FETCH_TIMEOUT_S, fetch.MAX_DOCUMENT_BYTES) == (5, 30, 10 * 1024 * 1024)
 
 
 CREDENTIALS = {
@@ -228,4 +230,4 @@ def test_every_connection_is_made_in_one_place() -> None:  # S6.3
                     pass
 
     # What attacks a server says things that no client would say: it has a wire of its own, to the URL that was named.
-    assert made == {"outbound/clients.py", "server/in_process_client.py", "cli/attacking/wire.py"}
+    assert made == {"outbound/http.py", "server/in_process_client.py", "cli/attacking/wire.py"}

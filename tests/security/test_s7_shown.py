@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from palaver import Message, chat
 from palaver.cli import call as calling
 from palaver.cli.main import cli
-from palaver.core.keys import ALL
+from palaver.core.api_keys import ALL_SCOPES
 from palaver.outbound import printable, printable_json, printable_lines
 from palaver.server import logging_setup
 from palaver.storage import api_keys as kept
@@ -126,7 +126,7 @@ def test_json_on_a_terminal_steers_nothing_and_means_the_same(text: str) -> None
 
 async def stored(house: KeyedServer) -> None:
     """Everything that a stranger can name, named so."""
-    key, secret = kept.new_api_key(project="default", name=HOSTILE, scopes=ALL, now=datetime.now(UTC))
+    key, secret = kept.new_api_key(project="default", name=HOSTILE, scopes=ALL_SCOPES, now=datetime.now(UTC))
     await house.database.write(kept.insert_key, key)
     header = {"authorization": f"Bearer {secret}"}
     said = [
@@ -160,7 +160,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 APP = f"""
 from palaver import Message, chat
-from palaver.core.parts import Data, Refusal, ToolCall, ToolResult
+from palaver.core.messages import Data, Refusal, ToolCall, ToolResult
 
 HOSTILE = {HOSTILE!r}
 

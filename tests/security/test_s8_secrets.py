@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from websockets.sync.client import connect
 
 from palaver import Message, chat, workflow
-from palaver.core.secrets import masked
+from palaver.core.masking import mask_secrets
 from palaver.errors import SettingsError
 from palaver.server.settings import read_settings
 from palaver.testing import client, scripted
@@ -249,12 +249,12 @@ SHAPES = [
 
 @pytest.mark.parametrize(("text", "expected"), SHAPES)
 def test_what_looks_like_a_secret_is_masked(text: str, expected: str) -> None:  # S8.1
-    assert masked(text) == expected
+    assert mask_secrets(text) == expected
 
 
 @given(st.text(), st.text(min_size=8), st.text())
 def test_a_known_secret_is_masked_wherever_it_stands(before: str, secret: str, after: str) -> None:  # S8.1
-    assert secret not in masked(f"{before}{secret}{after}", [secret]).replace("***", "\0")
+    assert secret not in mask_secrets(f"{before}{secret}{after}", [secret]).replace("***", "\0")
 
 
 # What breaks inside

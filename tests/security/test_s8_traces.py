@@ -9,8 +9,7 @@ import pytest
 
 from palaver import Message, chat, workflow
 from palaver.core.events import ToolEnded, ToolStarted
-from palaver.core.parts import ToolResult
-from palaver.core.usage import Usage
+from palaver.core.messages import ToolResult, Usage
 from palaver.discovery.registry import Registry
 from palaver.server.app import Server
 from palaver.server.in_process_client import _transport

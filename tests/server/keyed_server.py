@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from palaver.core.keys import ALL, Scope
+from palaver.core.api_keys import ALL_SCOPES, Scope
 from palaver.discovery.registry import Registry
 from palaver.server.app import Server
 from palaver.server.in_process_client import _transport
@@ -29,7 +29,7 @@ class KeyedServer:
 
     async def give(self, *scopes: Scope, project: str = "default", **more: Any) -> tuple[ApiKey, dict[str, str]]:
         """A key with these scopes (none: all), and the header that shows it."""
-        held = frozenset(scopes) or ALL
+        held = frozenset(scopes) or ALL_SCOPES
         key, secret = kept.new_api_key(project=project, name="test", scopes=held, now=datetime.now(UTC), **more)
         await self.database.write(kept.insert_key, key)
         self.server.callers.changed(key.id)

@@ -8,8 +8,8 @@ import httpx
 from litestar import Litestar
 from litestar.types import ControllerRouterHandler
 
-from palaver.core.keys import ALL, Scope
-from palaver.core.origins import DEFAULT_PROJECT
+from palaver.core.api_keys import ALL_SCOPES, Scope
+from palaver.core.runs import DEFAULT_PROJECT
 from palaver.server.api import conventions, problems
 from palaver.server.auth import Caller
 
@@ -18,7 +18,7 @@ class FakeCaller(Caller, frozen=True):
     """Who is asking."""
 
     project: str = DEFAULT_PROJECT
-    scopes: frozenset[Scope] = ALL
+    scopes: frozenset[Scope] = ALL_SCOPES
     key: str | None = None
     kind: Literal["nobody", "loopback", "key", "session"] = "key"
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from palaver.core.keys import ALL, Scope, hashed
+from palaver.core.api_keys import ALL_SCOPES, Scope, hash_secret
 from palaver.errors import ConflictingFields, Overloaded, SettingsError, Unauthorized
 from palaver.server.auth import LOOPBACK_CALLER, Authenticator, Caller, check_exposure, steady_clock
 from palaver.server.request import Exchange
@@ -53,7 +53,7 @@ class House:
             raise Overloaded("The database cannot be reached.")
         return await way(work, *args, **kwargs)
 
-    async def give(self, scopes: frozenset[Scope] = ALL, **more: Any) -> tuple[ApiKey, str]:
+    async def give(self, scopes: frozenset[Scope] = ALL_SCOPES, **more: Any) -> tuple[ApiKey, str]:
         """A key, kept by another process."""
         options: dict[str, Any] = {"project": "default", "name": "test", "now": self.now} | more
         key, secret = api_keys.new_api_key(scopes=scopes, **options)
@@ -94,7 +94,7 @@ async def house() -> AsyncIterator[House]:
 
 
 async def test_without_any_key_everybody_on_this_machine_may_do_everything(house: House) -> None:
-    assert await house.ask() == LOOPBACK_CALLER == Caller("default", ALL, None, "loopback")
+    assert await house.ask() == LOOPBACK_CALLER == Caller("default", ALL_SCOPES, None, "loopback")
     assert await house.ask(bearer("whatever"), ("x-api-key", "else")) == LOOPBACK_CALLER  # SDKs must send something.
     assert house.asked == ["any_at_all"]
 
@@ -157,7 +157,7 @@ async def test_an_unknown_id_is_asked_for_and_compared_like_a_known_one(
     _, secret = await house.give()
     await house.ask(bearer(secret))
     compared: list[bytes | None] = []
-    monkeypatch.setattr("palaver.core.keys.is_secret_of", lambda _, kept: compared.append(kept) and False)
+    monkeypatch.setattr("palaver.core.api_keys.verify_secret", lambda _, kept: compared.append(kept) and False)
     await house.callers.close()
     house.asked.clear()
     house.later(seconds=5)
@@ -202,7 +202,7 @@ async def test_a_use_that_cannot_be_written_down_fails_nobody(house: House) -> N
     await house.ask(bearer(secret))
     await house.callers.close()
     house.later(minutes=2)
-    await house.callers.gone([Caller("default", ALL, secret.split("_")[1], "key")])  # Knows the key again.
+    await house.callers.gone([Caller("default", ALL_SCOPES, secret.split("_")[1], "key")])  # Knows the key again.
     house.away = True
 
     assert (await house.ask(bearer(secret))).kind == "key"
@@ -278,7 +278,7 @@ async def test_a_session_stands_for_its_key_for_twelve_hours(house: House) -> No
     by_cookie = await house.ask(cookie)
 
     value = cookie[1].removeprefix("palaver=")
-    assert by_cookie == msgspec.structs.replace(caller, kind="session", session=hashed(value))
+    assert by_cookie == msgspec.structs.replace(caller, kind="session", session=hash_secret(value))
     assert await house.callers.expires_at(by_cookie) == NOW + timedelta(hours=12)
     assert await house.callers.expires_at(caller) is None
     house.later(hours=11.99)
@@ -363,7 +363,7 @@ async def test_while_the_database_is_away_what_is_open_goes_on_as_far_as_is_know
     (_, staying), (_, expiring) = await house.give(), await house.give(expires_at=NOW + timedelta(seconds=9))
     open_ = [await house.ask(bearer(staying)), await house.ask(bearer(expiring))]
     await house.callers.close()
-    stranger = Caller("default", ALL, "00000000", "key")
+    stranger = Caller("default", ALL_SCOPES, "00000000", "key")
     house.away = True
     house.later(seconds=5)
     assert await house.callers.gone([*open_, stranger]) == set()

@@ -14,7 +14,7 @@ from palaver.storage.boards import Board
 from palaver.storage.database import Database
 from palaver.storage.threads import repository as threads
 from palaver.storage.threads.repository import NewThread
-from palaver.workflows.declare import workflow
+from palaver.workflows.decorators import workflow
 from palaver.workflows.workflow import Workflow
 from tests.server.keyed_server import KeyedServer, keyed_server
 

@@ -9,7 +9,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from palaver.core import keys as core_keys
+from palaver.core import api_keys as core_keys
 from palaver.errors import Overloaded
 from palaver.server import auth
 from palaver.storage import api_keys as kept
@@ -37,7 +37,7 @@ async def test_a_key_is_made_shown_once_and_listed_without_its_secret(house: Key
     body = {"name": "laptop", "scopes": ["read", "invoke"], "expires_at": "2099-01-01T00:00:00Z"}
     made = await house.http.post("/api/keys", json=body, headers=by_admin)
     shown = made.json()
-    secret = core_keys.parse(shown["secret"])
+    secret = core_keys.parse_key(shown["secret"])
 
     assert secret is not None
     assert made.status_code == 201
@@ -54,7 +54,7 @@ async def test_a_key_is_made_shown_once_and_listed_without_its_secret(house: Key
     }
     assert shown["expires_at"] == "2099-01-01T00:00:00.000000Z"
     (key,) = await house.database.read(kept.find_keys, [secret.id])
-    assert (key.project, key.made_by, key.hash) == ("default", admin.id, core_keys.hashed(secret.secret))
+    assert (key.project, key.made_by, key.hash) == ("default", admin.id, core_keys.hash_secret(secret.secret))
     await house.server.callers.close()
     listed = (await house.http.get("/api/keys", headers=by_admin)).json()
     assert [row["id"] for row in listed["data"]] == [shown["id"], f"key_{admin.id}"]
@@ -115,7 +115,7 @@ async def test_the_end_of_a_key_is_a_time_with_its_zone(house: KeyedServer, expi
 async def test_a_key_is_renamed_and_its_end_moved_but_it_may_never_do_more(house: KeyedServer) -> None:
     _, by_admin = await house.give()
     key, by_key = await house.give("read")
-    place = f"/api/keys/{core_keys.wire_id(key.id)}"
+    place = f"/api/keys/{core_keys.format_key_id(key.id)}"
     end = (datetime.now(UTC) + timedelta(days=1)).isoformat()
 
     renamed = await house.http.patch(place, json={"name": "new", "expires_at": end}, headers=by_admin)
@@ -137,7 +137,7 @@ async def test_a_key_is_renamed_and_its_end_moved_but_it_may_never_do_more(house
 async def test_a_change_of_what_has_changed_meanwhile_is_refused(house: KeyedServer) -> None:
     _, by_admin = await house.give()
     key, _ = await house.give("read")
-    place = f"/api/keys/{core_keys.wire_id(key.id)}"
+    place = f"/api/keys/{core_keys.format_key_id(key.id)}"
     first = await house.http.patch(place, json={"name": "one"}, headers=by_admin)
     (await house.http.patch(place, json={"name": "two"}, headers=by_admin)).raise_for_status()
 
@@ -150,7 +150,7 @@ async def test_a_change_of_what_has_changed_meanwhile_is_refused(house: KeyedSer
 async def test_a_revoked_key_is_refused_by_the_next_request_and_its_row_stays(house: KeyedServer) -> None:  # S2.6
     _, by_admin = await house.give()
     key, by_key = await house.give("read")
-    place = f"/api/keys/{core_keys.wire_id(key.id)}"
+    place = f"/api/keys/{core_keys.format_key_id(key.id)}"
     before = await house.http.get("/metrics", headers=by_key)
 
     revoked = [await house.http.delete(place, headers=by_admin) for _ in range(2)]
@@ -158,13 +158,13 @@ async def test_a_revoked_key_is_refused_by_the_next_request_and_its_row_stays(ho
     after = await house.http.get("/metrics", headers=by_key)
     assert [answer.status_code for answer in (before, *revoked, after)] == [200, 204, 204, 401]
     rows = (await house.http.get("/api/keys", headers=by_admin)).json()["data"]
-    assert [row["revoked_at"] is not None for row in rows if row["id"] == core_keys.wire_id(key.id)] == [True]
+    assert [row["revoked_at"] is not None for row in rows if row["id"] == core_keys.format_key_id(key.id)] == [True]
 
 
 async def test_another_projects_key_is_the_same_404_as_an_unknown_one(house: KeyedServer) -> None:  # S2.5
     _, by_admin = await house.give()
     other, by_other = await house.give(project="team-a")
-    names = {"other": core_keys.wire_id(other.id), "unknown": "key_00000000", "odd": "no key"}
+    names = {"other": core_keys.format_key_id(other.id), "unknown": "key_00000000", "odd": "no key"}
 
     answers = {
         which: [
@@ -182,7 +182,7 @@ async def test_another_projects_key_is_the_same_404_as_an_unknown_one(house: Key
                 b'{"error":{"code":"not_found","message":"There is no key \'' + names[which].encode() + b"'.\"}}"
             )
     assert [row["id"] for row in (await house.http.get("/api/keys", headers=by_other)).json()["data"]] == [
-        core_keys.wire_id(other.id)
+        core_keys.format_key_id(other.id)
     ]
 
 
@@ -224,7 +224,7 @@ async def test_the_web_trades_a_key_for_a_cookie_and_gives_it_back(house: KeyedS
     assert without_times(who) == {
         "project": "team-a",
         "scopes": ["invoke", "read"],
-        "key": core_keys.wire_id(key.id),
+        "key": core_keys.format_key_id(key.id),
         "expires_at": "<time>",
     }
     assert (await house.http.get("/metrics")).status_code == 200
@@ -264,7 +264,7 @@ async def test_who_is_asking_is_told_to_every_kind_of_caller(house: KeyedServer)
     assert by_key == {
         "project": "default",
         "scopes": ["admin"],
-        "key": core_keys.wire_id(key.id),
+        "key": core_keys.format_key_id(key.id),
         "expires_at": end.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
     }
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from palaver.core.keys import ALL
+from palaver.core.api_keys import ALL_SCOPES
 from palaver.discovery.registry import Registry
 from palaver.engine import heartbeat
 from palaver.engine.engine import utc_now
@@ -87,7 +87,7 @@ async def test_a_run_that_waits_begins_where_somebody_is_free(postgres_url: str)
 
 
 async def test_a_key_that_is_made_or_revoked_elsewhere_is_known_at_once(postgres_url: str) -> None:
-    key, shown = api_keys.new_api_key(project="default", name="one", scopes=ALL, now=datetime.now(UTC))
+    key, shown = api_keys.new_api_key(project="default", name="one", scopes=ALL_SCOPES, now=datetime.now(UTC))
     database = open_database(postgres_url)
 
     async def answered(http: httpx.AsyncClient, status: int) -> None:
@@ -109,7 +109,7 @@ async def test_a_key_that_is_made_or_revoked_elsewhere_is_known_at_once(postgres
 
 
 async def test_after_a_silence_everything_is_looked_at(postgres_url: str) -> None:
-    key, shown = api_keys.new_api_key(project="default", name="one", scopes=ALL, now=datetime.now(UTC))
+    key, shown = api_keys.new_api_key(project="default", name="one", scopes=ALL_SCOPES, now=datetime.now(UTC))
     async with serving(postgres_url) as (server, http):
         await server.database.write(api_keys.insert_key, key)
         headers = {"x-api-key": shown}

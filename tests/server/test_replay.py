@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from palaver.core.brokenoff import Unended, turned_away
 from palaver.core.events import RunFailed, TextDelta, TextEnded, TextStarted, ToolDelta, ToolEnded, ToolStarted
+from palaver.core.interruption import OpenItems, rejection_events
 from palaver.storage import api_keys as kept
 from tests.server.keyed_server import KeyedServer, keyed_server
 
@@ -101,7 +101,7 @@ async def test_a_reader_of_a_chat_is_told_that_its_key_is_gone(house: KeyedServe
 
 
 def test_whoever_is_turned_away_hears_what_is_open_closed() -> None:
-    unended = Unended()
+    unended = OpenItems()
     for event in (
         TextStarted(1, "a", "m"),
         TextDelta(2, "a", "Hel"),
@@ -112,4 +112,7 @@ def test_whoever_is_turned_away_hears_what_is_open_closed() -> None:
     ):
         unended.feed(event)
 
-    assert turned_away(unended, RunFailed(message="Go.")) == [ToolEnded(-1, "fc_c", "{}"), RunFailed(message="Go.")]
+    assert rejection_events(unended, RunFailed(message="Go.")) == [
+        ToolEnded(-1, "fc_c", "{}"),
+        RunFailed(message="Go."),
+    ]

@@ -8,9 +8,8 @@ import pytest
 from sqlalchemy import Connection, select
 
 from palaver import Message, chat, workflow
-from palaver.core.calls import Call
 from palaver.core.events import TextDelta, TextStarted
-from palaver.core.origins import Origin
+from palaver.core.runs import Call, Origin
 from palaver.engine import recorder
 from palaver.storage import runs
 from palaver.storage.database import MEMORY_URL, Database, open_database

@@ -2,7 +2,7 @@
 
 import pytest
 
-from palaver.core.keys import ALL, Scope
+from palaver.core.api_keys import ALL_SCOPES, Scope
 from palaver.errors import MissingScope
 from palaver.server import routing, scopes
 from palaver.server.auth import Caller
@@ -140,7 +140,7 @@ def test_a_route_without_a_rule_is_for_admins() -> None:
         (frozenset[Scope](), {"nothing", "credential"}),
         (frozenset[Scope]({"invoke"}), {"nothing", "credential", "invoke"}),
         (frozenset[Scope]({"read"}), {"nothing", "credential", "read"}),
-        (ALL, {"nothing", "credential", "invoke", "read", "admin"}),
+        (ALL_SCOPES, {"nothing", "credential", "invoke", "read", "admin"}),
     ],
 )
 def test_a_scope_that_is_missing_is_named(held: frozenset[Scope], passed: set[str]) -> None:  # S2.4

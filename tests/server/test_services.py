@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from palaver import Failure, Message, chat, workflow
-from palaver.core.parts import Data
+from palaver.core.messages import Data
 from palaver.discovery.registry import Registry
 from palaver.protocols.services import VERSION
 from palaver.server import routing, services

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import httpx
 import pytest
 
-from palaver.core.descriptions import RESERVED
+from palaver.core.descriptions import RESERVED_NAMES
 from palaver.discovery.registry import Registry
 from palaver.errors import ReservedName
 from palaver.server import web
@@ -20,7 +20,7 @@ from palaver.server.in_process_client import _transport
 from palaver.server.routing import PAGE_SEGMENTS
 from palaver.server.settings import Settings
 from palaver.testing import client, echo
-from palaver.workflows.declare import workflow
+from palaver.workflows.decorators import workflow
 from tests.server.keyed_server import keyed_server
 
 INDEX = '<!doctype html><meta name="palaver-root" content="/__ROOT__"><script src="/__ROOT__/assets/a-1.js"></script>'
@@ -237,7 +237,7 @@ async def test_where_there_are_keys_the_page_is_for_all_and_the_data_for_none(bu
 
 @pytest.mark.parametrize("name", sorted(PAGE_SEGMENTS | {"assets"}))
 def test_no_workflow_may_have_the_name_of_a_page(name: str) -> None:
-    assert name in RESERVED
+    assert name in RESERVED_NAMES
     with pytest.raises(ReservedName):
 
         @workflow(name=name)

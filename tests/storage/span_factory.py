@@ -3,7 +3,7 @@
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.storage.database import Database
 from palaver.storage.spans import writes as spans
 from palaver.storage.spans.full_text import normalize_words
@@ -34,11 +34,11 @@ def row(name: str, at: float = 0, *, trace: str = "t", parent: str | None = None
         "start": NOON + at * SECOND,
         "duration_ms": 100.0,
         "name": name,
-        "preview_in": jsons.encode({"renderer": "text", "text": f"in {name}"}),
-        "preview_out": jsons.encode({"renderer": "text", "text": f"out {name}"}),
+        "preview_in": json.encode({"renderer": "text", "text": f"in {name}"}),
+        "preview_out": json.encode({"renderer": "text", "text": f"out {name}"}),
         "words": normalize_words(more.pop("said", name)),
-        "labels": jsons.encode(attributes).decode(),
-        "body": compress_body(jsons.encode(record)),
+        "labels": json.encode(attributes).decode(),
+        "body": compress_body(json.encode(record)),
     }
     return SpanRow(**(fields | more))
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from sqlalchemy import Connection, insert, select
 
-from palaver.core.keys import ALL, Scope, hashed
+from palaver.core.api_keys import ALL_SCOPES, Scope, hash_secret
 from palaver.storage import api_keys, projects
 from palaver.storage.api_keys import ApiKey, LoginSession
 from palaver.storage.database import Database, open_database
@@ -20,8 +20,10 @@ NOW = datetime(2026, 11, 15, 12, 30, 0, 123456, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 
-def key(name: str, *, project: str = "default", scopes: frozenset[Scope] = ALL, **more: Any) -> ApiKey:
-    return ApiKey(project=project, id=name, name=f"of {name}", hash=hashed(name), scopes=scopes, created_at=NOW, **more)
+def key(name: str, *, project: str = "default", scopes: frozenset[Scope] = ALL_SCOPES, **more: Any) -> ApiKey:
+    return ApiKey(
+        project=project, id=name, name=f"of {name}", hash=hash_secret(name), scopes=scopes, created_at=NOW, **more
+    )
 
 
 FIRST = key("aaaaaaaa")
@@ -56,11 +58,11 @@ async def test_another_projects_key_is_not_there(database: Database) -> None:  #
 
 async def test_the_secret_is_nowhere_in_the_file(tmp_path: Any) -> None:  # S2.2
     database = open_database(str(tmp_path / "palaver.db"))
-    await database.write(api_keys.insert_key, msgspec.structs.replace(FIRST, hash=hashed("s3cr3t")))
+    await database.write(api_keys.insert_key, msgspec.structs.replace(FIRST, hash=hash_secret("s3cr3t")))
     await database.close()
 
     written = b"".join(path.read_bytes() for path in tmp_path.iterdir())
-    assert hashed("s3cr3t") in written
+    assert hash_secret("s3cr3t") in written
     assert b"s3cr3t" not in written
     with sqlite3.connect(tmp_path / "palaver.db") as file:
         assert file.execute("SELECT scopes FROM keys").fetchone() == (b'["admin"]',)
@@ -146,7 +148,7 @@ def test_when_a_key_is_good(one: ApiKey, good: bool) -> None:
 def session(cookie: str, *, of: ApiKey = FIRST, hours: int = 12) -> LoginSession:
     expires = NOW + HOUR * hours
     return LoginSession(
-        hash=hashed(cookie), project=of.project, key=of.id, scopes=of.scopes, created_at=NOW, expires_at=expires
+        hash=hash_secret(cookie), project=of.project, key=of.id, scopes=of.scopes, created_at=NOW, expires_at=expires
     )
 
 
@@ -154,10 +156,10 @@ async def test_a_session_is_found_by_the_hash_of_its_cookie_and_ends(database: D
     await database.write(api_keys.insert_session, session("one"))
     await database.write(api_keys.insert_session, session("two", of=SECOND))
 
-    assert await database.read(api_keys.find_sessions, [hashed("two")]) == [session("two", of=SECOND)]
-    await database.write(api_keys.delete_session, hashed("two"))
-    await database.write(api_keys.delete_session, hashed("two"))
-    assert await database.read(api_keys.find_sessions, [hashed("one"), hashed("two")]) == [session("one")]
+    assert await database.read(api_keys.find_sessions, [hash_secret("two")]) == [session("two", of=SECOND)]
+    await database.write(api_keys.delete_session, hash_secret("two"))
+    await database.write(api_keys.delete_session, hash_secret("two"))
+    assert await database.read(api_keys.find_sessions, [hash_secret("one"), hash_secret("two")]) == [session("one")]
 
 
 async def test_expired_sessions_go_when_another_begins(database: Database) -> None:
@@ -165,7 +167,7 @@ async def test_expired_sessions_go_when_another_begins(database: Database) -> No
     later = msgspec.structs.replace(session("new"), created_at=NOW + HOUR)
     await database.write(api_keys.insert_session, later)
 
-    assert await database.read(api_keys.find_sessions, [hashed("old"), hashed("new")]) == [later]
+    assert await database.read(api_keys.find_sessions, [hash_secret("old"), hash_secret("new")]) == [later]
 
 
 async def test_a_revoked_key_takes_its_sessions_with_it(database: Database) -> None:  # S2.6
@@ -175,7 +177,7 @@ async def test_a_revoked_key_takes_its_sessions_with_it(database: Database) -> N
 
     await database.write(api_keys.revoke_key, "default", FIRST.id, at=NOW)
 
-    assert await database.read(api_keys.find_sessions, [hashed("mine"), hashed("other")]) == [
+    assert await database.read(api_keys.find_sessions, [hash_secret("mine"), hash_secret("other")]) == [
         session("other", of=SECOND)
     ]
 

@@ -7,11 +7,9 @@ import pytest
 from sqlalchemy import Connection
 
 from palaver.core.boards import BoardColumn, BoardRow, Grid
-from palaver.core.calls import Call
 from palaver.core.events import RunStarted
-from palaver.core.ids import sortable
-from palaver.core.origins import Origin, RunStatus
-from palaver.core.records import NewRun
+from palaver.core.ids import sortable_id
+from palaver.core.runs import Call, NewRun, Origin, RunStatus
 from palaver.storage import boards, queue, run_log
 from palaver.storage.boards import Board
 from palaver.storage.database import Database
@@ -32,7 +30,7 @@ async def keep(database: Database, board: str, *numbers: int, concurrency: int =
 def waiting(number: int, board: str | None, concurrency: int) -> NewRun:
     reading = boards.board_run_note(concurrency) if board else None
     return NewRun(
-        started=RunStarted(0, f"run_{sortable(number, 0)}", "s", NOW + timedelta(seconds=number), "t"),
+        started=RunStarted(0, f"run_{sortable_id(number, 0)}", "s", NOW + timedelta(seconds=number), "t"),
         workflow="w",
         call=Call(workflow="w"),
         origin=Origin(project="p", protocol="any", reading=reading, board=board, background=True),

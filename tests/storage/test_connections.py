@@ -6,10 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from palaver.core.calls import Call
 from palaver.core.events import RunStarted
-from palaver.core.origins import Origin
-from palaver.core.records import NewRun
+from palaver.core.runs import Call, NewRun, Origin
 from palaver.errors import NameTaken, TooLarge
 from palaver.storage import connections, queue, runs
 from palaver.storage.connections import ConnectionOptions, ConnectionVersion, StoredConnection

@@ -1,7 +1,7 @@
 """Erasing what carries a label: all of it, and nothing else; on every database."""
 
 from palaver.core.messages import Message
-from palaver.core.origins import Origin
+from palaver.core.runs import Origin
 from palaver.engine.engine import Engine
 from palaver.engine.recorder import Recorder
 from palaver.storage import erasure, feedback, runs
@@ -13,7 +13,7 @@ from palaver.storage.spans.retention import Label
 from palaver.storage.threads import message_tree
 from palaver.storage.threads import repository as threads
 from palaver.storage.threads.repository import NewThread
-from palaver.workflows.declare import chat
+from palaver.workflows.decorators import chat
 from tests.engine.run_factory import NOW, call
 from tests.storage.span_factory import keep, row
 

@@ -8,9 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, delete, select
 
-from palaver.core.messages import Message
-from palaver.core.origins import Origin
-from palaver.core.parts import File, Text
+from palaver.core.messages import File, Message, Text
+from palaver.core.runs import Origin
 from palaver.engine.engine import Engine
 from palaver.engine.recorder import Recorder
 from palaver.storage import files, projects, retention, run_history, runs
@@ -23,7 +22,7 @@ from palaver.storage.threads import import_export as thread_files
 from palaver.storage.threads import message_tree
 from palaver.storage.threads import repository as threads
 from palaver.storage.threads.repository import NewThread
-from palaver.workflows.declare import chat
+from palaver.workflows.decorators import chat
 from tests.engine.run_factory import NOW, call
 from tests.storage.test_files import kept
 
@@ -109,10 +108,13 @@ async def test_copies_and_imports_name_files_too(database: Database) -> None:
     await database.write(threads.delete_thread, "default", "conv_2")
     gone = await there(database)
     await kept(database, "a", b"a")
-    from palaver.core import jsons
+    from palaver.core import json
 
     await database.write(
-        thread_files.import_thread, "default", thread_files.parse_thread_file(jsons.parsed(line.decode())), id="conv_3"
+        thread_files.import_thread,
+        "default",
+        thread_files.parse_thread_file(json.parse_or_text(line.decode())),
+        id="conv_3",
     )
 
     assert (copied, gone) == ({"a"}, set())

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Connection, select
 
-from palaver.core.messages import Message
-from palaver.core.parts import File
+from palaver.core.messages import File, Message
 from palaver.errors import DiskFull
 from palaver.storage import files
 from palaver.storage.database import Database

@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import Boolean, Connection
 
 from palaver.core.events import RunStarted, TextStarted
-from palaver.core.ids import sortable
-from palaver.core.records import Batch
+from palaver.core.ids import sortable_id
+from palaver.core.runs import EventBatch
 from palaver.storage import runs
 from palaver.storage.database import Database
 from palaver.storage.pagination import Window
@@ -24,7 +24,7 @@ _FILLED = {column.name: False if isinstance(column.type, Boolean) else 0 for col
 
 def name(minute: float) -> str:
     at = NOON + minute * MINUTE
-    return f"run_{sortable(int(at.timestamp() * 1000), 7)}"
+    return f"run_{sortable_id(int(at.timestamp() * 1000), 7)}"
 
 
 async def ran(database: Database, minute: float, project: str = "mine", **more: Any) -> str:
@@ -123,7 +123,9 @@ async def test_runs_are_found_by_when_they_were_made_also_if_they_waited_for_the
 async def test_a_run_that_goes_on_has_the_number_of_the_last_event_in_the_log(database: Database) -> None:
     going = await ran(database, 0, seq=-1, status="running", ended_at=None)
     silent = await ran(database, 1, seq=-1, status="running", ended_at=None)
-    await database.write(runs.append_events, [Batch("mine", going, [RunStarted(0, going), TextStarted(1, "m", "m")])])
+    await database.write(
+        runs.append_events, [EventBatch("mine", going, [RunStarted(0, going), TextStarted(1, "m", "m")])]
+    )
 
     found = await database.read(runs.list_runs, "mine")
 

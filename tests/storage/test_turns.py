@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from palaver.core.messages import Message
-from palaver.core.usage import Usage
+from palaver.core.messages import Message, Usage
 from palaver.errors import InvalidValue, ThreadNotFound
 from palaver.storage.database import Database
 from palaver.storage.threads import message_tree

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File, Text, ToolCall
+from palaver.core.messages import Data, File, Message, Text, ToolCall
 from palaver.errors import InvalidValue
 from palaver.testsets import from_traces
 from palaver.testsets.from_traces import (

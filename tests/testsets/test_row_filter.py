@@ -1,6 +1,6 @@
 import pytest
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.errors import InvalidValue
 from palaver.testsets.row_filter import RowFilter, json_equal, parse_row_filter
 
@@ -47,7 +47,7 @@ ROWS = {
 
 def found(**wanted: object) -> list[str]:
     looking = RowFilter(**wanted)  # type: ignore[arg-type]
-    return [name for name, data in ROWS.items() if looking.fits(jsons.encode(data))]
+    return [name for name, data in ROWS.items() if looking.fits(json.encode(data))]
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from palaver.core.messages import Message
-from palaver.core.parts import File, Text, ToolCall
+from palaver.core.messages import File, Message, Text, ToolCall
 from palaver.errors import InvalidValue
 from palaver.testsets.scripts import (
     CannedResult,

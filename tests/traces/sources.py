@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.traces.mapping import to_span
 from palaver.traces.record import Raw, SpanEvent
 
@@ -13,12 +13,12 @@ START = datetime(2026, 11, 15, 7, 20, tzinfo=UTC)
 
 
 def text(value: Any) -> str:
-    return jsons.encode(value).decode()
+    return json.encode(value).decode()
 
 
 def record(attributes: dict[str, Any], *events: SpanEvent) -> dict[str, Any]:
     raw = Raw(trace_id="1" * 32, span_id="2" * 16, start=START, attributes=attributes, events=events)
-    return msgspec.json.decode(jsons.encode(to_span(raw, project="default")))
+    return msgspec.json.decode(json.encode(to_span(raw, project="default")))
 
 
 def field_of(attributes: dict[str, Any], path: str) -> Any:

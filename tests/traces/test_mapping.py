@@ -9,10 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core import jsons
-from palaver.core.messages import Message
-from palaver.core.parts import ToolCall
-from palaver.core.usage import Usage
+from palaver.core import json
+from palaver.core.messages import Message, ToolCall, Usage
 from palaver.traces import mapping
 from palaver.traces.conventions import gen_ai, openinference
 from palaver.traces.conventions.base import Found
@@ -26,11 +24,11 @@ ENVELOPE = ("trace_id", "span_id", "start", "attributes", "events", "project")
 
 
 def text(value: Any) -> str:
-    return jsons.encode(value).decode()
+    return json.encode(value).decode()
 
 
 def written(value: Any) -> Any:
-    return msgspec.json.decode(jsons.encode(value))
+    return msgspec.json.decode(json.encode(value))
 
 
 def sent(attributes: dict[str, Any], **fields: Any) -> Raw:
@@ -460,11 +458,11 @@ HOSTILE: dict[str, Any] = {
 
 
 def test_hostile_names_are_inert_and_kept_as_they_were() -> None:
-    before = jsons.encode(HOSTILE)
+    before = json.encode(HOSTILE)
     span = to_span(sent(HOSTILE), project="p")
 
     assert span.attributes == HOSTILE
-    assert jsons.encode(HOSTILE) == before
+    assert json.encode(HOSTILE) == before
     assert span.parameters == {"__proto__": {"polluted": True}, "constructor": "c"}
     assert (span.messages_in, span.messages_out, span.project) == ((), (), "p")
 

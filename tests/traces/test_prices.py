@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from palaver.core.usage import Usage
+from palaver.core.messages import Usage
 from palaver.traces.prices import Price, cost_of, price_of, priced
 from palaver.traces.record import Span
 

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core import jsons
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File, Reasoning, Refusal, ToolCall, ToolResult
-from palaver.core.usage import Usage
+from palaver.core import json
+from palaver.core.messages import Data, File, Message, Reasoning, Refusal, ToolCall, ToolResult, Usage
 from palaver.storage.spans.writes import decompress_body
 from palaver.traces import rows
 from palaver.traces.record import Raised, Span, Tool
@@ -27,7 +25,7 @@ def span(**more: Any) -> Span:
 
 def shown(preview: bytes) -> tuple[str, str]:
     """How a preview is drawn, and its one line."""
-    made = jsons.opened(preview.decode())
+    made = json.decode_or_text(preview.decode())
     return made["renderer"], made["text"]
 
 
@@ -203,7 +201,7 @@ def test_columns_are_short_and_the_body_is_whole() -> None:
 
     assert (row.session, row.name) == ("s" * 256, "n" * 2000)
     assert row.user == "👍🏽" * 128
-    assert jsons.opened(row.labels) == {"a": "x" * 1000}
+    assert json.decode_or_text(row.labels) == {"a": "x" * 1000}
     assert msgspec.json.decode(decompress_body(row.body), type=Span) == given
 
 
@@ -220,7 +218,7 @@ def test_attributes_that_filters_look_at_are_texts_numbers_and_truths() -> None:
         "nul\0": "a\0",
     }
 
-    assert jsons.opened(rows.labels(given)) == {
+    assert json.decode_or_text(rows.labels(given)) == {
         "n": None,
         "t": True,
         "i": 7,
@@ -244,7 +242,7 @@ def test_half_a_character_does_not_keep_the_rest_from_being_kept() -> None:
 
 
 def test_of_very_many_attributes_the_first_are_looked_at() -> None:
-    kept = jsons.opened(rows.labels({f"{number:03}": "x" * 997 for number in range(100)}))
+    kept = json.decode_or_text(rows.labels({f"{number:03}": "x" * 997 for number in range(100)}))
 
     assert list(kept) == [f"{number:03}" for number in range(65)]
 
@@ -296,4 +294,4 @@ def test_whatever_a_span_holds_it_is_kept(given: Span) -> None:
         text.encode()
         assert "\0" not in text
     assert len(row.preview_in) < 4096
-    assert isinstance(jsons.opened(row.labels), dict)
+    assert isinstance(json.decode_or_text(row.labels), dict)

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core import jsons
-from palaver.core.calls import Call, Secret
+from palaver.core import json
 from palaver.core.events import (
     Event,
     RunCancelled,
@@ -25,10 +24,8 @@ from palaver.core.events import (
     ToolStarted,
     UsageAdded,
 )
-from palaver.core.messages import Message
-from palaver.core.origins import Origin
-from palaver.core.parts import Data, File, Text, ToolCall, ToolResult
-from palaver.core.usage import Usage
+from palaver.core.messages import Data, File, Message, Text, ToolCall, ToolResult, Usage
+from palaver.core.runs import Call, Origin, Secret
 from palaver.traces.contents import LARGEST
 from palaver.traces.facts import NO_PARENT, Facts, ToldTool
 from palaver.traces.mapping import to_span
@@ -356,8 +353,8 @@ def test_metadata_has_nothing_that_anybody_said(record: Any, content: Any) -> No
 
     spans = spans_of(known, content)
 
-    assert b"said" not in jsons.encode(spans)
-    assert b"Oslo" not in jsons.encode(spans)
+    assert b"said" not in json.encode(spans)
+    assert b"Oslo" not in json.encode(spans)
     assert [span.usage for span in spans] == [Usage(1, 2), None]
 
 
@@ -379,7 +376,7 @@ def test_the_secrets_of_a_call_are_nowhere() -> None:
         )
     )
 
-    assert secret.encode() not in jsons.encode(spans)
+    assert secret.encode() not in json.encode(spans)
     assert spans[0].messages_in == (Message.user("My key is ***"),)
     assert (spans[0].inputs, spans[0].outputs, spans[1].outputs) == ({"key": "***"}, ["***"], "***.")
 
@@ -425,7 +422,7 @@ def test_half_a_character_is_mended() -> None:
     [span] = spans_of(facts(RunFinished(1), messages=(Message.user("\ud800"),), inputs={"a": "\ud800"}))
 
     assert (span.messages_in, span.inputs) == ((Message.user("\ufffd"),), {"a": "\ufffd"})
-    assert jsons.encode(span)
+    assert json.encode(span)
 
 
 # Its attributes say it all

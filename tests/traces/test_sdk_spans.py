@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.core.messages import Message
 from palaver.traces.otlp.bounds import LARGEST_SPAN, LONGEST_TEXT, MOST_EVENTS, MOST_LINKS
 from palaver.traces.owner import Owner
@@ -151,7 +151,7 @@ def test_of_metadata_only_numbers_and_names_stay() -> None:
         METADATA,
     )
 
-    assert b"said" not in jsons.encode(span)
+    assert b"said" not in json.encode(span)
     assert (span.kind, span.model, span.inputs, span.exception) == ("llm", "m", None, Raised("E", ""))
     assert span.usage is not None
 
@@ -170,5 +170,5 @@ def test_the_secrets_of_the_call_are_nowhere() -> None:
 
     span = placed(raw, Owner("shop", "", "run_1", "full", (secret,)))
 
-    assert secret.encode() not in jsons.encode(span)
+    assert secret.encode() not in json.encode(span)
     assert span.session is None

@@ -6,8 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File, Reasoning, Text, ToolCall, ToolResult
+from palaver.core.messages import Data, File, Message, Reasoning, Text, ToolCall, ToolResult
 from palaver.traces.record import Defined, Span, Tool
 from palaver.traces.threads import Live, MessageStep, Origin, Tab, ToolStep, Turn, live, thread, turn_of
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, TypedDict, 
 
 import pytest
 
-from palaver.workflows.annotations import bare, hints_of, members_of, notes_of, sans_none
+from palaver.workflows.annotations import hints_of, members_of, metadata_of, strip_annotation, strip_none
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -84,7 +84,7 @@ def test_a_class_has_the_annotations_of_its_bases_too(kind: Any, hints: dict[str
     ids=str,
 )
 def test_what_is_left_without_none_and_notes(annotation: Any, without_none: Any, bare_: Any) -> None:
-    assert (sans_none(annotation), bare(annotation)) == (without_none, bare_)
+    assert (strip_none(annotation), strip_annotation(annotation)) == (without_none, bare_)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_what_is_left_without_none_and_notes(annotation: Any, without_none: Any,
     ],
 )
 def test_the_notes_on_an_annotation(annotation: Any, notes: list[Any]) -> None:
-    assert list(notes_of(annotation)) == notes
+    assert list(metadata_of(annotation)) == notes
 
 
 @pytest.mark.parametrize(

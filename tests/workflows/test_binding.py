@@ -8,10 +8,10 @@ import msgspec
 import pydantic
 import pytest
 
-from palaver.core.calls import Call
+from palaver.core.runs import Call
 from palaver.errors import FaultyCall
 from palaver.workflows.binding import bind
-from palaver.workflows.declare import workflow
+from palaver.workflows.decorators import workflow
 from palaver.workflows.signature import Parameter, read_signature
 
 

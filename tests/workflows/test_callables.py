@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from palaver.workflows.callables import called, definition, name_of
+from palaver.workflows.signature import callable_name, underlying_callable, unwrap_definition
 
 
 def plain(x: int) -> int:
@@ -53,4 +53,8 @@ CASES: dict[str, tuple[Any, Any, Any, str]] = {
 def test_what_runs_what_is_written_and_its_name(case: str) -> None:
     function, runs, written, name = CASES[case]
 
-    assert (called(function), definition(function), name_of(function)) == (runs, written, name)
+    assert (underlying_callable(function), unwrap_definition(function), callable_name(function)) == (
+        runs,
+        written,
+        name,
+    )

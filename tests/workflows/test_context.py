@@ -6,11 +6,11 @@ from typing import Any, get_args
 
 import pytest
 
-from palaver.core.calls import Call, Finish, Secret
-from palaver.core.events import PartAdded, RunStarted
-from palaver.core.parts import Data, File
+from palaver.core.events import FinishReason, PartAdded, RunStarted
+from palaver.core.messages import Data, File
+from palaver.core.runs import Call, Secret
 from palaver.workflows.context import Context
-from palaver.workflows.threads import Threads
+from palaver.workflows.thread_pool import ThreadPool
 
 STATUS = PartAdded(part=Data(name="status", value="Working."), transient=True)
 
@@ -21,7 +21,7 @@ def fetch(part: File) -> Any:
 
 def context(emit: Callable[[object], None] = print, **given: Any) -> Context:
     call = Call(workflow="w", **given)
-    return Context(RunStarted(run_id="run_1", session="s"), call, {}, emit, Threads(1), fetch)
+    return Context(RunStarted(run_id="run_1", session="s"), call, {}, emit, ThreadPool(1), fetch)
 
 
 def in_a_thread(*work: Callable[[], object]) -> None:
@@ -48,8 +48,8 @@ def test_a_log_line_is_a_transient_part() -> None:
     assert said == [STATUS]
 
 
-@pytest.mark.parametrize("reason", get_args(Finish))
-def test_a_run_may_end_for_a_reason(reason: Finish) -> None:
+@pytest.mark.parametrize("reason", get_args(FinishReason))
+def test_a_run_may_end_for_a_reason(reason: FinishReason) -> None:
     ctx = context()
     before = ctx.ending
     ctx.finish(reason)

@@ -6,19 +6,17 @@ import pytest
 from msgspec import UNSET
 
 from palaver.core.events import PartAdded, TextDelta
-from palaver.core.messages import Message
-from palaver.core.parts import Data, Text, ToolCall
-from palaver.core.usage import Usage
+from palaver.core.messages import Data, Message, Text, ToolCall, Usage
 from palaver.errors import BadStream
-from palaver.workflows.produce import Emitted, Returned
-from palaver.workflows.replies import Replies
+from palaver.workflows.execution import Emitted, Returned
+from palaver.workflows.replies import ReplyReader
 
 USER, SYSTEM, ASSISTANT = Message.user("Well?"), Message.system("Be kind."), Message.assistant("Hello.")
 NEW = Message.assistant("Hi.")
 
 
 def fed(value: object, *, is_chat: bool = True, history: tuple[Message, ...] = ()) -> list[Any]:
-    return list(Replies(is_chat=is_chat, history=history).feed(value))
+    return list(ReplyReader(is_chat=is_chat, history=history).feed(value))
 
 
 # What is emitted
@@ -29,7 +27,7 @@ def fed(value: object, *, is_chat: bool = True, history: tuple[Message, ...] = (
     "said", [NEW, Text(text="a"), Usage(1, 2), PartAdded(part=Data(name="n")), TextDelta(delta="a")], ids=repr
 )
 def test_one_of_our_own_values_may_be_emitted(said: Any, is_chat: bool) -> None:
-    replies = Replies(is_chat=is_chat)
+    replies = ReplyReader(is_chat=is_chat)
 
     assert list(replies.emitted(said)) == [said]
     assert list(replies.feed(Emitted(said))) == [said]
@@ -82,7 +80,7 @@ def test_the_history_is_not_repeated(case: str) -> None:
 
 
 def test_what_is_left_out_or_shown_otherwise_is_noted_once() -> None:
-    replies = Replies(is_chat=True)
+    replies = ReplyReader(is_chat=True)
     for value in ([USER], [SYSTEM], [USER], 5, 6, 5.5):
         list(replies.feed(value))
 
@@ -98,16 +96,16 @@ def test_what_is_left_out_or_shown_otherwise_is_noted_once() -> None:
 
 
 def test_the_value_that_comes_with_the_end_goes_before_all_others() -> None:
-    replies = Replies(is_chat=False)
+    replies = ReplyReader(is_chat=False)
     list(replies.feed(Returned(1)))
 
     assert (replies.value(), replies.value(None), replies.value((1, 2))) == (1, None, [1, 2])
-    assert Replies(is_chat=True).value(5) is UNSET
+    assert ReplyReader(is_chat=True).value(5) is UNSET
 
 
 def test_a_value_that_is_given_is_not_changed_afterwards() -> None:
     given = {"a": [1]}
-    replies = Replies(is_chat=False)
+    replies = ReplyReader(is_chat=False)
     list(replies.feed(given))
     given["a"].append(2)
 

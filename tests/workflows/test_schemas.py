@@ -16,7 +16,7 @@ from palaver.core.messages import Message
 from palaver.workflows.context import Context
 from palaver.workflows.schemas import defaults_of, schemas_of
 from palaver.workflows.signature import Parameter, read_signature
-from tests.workflows import postponed
+from tests.workflows import postponed_annotations
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 MESSAGES = {"type": "array", "items": {"type": "object"}, "x-ag-type-ref": "messages"}
@@ -327,7 +327,7 @@ def test_whatever_can_be_called_has_schemas(function: Any) -> None:
 
 
 def test_annotations_may_be_texts_and_imports_for_type_checkers_only() -> None:
-    schemas = documents(postponed.tutor, is_chat=True)
+    schemas = documents(postponed_annotations.tutor, is_chat=True)
 
     assert schemas.inputs["properties"] == {
         "messages": MESSAGES,
@@ -335,15 +335,15 @@ def test_annotations_may_be_texts_and_imports_for_type_checkers_only() -> None:
         "subject": {"type": "string", "default": "maths"},
     }
     assert schemas.parameters["properties"] == {"heat": {"type": "number", "description": "How wild.", "default": 0.2}}
-    assert read_signature(postponed.tutor, is_chat=True, name="w").dialect == "palaver"
-    assert documents(postponed.configured).parameters == {
+    assert read_signature(postponed_annotations.tutor, is_chat=True, name="w").dialect == "palaver"
+    assert documents(postponed_annotations.configured).parameters == {
         "$schema": DRAFT,
         "type": "object",
         "properties": {"heat": {"type": "number"}, "words": {"type": "integer"}},
         "additionalProperties": False,
         "required": ["heat"],
     }
-    assert documents(postponed.configured).outputs["type"] == "array"
+    assert documents(postponed_annotations.configured).outputs["type"] == "array"
 
 
 # Two definitions of one name

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 import msgspec
 import pytest
 
-from palaver.core.calls import Call
 from palaver.core.messages import Message
+from palaver.core.runs import Call
 from palaver.errors import FaultyCall
-from palaver.workflows.declare import chat, workflow
+from palaver.workflows.decorators import chat, workflow
 from palaver.workflows.signature import Parameter
 from palaver.workflows.workflow import FunctionWorkflow, Workflow
 from tests.engine.run_factory import ASKED, end_of, finished, ran

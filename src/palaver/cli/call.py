@@ -12,7 +12,7 @@ import click
 
 from palaver.cli import call_service
 from palaver.cli.finding import LOCAL, find, is_target, is_url, listens
-from palaver.core import jsons
+from palaver.core import json
 from palaver.errors import PalaverError, TargetNotFound, UpstreamFailed
 from palaver.outbound import client as outbound
 from palaver.outbound import printable, printable_json, printable_lines
@@ -49,7 +49,7 @@ def command(name: str, payload: BinaryIO, output: Path | None, to_stdout: bool, 
     if output is not None and to_stdout:
         raise click.UsageError("-o and -O say different things: give one of them.")
     body = payload.read()
-    given = jsons.received(body)  # A payload that is not JSON is told here, not by a server.
+    given = json.decode(body)  # A payload that is not JSON is told here, not by a server.
     if call_service.is_meant(name, given):
         return asyncio.run(_call_service(name, url, body, stream, output))
     with _opened(output) as reply:
@@ -138,7 +138,7 @@ def _path(workflow: str, *, service: bool) -> str:
 
 
 def _refused(status: int, body: bytes) -> PalaverError:
-    said: Any = jsons.parsed(body.decode("utf-8", "replace"))
+    said: Any = json.parse_or_text(body.decode("utf-8", "replace"))
     match said:
         case {"status": {"message": str(message), "type": "workflow_not_found"}}:
             return TargetNotFound(message)

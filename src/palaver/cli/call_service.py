@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from palaver.cli.finding import is_url
-from palaver.core import jsons
+from palaver.core import json
 from palaver.errors import UpstreamFailed
 from palaver.outbound import printable
 from palaver.protocols.sse import Lines
@@ -66,9 +66,9 @@ async def call(
 def _whole(status: int, body: bytes) -> Answered:
     if status < 400:
         return Answered(body, is_error=False)
-    match jsons.parsed(body.decode("utf-8", "replace")):
+    match json.parse_or_text(body.decode("utf-8", "replace")):
         case {"code": int(), "message": str()} as error:
-            return Answered(jsons.encode(error), is_error=True)
+            return Answered(json.encode(error), is_error=True)
         case _:
             raise UpstreamFailed(f"The server answered {status}.")
 
@@ -93,7 +93,7 @@ async def _followed(body: AsyncIterator[bytes], say: Callable[[str], None]) -> A
 
 def _said(name: str, data: bytes, is_begun: bool) -> str:
     """The text in an event; each block of text but the first begins a line."""
-    event: Any = jsons.parsed(data.decode("utf-8", "replace")) if name.startswith("content_block_") else None
+    event: Any = json.parse_or_text(data.decode("utf-8", "replace")) if name.startswith("content_block_") else None
     match event:
         case {"type": "content_block_delta", "delta": {"type": "text_delta", "text": str(text)}}:
             return text

@@ -12,11 +12,11 @@ import click
 
 from palaver.cli.finding import find
 from palaver.cli.screen import Screen
-from palaver.core import jsons
-from palaver.core.calls import Call
+from palaver.core import json
 from palaver.core.events import RunFailed
 from palaver.core.fold import fold
 from palaver.core.messages import Message
+from palaver.core.runs import Call
 from palaver.engine.engine import Engine
 from palaver.engine.run import Run
 from palaver.errors import NotAWorkflow, PalaverError
@@ -141,7 +141,7 @@ def _pairs(given: Iterable[str]) -> dict[str, Any]:
         key, sign, value = pair.partition("=")
         if not sign:
             raise click.UsageError(f"{pair!r} is not KEY=VALUE.")
-        pairs[key] = jsons.parsed(value)
+        pairs[key] = json.parse_or_text(value)
     return pairs
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from palaver.conform import RULES, Broken, Protocol, Report, grade, grade_refusal, grade_whole, unanswered
 from palaver.conform.probes import PROMPT, Places, Probe, places, probes
-from palaver.core import jsons
+from palaver.core import json
 from palaver.errors import PalaverError, UpstreamFailed
 from palaver.outbound import check_url, printable, printable_json, read_limited
 from palaver.outbound import client as outbound
@@ -149,7 +149,7 @@ async def _grade_server(url: str, protocol: Protocol | None, headers: dict[str, 
 async def _only_model(http: "httpx.AsyncClient", found: Places) -> str | None:
     """The model of a server that lists just one."""
     answer = await _ask(http, "GET", found.models, None, {}, _MODELS_SECONDS)
-    match jsons.parsed(answer.body.decode("utf-8", "replace")) if answer.status == 200 else None:
+    match json.parse_or_text(answer.body.decode("utf-8", "replace")) if answer.status == 200 else None:
         case {"data": [{"id": str(name)}]}:
             return name
         case _:
@@ -161,7 +161,7 @@ async def _grade_endpoint(http: "httpx.AsyncClient", protocol: Protocol, place: 
     streamed: bytes | None = None
     for probe in probes(protocol, prompt=asked.prompt, model=asked.model, ui_version=asked.ui_version):
         asked_at = place + probe.below
-        answer = await _ask(http, "POST", asked_at, jsons.encode(probe.body), probe.headers, asked.seconds)
+        answer = await _ask(http, "POST", asked_at, json.encode(probe.body), probe.headers, asked.seconds)
         if not checks and answer.status in (*_NOT_SERVED, *_REFUSED):
             note, refused = f"{answer.status}: {_message(answer.body)}", answer.status in _REFUSED
             return [
@@ -210,7 +210,7 @@ async def _ask(
 
 def _message(body: bytes) -> str:
     """What a refusal says, in any of the usual shapes."""
-    match jsons.parsed(body.decode("utf-8", "replace")):
+    match json.parse_or_text(body.decode("utf-8", "replace")):
         case {"error": {"message": str(message)}} | {"detail": str(message)} | {"message": str(message)}:
             return message
         case str(text):

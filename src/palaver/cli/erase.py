@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from palaver.cli.databases import db_option, using
-from palaver.core.origins import DEFAULT_PROJECT
+from palaver.core.runs import DEFAULT_PROJECT
 from palaver.errors import SettingsError
 
 

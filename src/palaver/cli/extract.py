@@ -10,16 +10,10 @@ import msgspec
 from palaver.cli.bar import echo, watched
 from palaver.cli.records import Record, opened, records
 from palaver.cli.transcript import transcript
-from palaver.core import jsons
-from palaver.core.extraction import (
-    Conversation,
-    Prefer,
-    extract_chat_messages,
-    preview,
-    read_conversation,
-    words,
-)
-from palaver.core.extraction.reasons import Reason, reasons
+from palaver.core import json
+from palaver.core.extraction import Prefer, excerpts, extract_chat_messages, preview, read_conversation
+from palaver.core.extraction.conversation import Conversation
+from palaver.core.extraction.explain import Reason, explain_absence
 from palaver.errors import TooDeep
 from palaver.outbound import printable, printable_json
 
@@ -104,7 +98,7 @@ def _told(record: Record, asked: _Asked) -> _Told:
 
 def _wide(record: Record, asked: _Asked) -> _Told:
     found = read_conversation(record.value, asked.prefer)
-    why = reasons(record.value, asked.prefer) if found is None else ()
+    why = explain_absence(record.value, asked.prefer) if found is None else ()
     if asked.as_json:
         answer = {"conversation": found, "preview": preview(record.value, asked.prefer)}
         text: str | bytes = _answer(record, answer, why)
@@ -119,7 +113,7 @@ def _wide(record: Record, asked: _Asked) -> _Told:
 def _strict(record: Record, asked: _Asked) -> _Told:
     found = extract_chat_messages(record.value, asked.prefer)
     result = "found" if found is not None else "without"
-    why = reasons(record.value, asked.prefer, search="strict") if found is None else ()
+    why = explain_absence(record.value, asked.prefer, search="strict") if found is None else ()
     if record.line is not None:
         if asked.as_json:
             return _Told(result, _answer(record, {"messages": found}, why))
@@ -148,7 +142,7 @@ def _glimpse(found: Conversation) -> str:
     """One line of what it is about: the last that its user said, else the first that anybody did."""
     users = [message for message in found.messages if message.role == "user"]
     for message in (*reversed(users), *found.messages):
-        said = words.line(message, 2 * _SHOWN)
+        said = excerpts.line(message, 2 * _SHOWN)
         if said:
             return f"  {message.role}: {printable(said, _SHOWN)}"
     return ""
@@ -172,7 +166,7 @@ def _answer(record: Record, answer: dict[str, Any], why: Sequence[Reason]) -> by
 
 def _data(value: Any, indent: int = -1) -> bytes:
     """JSON, and nothing in it that a terminal would act on."""
-    text = jsons.encode(value)
+    text = json.encode(value)
     if indent > 0:
         text = msgspec.json.format(text, indent=indent)
     return printable_json(text.decode()).encode()

@@ -9,8 +9,8 @@ import click
 import msgspec
 
 from palaver.cli.databases import db_option, using
-from palaver.core import keys
-from palaver.core.origins import DEFAULT_PROJECT
+from palaver.core import api_keys
+from palaver.core.runs import DEFAULT_PROJECT
 from palaver.errors import NotFound, RequestError, SettingsError
 from palaver.outbound import printable, printable_json
 
@@ -60,10 +60,10 @@ def create(name: str, words: tuple[str, ...], project: str, expires: str | None,
     now = datetime.now(UTC)
     try:
         options = {
-            "name": keys.check_name(name),
-            "scopes": keys.read_scopes(words),
-            "project": keys.check_project(project),
-            "expires_at": keys.read_expiry(expires, now=now) if expires is not None else None,
+            "name": api_keys.check_key_name(name),
+            "scopes": api_keys.parse_scopes(words),
+            "project": api_keys.check_project(project),
+            "expires_at": api_keys.parse_expiry(expires, now=now) if expires is not None else None,
         }
     except RequestError as error:
         raise SettingsError(error.message) from None  # Here the one who asked wrongly is at the keyboard.
@@ -124,12 +124,14 @@ def revoke(key: str, as_json: bool, db: str | None) -> None:
     Example:
       palaver key revoke key_8h2k4m6p
     """
-    whole = keys.parse(key)
-    named = whole.id if whole else keys.parse_wire_id(key)
+    whole = api_keys.parse_key(key)
+    named = whole.id if whole else api_keys.parse_key_id(key)
     revoked = asyncio.run(_revoked(db, named)) if named else None
     if revoked is None:
-        raise NotFound(f"There is no key {keys.wire_id(whole.id) if whole else key[:40]!r}: see palaver key list.")
-    told = f"Revoked {keys.wire_id(revoked.id)} ({printable(revoked.name)}) of the project {revoked.project}."
+        raise NotFound(
+            f"There is no key {api_keys.format_key_id(whole.id) if whole else key[:40]!r}: see palaver key list."
+        )
+    told = f"Revoked {api_keys.format_key_id(revoked.id)} ({printable(revoked.name)}) of the project {revoked.project}."
     click.echo(_json(_told(revoked)) if as_json else told)
 
 
@@ -150,8 +152,12 @@ async def _revoked(db: str | None, named: str) -> "ApiKey | None":
 def _told(key: "ApiKey") -> dict[str, Any]:
     fields = msgspec.structs.asdict(key)
     del fields["hash"]
-    made_by = keys.wire_id(key.made_by) if key.made_by else None
-    return fields | {"id": keys.wire_id(key.id), "scopes": keys.told_scopes(key.scopes), "made_by": made_by}
+    made_by = api_keys.format_key_id(key.made_by) if key.made_by else None
+    return fields | {
+        "id": api_keys.format_key_id(key.id),
+        "scopes": api_keys.minimal_scopes(key.scopes),
+        "made_by": made_by,
+    }
 
 
 def _print(found: "Sequence[ApiKey]") -> None:
@@ -160,7 +166,14 @@ def _print(found: "Sequence[ApiKey]") -> None:
         return
     rows = [("id", "project", "scopes", "state", "last used", "name")]
     rows += [
-        (keys.wire_id(key.id), key.project, ",".join(keys.told_scopes(key.scopes)), _state(key), _day(key), key.name)
+        (
+            api_keys.format_key_id(key.id),
+            key.project,
+            ",".join(api_keys.minimal_scopes(key.scopes)),
+            _state(key),
+            _day(key),
+            key.name,
+        )
         for key in found
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(5)]

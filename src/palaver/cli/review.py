@@ -11,7 +11,7 @@ import msgspec
 
 from palaver.cli.databases import db_option, using
 from palaver.cli.testsets.asking import as_text, counted, json_option
-from palaver.core.origins import DEFAULT_PROJECT
+from palaver.core.runs import DEFAULT_PROJECT
 from palaver.errors import TargetNotFound
 from palaver.outbound import printable
 

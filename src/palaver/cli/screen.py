@@ -9,8 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text as Styled
 
-from palaver.core import jsons
-from palaver.core.calls import Reply
+from palaver.core import json
 from palaver.core.descriptions import Description
 from palaver.core.events import (
     Event,
@@ -24,8 +23,8 @@ from palaver.core.events import (
     ToolReturned,
     ToolStarted,
 )
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File, Refusal, ToolCall
+from palaver.core.messages import Data, File, Message, Refusal, ToolCall
+from palaver.core.runs import Reply
 from palaver.outbound import printable, printable_lines
 
 _ASK = "\001\033[1;36m\002you ›\001\033[0m\002 "  # readline must know which characters take no room.
@@ -172,4 +171,4 @@ def _arguments(call: ToolCall) -> str:
 
 
 def _brief(value: object) -> str:
-    return printable(value if isinstance(value, str) else jsons.encode(value).decode())
+    return printable(value if isinstance(value, str) else json.encode(value).decode())

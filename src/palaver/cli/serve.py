@@ -17,7 +17,7 @@ from palaver.outbound import printable
 from palaver.server import logging_setup
 from palaver.server.settings import Settings, Source, read_settings, unknown_names
 from palaver.storage.paths import default_path
-from palaver.workflows.declare import TakesMessages
+from palaver.workflows.decorators import TakesMessages
 from palaver.workflows.workflow import Workflow
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ import msgspec
 from palaver.cli.databases import db_option, using
 from palaver.cli.records import Record, opened, records
 from palaver.cli.transcript import plain, transcript
-from palaver.core.ids import sortable
+from palaver.core.ids import sortable_id
 from palaver.core.messages import Message
-from palaver.core.origins import DEFAULT_PROJECT
+from palaver.core.runs import DEFAULT_PROJECT
 from palaver.errors import InvalidValue, RequestError, TargetNotFound
 from palaver.outbound import printable, printable_json
 
@@ -268,7 +268,7 @@ async def _import(db: str | None, project: str, files: "list[ThreadFile]") -> li
 
 
 def _new_id() -> str:
-    return f"conv_{sortable(time.time_ns() // 1_000_000, secrets.randbits(80))}"
+    return f"conv_{sortable_id(time.time_ns() // 1_000_000, secrets.randbits(80))}"
 
 
 # What is printed

@@ -8,9 +8,8 @@ from typing import assert_never
 
 import click
 
-from palaver.core import jsons
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.core import json
+from palaver.core.messages import Data, File, Message, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
 from palaver.outbound import printable
 
 _INDENT = "  "
@@ -56,7 +55,7 @@ def _told(part: Part, calls: dict[str, str]) -> list[str]:
 
 
 def _labelled(label: str, value: object) -> list[str]:
-    return _lines(value if isinstance(value, str) else jsons.encode(value).decode(), first=f"{label}: ")
+    return _lines(value if isinstance(value, str) else json.encode(value).decode(), first=f"{label}: ")
 
 
 def _file(part: File) -> str:

@@ -10,8 +10,16 @@ import click
 import msgspec
 
 from palaver.cli.databases import db_option, using
-from palaver.core.origins import DEFAULT_PROJECT
-from palaver.core.variants import Change, Reference, VariantFile, changes, read_file, read_reference, written
+from palaver.core.runs import DEFAULT_PROJECT
+from palaver.core.variants import (
+    Change,
+    VariantFile,
+    VariantReference,
+    decode_variant_file,
+    diff_json,
+    encode_variant_file,
+    parse_reference,
+)
 from palaver.errors import NotFound, PalaverError, RequestError, SettingsError
 from palaver.outbound import printable, printable_json
 
@@ -58,7 +66,9 @@ def list_(workflow: str | None, project: str, as_json: bool, db: str | None) -> 
     if as_json:
         click.echo(_written(found))
         return
-    rows = [(str(Reference(one.name, one.head, one.workflow)), f"{one.updated_at:%Y-%m-%d %H:%M}") for one in found]
+    rows = [
+        (str(VariantReference(one.name, one.head, one.workflow)), f"{one.updated_at:%Y-%m-%d %H:%M}") for one in found
+    ]
     width = max((len(name) for name, _ in rows), default=0)
     for (name, updated), one in zip(rows, found, strict=True):
         click.echo(f"{name:<{width}}  {updated}  {printable(one.description)}".rstrip())
@@ -107,9 +117,9 @@ def diff(before: str, after: str, project: str, as_json: bool, db: str | None) -
         click.echo("They set the same.")
 
 
-def _reference(text: str) -> Reference:
+def _reference(text: str) -> VariantReference:
     try:
-        reference = read_reference(text)
+        reference = parse_reference(text)
     except RequestError as error:
         raise SettingsError(error.message) from None  # Here the one who asked wrongly is at the keyboard.
     if reference.workflow is None:
@@ -117,7 +127,7 @@ def _reference(text: str) -> Reference:
     return reference
 
 
-async def _changes(db: str | None, project: str, references: Sequence[Reference]) -> list[Change]:
+async def _changes(db: str | None, project: str, references: Sequence[VariantReference]) -> list[Change]:
     from palaver.storage import variants
 
     def both(connection: "Connection") -> list[Any]:
@@ -132,7 +142,7 @@ async def _changes(db: str | None, project: str, references: Sequence[Reference]
 
     async with using(db) as database:
         before, after = await database.read(both)
-    return changes(before, after)
+    return diff_json(before, after)
 
 
 def _side(value: Any) -> str:
@@ -156,7 +166,7 @@ def export(folder: Path, workflow: str | None, project: str, db: str | None) -> 
         place = folder / file.workflow / f"{file.name}.json"
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(written(file))
+            place.write_bytes(encode_variant_file(file))
         except OSError as error:
             raise SettingsError(f"{place} cannot be written: {error.strerror}.") from None
     click.echo(f"{len(files)} variant{'s' * (len(files) != 1)} in {folder}.")
@@ -215,7 +225,7 @@ def _registry(target: str) -> "Registry":
 
 def _read(folder: Path, registry: "Registry | None") -> tuple[list[VariantFile], list[dict[str, Any]]]:
     """The variants of a folder, and what is wrong with its files."""
-    from palaver.workflows.fitting import misfits
+    from palaver.workflows.workflow import find_parameter_faults
 
     files: list[VariantFile] = []
     faults: list[dict[str, Any]] = []
@@ -225,7 +235,7 @@ def _read(folder: Path, registry: "Registry | None") -> tuple[list[VariantFile],
             file = _file(place)
             found: list[RequestError] = []
             if registry is not None:
-                found += misfits(registry.workflow(file.workflow), file.parameters)
+                found += find_parameter_faults(registry.workflow(file.workflow), file.parameters)
         except PalaverError as error:
             faults.append({"file": name, "code": error.code, "message": error.message})
             continue
@@ -240,7 +250,7 @@ def _file(place: Path) -> VariantFile:
             raw = stream.read(_LARGEST)
     except OSError as error:
         raise NotFound(f"It cannot be read: {error.strerror}.") from None
-    file = read_file(raw)
+    file = decode_variant_file(raw)
     if (file.workflow, f"{file.name}.json") != (place.parent.name, place.name):
         raise NotFound(f"It holds {file.workflow}@{file.name}: that belongs in {file.workflow}/{file.name}.json.")
     return file
@@ -264,9 +274,9 @@ def _new_id() -> str:
     import secrets
     import time
 
-    from palaver.core.ids import sortable
+    from palaver.core.ids import sortable_id
 
-    return f"var_{sortable(time.time_ns() // 1_000_000, secrets.randbits(80))}"
+    return f"var_{sortable_id(time.time_ns() // 1_000_000, secrets.randbits(80))}"
 
 
 def _written(value: Any) -> str:

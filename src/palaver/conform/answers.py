@@ -1,7 +1,7 @@
 """Answers that are no stream: the refusal of a bad request, E2 to E4."""
 
 from palaver.conform.findings import Findings, as_object, cut, number_in, object_in, shown, text_in
-from palaver.core import jsons
+from palaver.core import json
 
 
 def check_refusal(findings: Findings, status: int, body: bytes) -> None:
@@ -10,7 +10,7 @@ def check_refusal(findings: Findings, status: int, body: bytes) -> None:
         findings.broke("E2", None, f"the answer is {status}: {_said(body)}")
         return
     text = body.decode("utf-8", "replace")
-    value = jsons.parsed(text)
+    value = json.parse_or_text(text)
     if findings.protocol == "ui-stream":
         if not text.strip() or not isinstance(value, str):
             findings.broke("E3", None, f"the body is {_said(body)}")

@@ -9,7 +9,7 @@ from msgspec import Struct
 from palaver.conform.frames import Frame
 from palaver.conform.rule import Protocol, Severity
 from palaver.conform.rules import RULES, severity
-from palaver.core import jsons
+from palaver.core import json
 
 _MOST_OF_A_RULE = 20
 """A stream of a million frames that all break one rule is told by its first twenty."""
@@ -90,7 +90,7 @@ class Findings:
 
 def shown(value: object) -> str:
     """A stranger's value in a sentence."""
-    return cut(jsons.encode(value).decode(), 80)
+    return cut(json.encode(value).decode(), 80)
 
 
 def cut(text: str, most: int) -> str:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from palaver.conform.findings import Findings, shown, text_in
 from palaver.conform.frames import Frame
-from palaver.core import jsons
+from palaver.core import json
 
 Version = Literal[5, 6, 7]
 
@@ -229,7 +229,7 @@ class Checker:
             self._broke("U7", frame, f"the input of {shown(call)} was available before")
             return
         tool.stage = "available"
-        said = jsons.parsed(tool.pieces) if tool.pieces else value["input"]
+        said = json.parse_or_text(tool.pieces) if tool.pieces else value["input"]
         if said != value["input"] and tool.pieces != value["input"]:
             self._broke("U10", frame, f"the input is {shown(value['input'])}, the deltas said {shown(tool.pieces)}")
 

@@ -5,18 +5,18 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from palaver.core import jsons
-from palaver.core.variants import DEFAULT, read_reference
+from palaver.core import json
+from palaver.core.variants import DEFAULT_VARIANT, parse_reference
 from palaver.errors import InvalidValue, TooLarge
 
 Mode = Literal["chat", "single"]
 """Each cell a thread of its own, or one run."""
 
-MOST_COLUMNS: Final = 8
-MOST_ROWS: Final[dict[Mode, int]] = {"chat": 50, "single": 1_000}
-LARGEST: Final = 8 * 1024 * 1024
+MAX_COLUMNS: Final = 8
+MAX_ROWS: Final[dict[Mode, int]] = {"chat": 50, "single": 1_000}
+MAX_BOARD_BYTES: Final = 8 * 1024 * 1024
 """Bytes of a board, as JSON, without its cells."""
-LARGEST_LAYOUT: Final = 16 * 1024
+MAX_LAYOUT_BYTES: Final = 16 * 1024
 
 _Id = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$(?!\n)")]
 _Line = Annotated[str, msgspec.Meta(pattern=r"^[^\x00]*$", max_length=200)]
@@ -27,7 +27,7 @@ class BoardColumn(msgspec.Struct, frozen=True, kw_only=True):
 
     id: _Id
     workflow: _Line
-    variant: _Line = DEFAULT
+    variant: _Line = DEFAULT_VARIANT
     parameters: dict[str, Any] = {}
 
 
@@ -66,21 +66,21 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     run: str | None = None
 
 
-def check(grid: Grid) -> Grid:
+def check_board(grid: Grid) -> Grid:
     """The grid, if it is one that we keep."""
-    if len(grid.columns) > MOST_COLUMNS:
-        raise TooLarge(f"A board has at most {MOST_COLUMNS} columns.", pointer="/columns")
-    most = MOST_ROWS[grid.mode]
+    if len(grid.columns) > MAX_COLUMNS:
+        raise TooLarge(f"A board has at most {MAX_COLUMNS} columns.", pointer="/columns")
+    most = MAX_ROWS[grid.mode]
     if len(grid.rows) > most:
         raise TooLarge(f"A board in {grid.mode} mode has at most {most} rows.", pointer="/rows")
-    if len(jsons.encode(grid.layout)) > LARGEST_LAYOUT:
-        raise TooLarge(f"The layout is larger than {LARGEST_LAYOUT} bytes.", pointer="/layout")
-    if len(jsons.encode(grid)) > LARGEST:
-        raise TooLarge(f"The board is larger than {LARGEST} bytes.")
+    if len(json.encode(grid.layout)) > MAX_LAYOUT_BYTES:
+        raise TooLarge(f"The layout is larger than {MAX_LAYOUT_BYTES} bytes.", pointer="/layout")
+    if len(json.encode(grid)) > MAX_BOARD_BYTES:
+        raise TooLarge(f"The board is larger than {MAX_BOARD_BYTES} bytes.")
     _check_ids("columns", [column.id for column in grid.columns])
     _check_ids("rows", [row.id for row in grid.rows])
     for place, column in enumerate(grid.columns):
-        read_reference(column.variant, pointer=f"/columns/{place}/variant")
+        parse_reference(column.variant, pointer=f"/columns/{place}/variant")
     return grid
 
 

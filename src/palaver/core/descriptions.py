@@ -13,7 +13,7 @@ IsChatSource = Literal["declared", "derived"]
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 _PER_CALL = frozenset({"stream", "trim", "force", "resolve"})
 
-RESERVED = frozenset(
+RESERVED_NAMES = frozenset(
     "api v1 services agent assets inspect invoke run test invocations responses conversations health ready version"
     " metrics livez status openapi.json mcp"
     " play workflows traces sessions testsets evaluations reviews settings login".split()
@@ -52,14 +52,14 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
         return self.flags["is_chat"]
 
 
-def check_name(name: str) -> str:
+def check_workflow_name(name: str) -> str:
     """The name, if it can stand in a URL beside our own routes."""
     if not _NAME.fullmatch(name):
         raise InvalidName(
             f"Workflow name {name!r} cannot stand in a URL: use letters, digits, '_', '-', '.', at most 64, "
             "and pass name= to choose another."
         )
-    if name in RESERVED:
+    if name in RESERVED_NAMES:
         raise ReservedName(f"Workflow name {name!r} is one of Palaver's own routes: pass name= to choose another.")
     return name
 

@@ -13,16 +13,16 @@ Producers make sloppy ones, leaving out ids and numbers; grammar.py alone makes 
 hundred thousand, so they are plain structs whose fields nobody validates, `seq` first to be filled by position.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from palaver.core.calls import Finish
-from palaver.core.parts import Annotation, Data, File, Refusal
-from palaver.core.usage import Usage
+from palaver.core.messages import Annotation, Data, File, Refusal, Usage
+
+FinishReason = Literal["stop", "length", "tool-calls", "content-filter", "cancelled", "interrupted", "error"]
 
 
 class _Event(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type"):
@@ -136,7 +136,7 @@ class UsageAdded(_Event, frozen=True, tag="usage"):
 class RunFinished(_Event, frozen=True, tag="run-finished"):
     """The run ended well. `value` is that of a workflow which is no chat; null is a value."""
 
-    finish: Finish = "stop"
+    finish: FinishReason = "stop"
     usage: Usage | None = None
     value: Any | UnsetType = UNSET
     at: datetime | None = None
@@ -161,7 +161,7 @@ class RunCancelled(_Event, frozen=True, tag="run-cancelled"):
     at: datetime | None = None
 
 
-Terminal = RunFinished | RunFailed | RunCancelled
+TerminalEvent = RunFinished | RunFailed | RunCancelled
 Event = (
     TextDelta
     | ReasoningDelta
@@ -176,8 +176,72 @@ Event = (
     | ToolReturned
     | PartAdded
     | UsageAdded
-    | Terminal
+    | TerminalEvent
 )
-TERMINAL = (RunFinished, RunFailed, RunCancelled)
-TOOLS = frozenset({ToolStarted, ToolEnded, ToolReturned})
+TERMINAL_EVENTS = (RunFinished, RunFailed, RunCancelled)
+TOOL_EVENTS = frozenset({ToolStarted, ToolEnded, ToolReturned})
 """Those of a tool's call: of these it is noted when they were said."""
+
+
+class _Deltas(msgspec.Struct, tag_field="type", gc=False):
+    seq: int
+    """That of the first of them."""
+    item: str
+    deltas: list[str]
+
+
+class _TextDeltas(_Deltas, tag="text-deltas"):
+    pass
+
+
+class _ReasoningDeltas(_Deltas, tag="reasoning-deltas"):
+    pass
+
+
+class _ToolDeltas(_Deltas, tag="tool-deltas"):
+    pass
+
+
+_PACKED: dict[type, type[_Deltas]] = {
+    TextDelta: _TextDeltas,
+    ReasoningDelta: _ReasoningDeltas,
+    ToolDelta: _ToolDeltas,
+}
+_UNPACKED: dict[type, type[TextDelta | ReasoningDelta | ToolDelta]] = {
+    _TextDeltas: TextDelta,
+    _ReasoningDeltas: ReasoningDelta,
+    _ToolDeltas: ToolDelta,
+}
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(list[Event | _TextDeltas | _ReasoningDeltas | _ToolDeltas]).decode
+
+
+def pack_events(events: Sequence[Event]) -> bytes:
+    """The events, as bytes."""
+    packed: list[Event | _Deltas] = []
+    kind: type | None = None  # Of the deltas that are being packed, and the item they belong to.
+    item = ""
+    deltas: list[str] = []
+    for event in events:
+        match event:
+            case TextDelta() | ReasoningDelta() | ToolDelta():
+                if type(event) is not kind or event.item != item:
+                    kind, item, deltas = type(event), event.item, []
+                    packed.append(_PACKED[kind](event.seq, item, deltas))
+                deltas.append(event.delta)
+            case _:
+                kind = None
+                packed.append(event)
+    return _encode(packed)
+
+
+def unpack_events(data: bytes) -> list[Event]:
+    """The events again."""
+    return [event for packed in _decode(data) for event in _expand(packed)]
+
+
+def _expand(packed: Event | _TextDeltas | _ReasoningDeltas | _ToolDeltas) -> Iterable[Event]:
+    if isinstance(packed, _Deltas):
+        make, item = _UNPACKED[type(packed)], packed.item
+        return [make(seq, item, delta) for seq, delta in enumerate(packed.deltas, packed.seq)]
+    return (packed,)

@@ -5,9 +5,9 @@ from typing import Any, assert_never
 
 from msgspec import UNSET, UnsetType
 
-from palaver.core.calls import Finish, Reply
 from palaver.core.events import (
     Event,
+    FinishReason,
     PartAdded,
     ReasoningDelta,
     ReasoningEnded,
@@ -25,9 +25,8 @@ from palaver.core.events import (
     ToolStarted,
     UsageAdded,
 )
-from palaver.core.messages import Message, Role
-from palaver.core.parts import Part, Reasoning, Text, ToolCall, ToolResult
-from palaver.core.usage import Usage
+from palaver.core.messages import Message, Part, Reasoning, Role, Text, ToolCall, ToolResult, Usage
+from palaver.core.runs import Reply
 
 _DELTAS = (TextDelta, ReasoningDelta, ToolDelta)
 
@@ -44,7 +43,7 @@ class _Draft:
 def fold(events: Iterable[Event]) -> Reply:
     """What the events amount to. Items that never ended (a run still going) are left out."""
     run_id = ""
-    finish: Finish = "stop"
+    finish: FinishReason = "stop"
     value: Any | UnsetType = UNSET
     total: Usage | None = None
     said: Usage | None = None

@@ -10,11 +10,11 @@ continues the item at hand, and anything of another kind ends it (only data, fil
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal, TypeVar, assert_never
+from typing import ClassVar, Literal, TypeVar, assert_never
 
 import msgspec
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.core.events import (
     Event,
     PartAdded,
@@ -25,7 +25,7 @@ from palaver.core.events import (
     RunFailed,
     RunFinished,
     RunStarted,
-    Terminal,
+    TerminalEvent,
     TextDelta,
     TextEnded,
     TextStarted,
@@ -35,16 +35,114 @@ from palaver.core.events import (
     ToolStarted,
     UsageAdded,
 )
-from palaver.core.ids import bounded
-from palaver.core.items import Item, ReasoningItem, TextItem, ToolItem, ended, is_sound, started
-from palaver.core.messages import Message
-from palaver.core.naming import Names
-from palaver.core.parts import Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
-from palaver.core.usage import Usage
-from palaver.core.wholes import spelled
+from palaver.core.ids import IdAllocator, truncate_id
+from palaver.core.messages import (
+    Annotation,
+    Data,
+    File,
+    Message,
+    Part,
+    Reasoning,
+    Refusal,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
 from palaver.errors import BadStream
 
-Given = Event | Part | Message | Usage
+
+class _Item:
+    """What all kinds share."""
+
+    def __init__(self, item: str, message: str) -> None:
+        self.id = item
+        self.message = message
+        self.pieces: list[str] = []
+        self.started = False
+        """Its start is held back until its first piece: an item that says nothing never was."""
+
+
+class TextItem(_Item):
+    """Words meant for the reader."""
+
+    word: ClassVar = "text"
+    prefix: ClassVar = "msg"
+    delta: ClassVar = TextDelta
+    annotations: tuple[Annotation, ...] = ()
+
+
+class ReasoningItem(_Item):
+    """A model's thinking."""
+
+    word: ClassVar = "reasoning"
+    prefix: ClassVar = "rs"
+    delta: ClassVar = ReasoningDelta
+    encrypted: str | None = None
+
+
+class ToolItem(_Item):
+    """A tool call; its pieces are those of its arguments."""
+
+    word: ClassVar = "tool"
+    prefix: ClassVar = "fc"
+    delta: ClassVar = ToolDelta
+    call_id: str = ""
+    name: str = ""
+
+
+Item = TextItem | ReasoningItem | ToolItem
+
+
+def start_event(item: Item, seq: int) -> TextStarted | ReasoningStarted | ToolStarted:
+    """The event that opens an item."""
+    match item:
+        case TextItem():
+            return TextStarted(seq, item.id, item.message)
+        case ReasoningItem():
+            return ReasoningStarted(seq, item.id, item.message)
+        case ToolItem():
+            return ToolStarted(seq, item.id, item.message, item.call_id, item.name)
+        case _:
+            assert_never(item)
+
+
+def end_event(item: Item, whole: str, seq: int) -> TextEnded | ReasoningEnded | ToolEnded:
+    """The event that closes an item, with all that it said."""
+    match item:
+        case TextItem():
+            return TextEnded(seq, item.id, whole, item.annotations)
+        case ReasoningItem():
+            return ReasoningEnded(seq, item.id, whole, item.encrypted)
+        case ToolItem():
+            return ToolEnded(seq, item.id, whole)
+        case _:
+            assert_never(item)
+
+
+def is_valid_delta(given: TextDelta | ReasoningDelta | ToolDelta) -> bool:
+    """Is there nothing in a delta to mend or to refuse? Its text is mended when it is added."""
+    return type(given.delta) is str and type(given.item) is str and given.item.isascii()
+
+
+def part_events(part: Part, message: str = "") -> Sequence[Event]:
+    """Events that name no item, so that each end belongs to the start before it."""
+    match part:
+        case Text(text=text, annotations=annotations):
+            return TextStarted(message=message), TextEnded(text=text, annotations=annotations)
+        case Reasoning(text=text, encrypted=encrypted):
+            return ReasoningStarted(message=message), ReasoningEnded(text=text, encrypted=encrypted)
+        case ToolCall(call_id=call_id, name=name, arguments=arguments):
+            return ToolStarted(message=message, call_id=call_id, name=name), ToolEnded(arguments=arguments)
+        case ToolResult(call_id=call_id, output=output, is_error=is_error):
+            return (ToolReturned(message=message, call_id=call_id, output=output, is_error=is_error),)
+        case File() | Refusal() | Data():
+            return (PartAdded(message=message, part=part),)
+        case _:
+            assert_never(part)
+
+
+OutputValue = Event | Part | Message | Usage
 """What a producer may give."""
 
 _Kind = TypeVar("_Kind", bound=Item)
@@ -60,12 +158,12 @@ class Grammar:
     def __init__(self, run_id: str, *, history: Sequence[Message] = ()) -> None:
         self.size = 0
         """Bytes said so far."""
-        self.ending: Terminal | None = None
+        self.ending: TerminalEvent | None = None
         """How the run ends, where the producer itself said so or broke the stream."""
         self._seq = -1
         self._said: list[Event] = []  # Not handed out yet.
         self._fault: BadStream | None = None
-        self._names = Names(run_id)
+        self._names = IdAllocator(run_id)
         self._open: dict[str, Item] = {}
         self._closed: dict[str, str] = {}  # Each with all that it said.
         self._at_hand: Item | None = None  # What pieces that name no item continue.
@@ -74,9 +172,9 @@ class Grammar:
         for message in history:
             for part in message.parts:
                 if type(part) is ToolCall:
-                    self._calls[bounded(part.call_id)] = "asked"
+                    self._calls[truncate_id(part.call_id)] = "asked"
                 elif type(part) is ToolResult:
-                    self._calls[bounded(part.call_id)] = "answered"
+                    self._calls[truncate_id(part.call_id)] = "answered"
 
     @property
     def count(self) -> int:
@@ -104,7 +202,7 @@ class Grammar:
         self._seq = seq = self._seq + 1
         return (TextDelta(seq, item.id, delta),)
 
-    def feed(self, given: Given) -> Sequence[Event]:
+    def feed(self, given: OutputValue) -> Sequence[Event]:
         """The events that one value amounts to; raises BadStream, naming the place, for what has no place.
 
         A stream that broke stays broken. What the value said before it broke is handed out at the end.
@@ -115,17 +213,17 @@ class Grammar:
             self._take(given)
         except _Misplaced as why:
             raise self._broken(given, str(why)) from None
-        except jsons.NotJson as what:
+        except json.NotJson as what:
             raise self._broken(given, f"it is {what}") from None
         return self._handed_out()
 
-    def end(self, terminal: Terminal, *, at: datetime | None = None) -> Sequence[Event]:
+    def end(self, terminal: TerminalEvent, *, at: datetime | None = None) -> Sequence[Event]:
         """Close what is open, then the terminal event, with its time."""
         if self._open:
             for item in list(self._open.values()):
                 self._close(item)
         if isinstance(terminal, RunFailed):
-            terminal = _as_failed(terminal)
+            terminal = _readable_failure(terminal)
         elif isinstance(terminal, RunFinished) and terminal.finish == "stop" and "made" in self._calls.values():
             terminal = msgspec.structs.replace(terminal, finish="tool-calls")
         self._seq += 1
@@ -133,7 +231,7 @@ class Grammar:
         self._said.append(last)
         return self._handed_out()
 
-    def _broken(self, given: Given, why: str) -> BadStream:
+    def _broken(self, given: OutputValue, why: str) -> BadStream:
         kind = type(given).__struct_config__.tag or type(given).__name__.lower()
         self._fault = BadStream(f"The workflow broke the stream after {self.count} events, at a {kind}: {why}.")
         self.ending = RunFailed(code=self._fault.code, message=self._fault.message)
@@ -142,28 +240,28 @@ class Grammar:
 
     # What is given
 
-    def _take(self, given: Given) -> None:
+    def _take(self, given: OutputValue) -> None:
         if self.ending is not None:
             raise _Misplaced("the workflow had already ended its run")
         match given:
             case TextDelta() | ReasoningDelta() | ToolDelta():
-                self._take_event(given if is_sound(given) else jsons.as_read(given))
+                self._take_event(given if is_valid_delta(given) else json.round_trip(given))
             case Message():
-                self._take_message(jsons.as_read(given))
+                self._take_message(json.round_trip(given))
             case Usage():
-                self._take_event(jsons.as_read(UsageAdded(usage=given)))
+                self._take_event(json.round_trip(UsageAdded(usage=given)))
             case Text() | Reasoning() | File() | ToolCall() | ToolResult() | Refusal() | Data():
-                for event in spelled(jsons.as_read(given)):
+                for event in part_events(json.round_trip(given)):
                     self._take_event(event)
             case _:
-                self._take_event(jsons.as_read(given))
+                self._take_event(json.round_trip(given))
 
     def _take_message(self, message: Message) -> None:
         """A message of its own: what came before it and what comes after belong to others."""
         self._let_go()
         self._names.end_message()
         for part in message.parts:
-            for event in spelled(part, message.id or ""):
+            for event in part_events(part, message.id or ""):
                 self._take_event(event)
         self._let_go()
         self._names.end_message()
@@ -231,9 +329,9 @@ class Grammar:
         self._say(PartAdded(item=item, message=message, part=given.part, transient=given.transient))
 
     def _add_result(self, given: ToolReturned) -> None:
-        call_id = bounded(given.call_id)
+        call_id = truncate_id(given.call_id)
         self._let_go()
-        if still_open := self._open.get(bounded(f"fc_{call_id}")):
+        if still_open := self._open.get(truncate_id(f"fc_{call_id}")):
             self._close(still_open)
         match self._calls.get(call_id):
             case "asked" | "made":
@@ -270,7 +368,7 @@ class Grammar:
 
     def _open_call(self, given: ToolStarted) -> None:
         self._let_go()
-        call_id = bounded(given.call_id) or self._names.new("call")
+        call_id = truncate_id(given.call_id) or self._names.new("call")
         item = self._names.call_item(call_id, given=given.item)
         if item is None:
             raise _Misplaced(f"call {call_id!r} was already made")
@@ -346,7 +444,7 @@ class Grammar:
             self._calls[item.call_id] = "made"
         if item.started:
             self._seq += 1
-            self._said.append(ended(item, whole, self._seq))
+            self._said.append(end_event(item, whole, self._seq))
 
     def _let_go(self) -> None:
         """End the item that unnamed pieces were continuing."""
@@ -354,7 +452,7 @@ class Grammar:
             self._close(self._at_hand)
 
     def _key(self, kind: type[Item], name: str) -> str:
-        return self._names.called(name) if kind is ToolItem else bounded(name)
+        return self._names.called(name) if kind is ToolItem else truncate_id(name)
 
     def _named(self, name: str) -> str:
         item = self._names.item(name)
@@ -368,7 +466,7 @@ class Grammar:
         if not item.started:
             item.started = True
             self._seq += 1
-            self._said.append(started(item, self._seq))
+            self._said.append(start_event(item, self._seq))
 
     def _say(self, event: Event) -> None:
         self._seq += 1
@@ -379,21 +477,21 @@ class Grammar:
         return said
 
     def _count(self, value: object) -> None:
-        self.size += len(jsons.encode(value)) if value else 0
+        self.size += len(json.encode(value)) if value else 0
 
     def _measured(self, text: str) -> str:
         """The text, mended and counted."""
         if text.isascii():
             self.size += len(text)
             return text
-        text = jsons.whole_text(text)
+        text = json.replace_surrogates(text)
         self.size += len(text.encode())
         return text
 
 
-def _as_failed(terminal: RunFailed) -> RunFailed:
+def _readable_failure(terminal: RunFailed) -> RunFailed:
     """A failure as it can be read: an author's may hold anything in its details."""
     try:
-        return jsons.as_read(terminal)
-    except jsons.NotJson as why:
+        return json.round_trip(terminal)
+    except json.NotJson as why:
         return RunFailed(code=BadStream.code, message=f"The workflow failed with {why}.", at=terminal.at)

@@ -5,9 +5,8 @@ from typing import Literal, TypeGuard
 
 import msgspec
 
-from palaver.core.ids import LONGEST
-from palaver.core.messages import Message
-from palaver.core.parts import APPROVAL_RESPONSE, Data, File, Part, Text, ToolCall, ToolResult
+from palaver.core.ids import MAX_ID_LENGTH
+from palaver.core.messages import APPROVAL_RESPONSE, Data, File, Message, Part, Text, ToolCall, ToolResult
 from palaver.errors import InvalidValue, TooLarge, UnknownCall
 
 SystemPolicy = Literal["keep", "drop", "reject"]
@@ -15,7 +14,7 @@ SystemPolicy = Literal["keep", "drop", "reject"]
 _FILE_SCHEMES = ("https:", "http:", "data:")
 
 
-class Bounds(msgspec.Struct, frozen=True):
+class HistoryLimits(msgspec.Struct, frozen=True):
     """How much a history may hold."""
 
     messages: int = 2_000
@@ -27,11 +26,11 @@ class Bounds(msgspec.Struct, frozen=True):
     """Bytes of one file, decoded."""
 
 
-BOUNDS = Bounds()
+DEFAULT_HISTORY_LIMITS = HistoryLimits()
 
 
-def believed(
-    messages: Sequence[Message], *, system: SystemPolicy = "keep", bounds: Bounds = BOUNDS
+def validate_history(
+    messages: Sequence[Message], *, system: SystemPolicy = "keep", bounds: HistoryLimits = DEFAULT_HISTORY_LIMITS
 ) -> tuple[tuple[Message, ...], list[str]]:
     """The messages that a workflow may be given, and warnings about what was left out.
 
@@ -40,7 +39,7 @@ def believed(
     """
     if len(messages) <= bounds.messages and all(map(_is_plain, messages)):
         return messages if isinstance(messages, tuple) else tuple(messages), []
-    check_bounds(messages, bounds)
+    check_history_limits(messages, bounds)
     warnings: list[str] = []
     taken: dict[int, Message] = {}
     for index, message in enumerate(messages):
@@ -116,7 +115,7 @@ def _note(calls: dict[int, dict[int, str]], call_id: str, where: tuple[int, int]
     calls.setdefault(index, {})[place] = call_id
 
 
-def check_bounds(messages: Sequence[Message], bounds: Bounds = BOUNDS) -> None:
+def check_history_limits(messages: Sequence[Message], bounds: HistoryLimits = DEFAULT_HISTORY_LIMITS) -> None:
     """Raise for messages that hold too much, whoever is to be given them."""
     if len(messages) > bounds.messages:
         raise InvalidValue(
@@ -129,8 +128,8 @@ def check_bounds(messages: Sequence[Message], bounds: Bounds = BOUNDS) -> None:
             raise InvalidValue(
                 f"Message {index} has {len(message.parts)} parts; at most {bounds.parts} are taken.", pointer=pointer
             )
-        if any(len(given) > LONGEST for given in _ids(message)):
-            raise InvalidValue(f"An id in message {index} is longer than {LONGEST} characters.", pointer=pointer)
+        if any(len(given) > MAX_ID_LENGTH for given in _ids(message)):
+            raise InvalidValue(f"An id in message {index} is longer than {MAX_ID_LENGTH} characters.", pointer=pointer)
         for part in message.parts:
             if isinstance(part, File):
                 files += 1
@@ -150,7 +149,7 @@ def _ids(message: Message) -> Iterable[str]:
                 pass
 
 
-def _check_file(file: File, index: int, bounds: Bounds) -> None:
+def _check_file(file: File, index: int, bounds: HistoryLimits) -> None:
     pointer = f"/messages/{index}"
     if file.url is not None and not file.url.lower().startswith(_FILE_SCHEMES):
         raise InvalidValue(f"A file of message {index} has a URL that is not https, http or data.", pointer=pointer)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 
-class Keep(msgspec.Struct, frozen=True, kw_only=True):
+class RetentionPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """0 is for ever, and any number."""
 
     days: int = 0

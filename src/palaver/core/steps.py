@@ -14,12 +14,12 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from palaver.core.usage import Usage
+from palaver.core.messages import Usage
 
 StepKind = Literal["agent", "llm", "tool", "retrieval", "embedding", "guardrail", "task"]
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class StepDetails(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a step, as plain JSON; whatever is not known is left out."""
 
     messages_in: Sequence[Any] = ()
@@ -40,10 +40,10 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     """Why a model ended, in its own word."""
 
 
-Tell = Callable[[], Told]
+DetailsProvider = Callable[[], StepDetails]
 
 
-class Fault(NamedTuple):
+class StepError(NamedTuple):
     """What went wrong, where there is no exception to show."""
 
     type: str
@@ -69,7 +69,7 @@ class Step:
 
     def __init__(
         self,
-        listener: "Listener",
+        listener: "StepListener",
         teller: Sequence[str],
         kind: StepKind,
         name: str,
@@ -78,7 +78,7 @@ class Step:
         began_at: datetime,
         parent: "Step | None" = None,
         call_id: str | None = None,
-        tell: Tell | None = None,
+        tell: DetailsProvider | None = None,
     ) -> None:
         self._listener = listener
         self.teller = teller
@@ -94,10 +94,10 @@ class Step:
         """The step in which it happened; None: in none but the run."""
         self.call_id = call_id
         """Which call it answers, of a tool or whatever else a model may call."""
-        self.error: BaseException | Fault | None = None
-        self.tells: tuple[Tell, ...] = () if tell is None else (tell,)
+        self.error: BaseException | StepError | None = None
+        self.tells: tuple[DetailsProvider, ...] = () if tell is None else (tell,)
 
-    def end(self, tell: Tell | None = None, *, error: BaseException | Fault | None = None) -> None:
+    def end(self, tell: DetailsProvider | None = None, *, error: BaseException | StepError | None = None) -> None:
         """It is over. What is told now goes before what was told when it began; a second end is not heard."""
         if self.ended_at is not None:
             return
@@ -112,7 +112,7 @@ class Step:
         return isinstance(self.error, asyncio.CancelledError | GeneratorExit)
 
 
-class Listener(Protocol):
+class StepListener(Protocol):
     """Hears of the steps of one run, from any thread; never raises, never waits."""
 
     @property
@@ -128,7 +128,7 @@ class Listener(Protocol):
         *,
         parent: Step | None = None,
         call_id: str | None = None,
-        tell: Tell | None = None,
+        tell: DetailsProvider | None = None,
     ) -> Step | None:
         """A step begins now, as the framework of this name tells; None where no more are heard."""
         ...
@@ -138,36 +138,36 @@ class Listener(Protocol):
         ...
 
 
-Heard = Callable[[Step], None]
-_LISTENER: ContextVar[Listener | None] = ContextVar("palaver-steps", default=None)
-_OVERHEARD: ContextVar[Heard | None] = ContextVar("palaver-steps-overheard", default=None)
+StepCallback = Callable[[Step], None]
+_LISTENER: ContextVar[StepListener | None] = ContextVar("palaver-steps", default=None)
+_OBSERVER: ContextVar[StepCallback | None] = ContextVar("palaver-steps-overheard", default=None)
 
 
-def listener() -> Listener | None:
+def current_listener() -> StepListener | None:
     """Who hears of the steps of the run that this code belongs to; None: nobody."""
     return _LISTENER.get()
 
 
-def listened_by(hearing: Listener) -> Token[Listener | None]:
+def set_listener(hearing: StepListener) -> Token[StepListener | None]:
     """From here on, in this task and those that it starts, this one hears; what to end that with."""
     return _LISTENER.set(hearing)
 
 
-def overhearing() -> Heard | None:
+def current_observer() -> StepCallback | None:
     """Who else wants to know, in this task, of each step that is over; None: nobody."""
-    return _OVERHEARD.get()
+    return _OBSERVER.get()
 
 
 @contextmanager
-def overheard_by(heard: Heard) -> Generator[None]:
+def observe_steps(heard: StepCallback) -> Generator[None]:
     """Runs that are started inside tell this one, too, of their steps as they end: from any thread, while traced."""
-    token = _OVERHEARD.set(heard)
+    token = _OBSERVER.set(heard)
     try:
         yield
     finally:
-        _OVERHEARD.reset(token)
+        _OBSERVER.reset(token)
 
 
-def unheard(token: Token[Listener | None]) -> None:
+def reset_listener(token: Token[StepListener | None]) -> None:
     """End that, in the same task."""
     _LISTENER.reset(token)

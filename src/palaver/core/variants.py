@@ -7,15 +7,15 @@ from typing import Annotated, Any, Literal, cast
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from palaver.core import jsons
-from palaver.core.structs import fitted
+from palaver.core import json
+from palaver.core.json import decode_struct
 from palaver.errors import InvalidParameter, InvalidValue, TooLarge
 
-DEFAULT = "default"
+DEFAULT_VARIANT = "default"
 """The variant that the code itself makes. Nobody else can."""
-NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$(?!\n)"
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$(?!\n)"
 """What a variant may be called; `$` alone would let a newline follow."""
-LARGEST = 256 * 1024
+MAX_PARAMETERS_BYTES = 256 * 1024
 """Bytes of a variant's parameters, as JSON."""
 
 _REFERENCE = re.compile(
@@ -25,7 +25,7 @@ _REFERENCE = re.compile(
 )
 
 
-class Reference(msgspec.Struct, frozen=True):
+class VariantReference(msgspec.Struct, frozen=True):
     """`short`, the newest version; `short:3`, that one; `tutor@short:3`, of that workflow."""
 
     name: str
@@ -37,7 +37,7 @@ class Reference(msgspec.Struct, frozen=True):
         return f"{workflow}{self.name}{f':{self.version}' if self.version is not None else ''}"
 
 
-def read_reference(text: str, *, pointer: str | None = None) -> Reference:
+def parse_reference(text: str, *, pointer: str | None = None) -> VariantReference:
     """What a text refers to."""
     found = _REFERENCE.fullmatch(text)
     if found is None:
@@ -45,7 +45,7 @@ def read_reference(text: str, *, pointer: str | None = None) -> Reference:
             f"{text[:160]!r} does not name a variant: use name, name:3 or workflow@name:3.", pointer=pointer
         )
     version = found["version"]
-    return Reference(found["name"], int(version) if version else None, found["workflow"])
+    return VariantReference(found["name"], int(version) if version else None, found["workflow"])
 
 
 # Differences
@@ -59,38 +59,38 @@ class Change(msgspec.Struct, frozen=True):
     after: Any | UnsetType = msgspec.field(default=UNSET, name="to")
 
 
-def changes(before: Any, after: Any, path: str = "") -> list[Change]:
+def diff_json(before: Any, after: Any, path: str = "") -> list[Change]:
     """Where two JSON values differ, by JSON pointer; of lists, item by item."""
     match before, after:
         case dict(), dict():
             sides = cast("dict[str, Any]", before), cast("dict[str, Any]", after)
-            return _inside(path, sides[0], sides[1])
+            return _diff_objects(path, sides[0], sides[1])
         case list(), list():
             old, new = cast("list[Any]", before), cast("list[Any]", after)
-            return _inside(path, _numbered(old), _numbered(new))
+            return _diff_objects(path, _by_index(old), _by_index(new))
         case _:
-            return [] if is_same(before, after) else [Change(path, before, after)]
+            return [] if is_same_json(before, after) else [Change(path, before, after)]
 
 
-def _inside(path: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
+def _diff_objects(path: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
     found: list[Change] = []
     for key in (*before, *(key for key in after if key not in before)):
-        below = f"{path}/{jsons.escaped(key)}"
+        below = f"{path}/{json.escape_pointer(key)}"
         old, new = before.get(key, UNSET), after.get(key, UNSET)
-        found += [Change(below, old, new)] if UNSET in (old, new) else changes(old, new, below)
+        found += [Change(below, old, new)] if UNSET in (old, new) else diff_json(old, new, below)
     return found
 
 
-def _numbered(items: list[Any]) -> dict[str, Any]:
+def _by_index(items: list[Any]) -> dict[str, Any]:
     return {str(place): item for place, item in enumerate(items)}
 
 
-def is_same(one: Any, other: Any) -> bool:
+def is_same_json(one: Any, other: Any) -> bool:
     """Are they the same JSON, whatever the order of keys? `1`, `1.0` and `true`, which Python calls equal, are not."""
-    return _ordered(one) == _ordered(other)
+    return _encode_sorted(one) == _encode_sorted(other)
 
 
-def _ordered(value: Any) -> bytes:
+def _encode_sorted(value: Any) -> bytes:
     return msgspec.json.encode(value, order="sorted")
 
 
@@ -101,32 +101,32 @@ class VariantFile(msgspec.Struct, frozen=True, kw_only=True):
     """A variant in a file of its own, to be kept beside the code."""
 
     description: Annotated[str, msgspec.Meta(pattern=r"^[^\x00]*$", max_length=4_000)] = ""
-    name: Annotated[str, msgspec.Meta(pattern=NAME)]
+    name: Annotated[str, msgspec.Meta(pattern=NAME_PATTERN)]
     palaver: Literal["variant/1"]
     parameters: dict[str, Any]
     workflow: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$(?!\n)")]
 
 
-def read_file(raw: bytes, bounds: jsons.Bounds = jsons.BOUNDS) -> VariantFile:
+def decode_variant_file(raw: bytes, bounds: json.JsonLimits = json.DEFAULT_LIMITS) -> VariantFile:
     """The variant in a file, or the RequestError that says what is wrong with it."""
-    file = fitted(jsons.received(raw, bounds), VariantFile)
-    if file.name == DEFAULT:
-        raise InvalidValue(f"The variant {DEFAULT!r} is made by the code itself.", pointer="/name")
-    check_size(file.parameters)
+    file = decode_struct(json.decode(raw, bounds), VariantFile)
+    if file.name == DEFAULT_VARIANT:
+        raise InvalidValue(f"The variant {DEFAULT_VARIANT!r} is made by the code itself.", pointer="/name")
+    check_parameters_size(file.parameters)
     return file
 
 
-def check_size(parameters: Mapping[str, Any]) -> None:
+def check_parameters_size(parameters: Mapping[str, Any]) -> None:
     """Raise for parameters that are too large for a variant."""
-    if len(jsons.encode(parameters)) > LARGEST:
-        raise TooLarge(f"The parameters are larger than {LARGEST} bytes.", pointer="/parameters")
+    if len(json.encode(parameters)) > MAX_PARAMETERS_BYTES:
+        raise TooLarge(f"The parameters are larger than {MAX_PARAMETERS_BYTES} bytes.", pointer="/parameters")
 
 
-def written(file: VariantFile) -> bytes:
+def encode_variant_file(file: VariantFile) -> bytes:
     """The file: sorted keys, two spaces, a final newline; the same variant always gives the same bytes."""
-    return msgspec.json.format(_ordered(file), indent=2) + b"\n"
+    return msgspec.json.format(_encode_sorted(file), indent=2) + b"\n"
 
 
-def line(file: VariantFile) -> bytes:
+def encode_variant_line(file: VariantFile) -> bytes:
     """The same on one line."""
-    return _ordered(file) + b"\n"
+    return _encode_sorted(file) + b"\n"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
-from palaver.core.descriptions import RESERVED, Description, Schemas, check_name
+from palaver.core.descriptions import RESERVED_NAMES, Description, Schemas, check_workflow_name
 from palaver.discovery.evidence import Dialect, Found, report
 from palaver.discovery.strangers import discover, insist
 from palaver.errors import DeclarationError, InvalidOption
@@ -59,7 +59,7 @@ def connect(
     go to that service only and are shown nowhere.
     """
     check_url(url)
-    own = check_name(name if name is not None else name_in(url))
+    own = check_workflow_name(name if name is not None else name_in(url))
     wanted = Wanted(
         url=url, is_chat=is_chat, dialect=dialect, model=model, headers=dict(headers or {}), timeout=timeout
     )
@@ -139,13 +139,13 @@ def name_in(url: str, said: str = "") -> str:
     """What people would call it: the last part of the path that is no endpoint, what it `said`, or else the host."""
     parts = urlsplit(url)
     path = parts.path.rstrip("/").removesuffix("/chat/completions")
-    named = [part for part in path.split("/") if part and part not in RESERVED]
+    named = [part for part in path.split("/") if part and part not in RESERVED_NAMES]
     return named[-1] if named else said if _is_name(said) else parts.hostname or ""
 
 
 def _is_name(text: str) -> bool:
     try:
-        check_name(text)
+        check_workflow_name(text)
     except DeclarationError:
         return False
     return True

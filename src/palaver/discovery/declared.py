@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.discovery.evidence import Dialect
 from palaver.errors import SettingsError
 
@@ -39,7 +39,7 @@ def declared(connections: Mapping[str, Declared], env: Mapping[str, str]) -> "li
     """These, as workflows. None is asked what it is: a server must start, whoever is away."""
     if not connections:
         return []
-    from palaver.core.descriptions import check_name
+    from palaver.core.descriptions import check_workflow_name
     from palaver.discovery.connections import Wanted, remote
     from palaver.outbound import check_headers, check_url
 
@@ -54,7 +54,7 @@ def declared(connections: Mapping[str, Declared], env: Mapping[str, str]) -> "li
             headers=check_headers({header: _value(name, text, env) for header, text in one.headers.items()}),
             timeout=one.timeout_seconds,
         )
-        made.append(remote(wanted, check_name(name)))
+        made.append(remote(wanted, check_workflow_name(name)))
         made[-1].checked_at = None
     return made
 
@@ -88,4 +88,4 @@ def _value(connection: str, text: str, env: Mapping[str, str]) -> str:
 
 def _quoted(text: str) -> str:
     """A string as TOML has it, which JSON's are too."""
-    return jsons.encode(text).decode()
+    return json.encode(text).decode()

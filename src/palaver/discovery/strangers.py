@@ -77,7 +77,7 @@ async def discover(
 ) -> Found:
     """Ask what stands at a URL. The first step that answers decides, and later ones are not asked.
 
-    A `transport` may refuse to connect (outbound/guard.py): that is raised.
+    A `transport` may refuse to connect (outbound/ssrf.py): that is raised.
     """
     address = _address(url)
     refused = False

@@ -10,12 +10,11 @@ from typing import Protocol
 
 import msgspec
 
-from palaver.core.calls import Call, Record
 from palaver.core.events import RunFailed, RunFinished, RunStarted
-from palaver.core.history import BOUNDS as HISTORY
-from palaver.core.history import Bounds as HistoryBounds
-from palaver.core.history import believed
-from palaver.core.origins import NOWHERE, Origin
+from palaver.core.history import DEFAULT_HISTORY_LIMITS as HISTORY
+from palaver.core.history import HistoryLimits as HistoryBounds
+from palaver.core.history import validate_history
+from palaver.core.runs import LOCAL_ORIGIN, Call, Origin, RecordMode
 from palaver.engine.files import FileFetch, FileFetcher
 from palaver.engine.ids import new_run_id, random_hex
 from palaver.engine.limits import RunLimits
@@ -24,13 +23,13 @@ from palaver.engine.store import MemoryRunStore, RunStore
 from palaver.engine.tracing import RunTracer
 from palaver.errors import RunNotFound, ShuttingDown
 from palaver.workflows.options import Limits
-from palaver.workflows.threads import Threads
+from palaver.workflows.thread_pool import ThreadPool
 from palaver.workflows.workflow import Producer, Workflow
 
 log = logging.getLogger("palaver.run")
 
 _NO_LIMITS = Limits()
-_RECORD_LEVELS: Sequence[Record] = ("off", "metadata", "full")
+_RECORD_LEVELS: Sequence[RecordMode] = ("off", "metadata", "full")
 _SHUTDOWN_FAILURE = RunFailed(code=ShuttingDown.code, message="The server is shutting down.")
 _INTERRUPTED = RunFinished(finish="interrupted")
 _CANCEL_TIMEOUT_S = 5.0  # For runs that were told to end at shutdown.
@@ -42,7 +41,7 @@ def utc_now() -> datetime:
 
 
 @cache
-def _strictest(*wanted: Record) -> Record:
+def _strictest(*wanted: RecordMode) -> RecordMode:
     """What all of them allow to keep."""
     return min(wanted, key=_RECORD_LEVELS.index)
 
@@ -68,16 +67,16 @@ class Engine:
         store: RunStore | None = None,
         fetch: FileFetch | None = None,
         admission: Admission | None = None,
-        threads: Threads | None = None,
+        threads: ThreadPool | None = None,
         tracing: RunTracer | None = None,
         bounds: RunLimits | None = None,
         history: HistoryBounds = HISTORY,
-        record: Record = "full",
+        record: RecordMode = "full",
         now: Callable[[], datetime] = utc_now,
         new_id: Callable[[], str] = new_run_id,
         debug: bool = False,
     ) -> None:
-        self.threads = threads or Threads()
+        self.threads = threads or ThreadPool()
         self.draining = False
         self._house = RunServices(
             store or MemoryRunStore(), self.threads, now, debug, self._note_end, fetch or FileFetcher(), tracing
@@ -85,7 +84,7 @@ class Engine:
         self._admission = admission
         self._bounds = bounds or RunLimits()
         self._history = history
-        self._record: Record = record
+        self._record: RecordMode = record
         self._new_id = new_id
         self._alive: dict[str, Run] = {}
         self._due = inf  # When the next run must have ended.
@@ -102,7 +101,7 @@ class Engine:
         call: Call,
         *,
         attend: EventConsumer | None = None,
-        origin: Origin = NOWHERE,
+        origin: Origin = LOCAL_ORIGIN,
         run_id: str | None = None,
     ) -> Run:
         """Start a run. Raises, and starts nothing, when the workflow cannot take the call or we are shutting down."""
@@ -116,7 +115,7 @@ class Engine:
         call: Call,
         *,
         attend: EventConsumer | None = None,
-        origin: Origin = NOWHERE,
+        origin: Origin = LOCAL_ORIGIN,
         run_id: str | None = None,
     ) -> tuple[Run, Producer]:
         """A run that has not begun: the caller must `begin` it, or `drive` it in its own task, with that producer."""
@@ -155,7 +154,7 @@ class Engine:
         if self.draining:
             raise ShuttingDown("The server is shutting down: try again in a moment.")
         self._house.store.check()
-        messages, warnings = believed(call.messages, system=workflow.options.system, bounds=self._history)
+        messages, warnings = validate_history(call.messages, system=workflow.options.system, bounds=self._history)
         if messages is not call.messages:
             preface = 0 if workflow.options.system == "drop" else call.preface
             call = msgspec.structs.replace(call, messages=messages, preface=preface)

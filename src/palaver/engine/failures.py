@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from palaver.core import jsons, secrets
+from palaver.core import json, masking
 from palaver.core.events import Event, RunFailed
 from palaver.errors import DiskFull, Failure, Overloaded, PalaverError, WorkflowFailed
 
@@ -49,18 +49,18 @@ def failure_event(error: BaseException, run: RunIdentity, *, debug: bool, known:
 def sanitize_failure(end: RunFailed, known: Collection[str] = ()) -> RunFailed:
     """The end that an author wrote, fit for every wire: texts that are text, details that are JSON, no secrets."""
     code, message, details = (
-        jsons.whole_text(str(end.code)),
-        jsons.whole_text(str(end.message)),
+        json.replace_surrogates(str(end.code)),
+        json.replace_surrogates(str(end.message)),
         _plain_details(end.details),
     )
     if known:
-        code, message, details = secrets.without([code, message, details], known)
+        code, message, details = masking.mask_values([code, message, details], known)
     return msgspec.structs.replace(end, code=code, message=message, details=details)
 
 
 def _masked_traceback(error: BaseException, known: Collection[str]) -> str:
     """Where it was raised, and what it said, without what it must not say."""
-    return secrets.without("".join(traceback.format_exception(error)), known)
+    return masking.mask_values("".join(traceback.format_exception(error)), known)
 
 
 def unrecorded_end(error: Exception, run: RunIdentity, last: Sequence[Event]) -> Sequence[Event]:
@@ -86,13 +86,15 @@ def _unwrap_group(error: BaseException) -> BaseException:
 def _plain_details(details: Mapping[str, Any]) -> Mapping[str, Any]:
     """Details that can be written down; authors put anything there."""
     try:
-        return jsons.plain(details)
-    except jsons.NotJson as error:
+        return json.to_builtins(details)
+    except json.NotJson as error:
         return {"details": f"left out: {error}"}
 
 
 def _describe(error: BaseException, known: Collection[str]) -> str:
     try:
-        return jsons.whole_text(secrets.masked(f"{type(error).__name__}: {error}", known))  # It is told, and kept.
+        return json.replace_surrogates(
+            masking.mask_secrets(f"{type(error).__name__}: {error}", known)
+        )  # It is told, and kept.
     except Exception:  # A __str__ of the author's may raise anything.
         return type(error).__name__

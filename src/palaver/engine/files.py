@@ -6,9 +6,9 @@ from collections.abc import Coroutine
 from typing import Any, Protocol
 from urllib.parse import unquote_to_bytes
 
-from palaver.core.parts import File
+from palaver.core.messages import File
 from palaver.errors import InvalidValue, UpstreamFailed
-from palaver.outbound import fetch
+from palaver.outbound import fetch_document
 from palaver.storage import files
 from palaver.storage.database import Database
 
@@ -42,7 +42,7 @@ class FileFetcher:
             return _decode_data_url(url)
         if not url.lower().startswith(_WEB_SCHEMES):
             raise InvalidValue("The file has no content: it names no stored file, no data, and no http or https URL.")
-        found = await fetch(url, allow_private=self._allow_private)
+        found = await fetch_document(url, allow_private=self._allow_private)
         if not 200 <= found.status < 300:
             raise UpstreamFailed(f"The file could not be fetched: the remote answered {found.status}.")
         return found.body

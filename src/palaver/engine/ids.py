@@ -4,7 +4,7 @@ import os
 import time
 from functools import lru_cache
 
-from palaver.core.ids import sortable
+from palaver.core.ids import sortable_id
 
 _REFILL_BYTES = 2048
 
@@ -35,7 +35,7 @@ random_hex = RandomHex().hex
 
 def new_id(prefix: str) -> str:
     """`conv_` and the like, and 26 characters: ten that sort by time, and sixteen that nobody can guess."""
-    return f"{prefix}_{sortable(time.time_ns() // 1_000_000, 0)[:10]}{random_hex(16)}"
+    return f"{prefix}_{sortable_id(time.time_ns() // 1_000_000, 0)[:10]}{random_hex(16)}"
 
 
 def new_run_id() -> str:
@@ -45,4 +45,4 @@ def new_run_id() -> str:
 
 @lru_cache(4)  # Under load many runs start in one millisecond.
 def _run_id_prefix(milliseconds: int) -> str:
-    return "run_" + sortable(milliseconds, 0)[:10]
+    return "run_" + sortable_id(milliseconds, 0)[:10]

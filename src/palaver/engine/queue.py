@@ -11,10 +11,8 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from palaver.core.calls import Call
 from palaver.core.events import RunStarted
-from palaver.core.origins import Origin
-from palaver.core.records import NewRun
+from palaver.core.runs import Call, NewRun, Origin
 from palaver.engine.engine import Engine
 from palaver.engine.poller import Poller
 from palaver.engine.run import Run

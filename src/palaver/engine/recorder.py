@@ -24,7 +24,7 @@ from palaver.core.events import (
     ToolEnded,
     ToolStarted,
 )
-from palaver.core.records import Batch, EndedRun, NewRun
+from palaver.core.runs import EventBatch, FinishedRun, NewRun
 from palaver.engine.store import RecordableRun, RunHandedOver
 from palaver.errors import Overloaded, PalaverError
 from palaver.storage import queue
@@ -275,7 +275,7 @@ class Recorder:
         said += [(end.run, end.state, [*end.run.log[end.state.written : end.last[0].seq], *end.last]) for end in ends]
         new = [self._new(run) for run, state, _ in said if state.is_new]
         batches = [
-            Batch(run.origin.project, run.id, events, None if state.has_output else run.first_output_at)
+            EventBatch(run.origin.project, run.id, events, None if state.has_output else run.first_output_at)
             for run, state, events in said
             if events and state.keeps_content
         ]
@@ -361,9 +361,9 @@ def _complete_items(said: Sequence[Event], state: _RunState) -> Sequence[Event]:
 def _redact_batch(
     states: Mapping[str, tuple[RecordableRun, _RunState]],
     new: Sequence[NewRun],
-    batches: Sequence[Batch],
-    ended: Sequence[EndedRun],
-) -> tuple[list[NewRun], list[Batch], list[EndedRun]]:
+    batches: Sequence[EventBatch],
+    ended: Sequence[FinishedRun],
+) -> tuple[list[NewRun], list[EventBatch], list[FinishedRun]]:
     """In a thread: what is to be written, without what may not be kept. Readers are told all of it."""
 
     def redactor(name: str) -> "RunRedactor | None":
@@ -386,10 +386,10 @@ def _is_interrupted(last: Sequence[Event]) -> bool:
     return isinstance(last[-1], RunFinished) and last[-1].finish == "interrupted"
 
 
-def _ended_run(end: _RunEnd) -> EndedRun:
+def _ended_run(end: _RunEnd) -> FinishedRun:
     run = end.run
     events = [*run.log[: end.last[0].seq], *end.last]
-    return EndedRun(
+    return FinishedRun(
         started=run.started,
         origin=run.origin,
         events=events,

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 
-from palaver.core.retention import Keep
+from palaver.core.retention import RetentionPolicy
 from palaver.errors import PalaverError
 from palaver.storage import retention
 from palaver.storage.database import Database
@@ -21,7 +21,7 @@ _MAX_RUNS_IN_MEMORY = 1_000
 """So many runs at most are kept in a database in memory, which nobody else would ever empty,"""
 _MAX_SPANS_IN_MEMORY = 10_000
 """and so many spans."""
-_UNLIMITED = Keep()
+_UNLIMITED = RetentionPolicy()
 
 
 class RetentionTask:
@@ -32,7 +32,7 @@ class RetentionTask:
         database: Database,
         *,
         run_days: float,
-        spans: Keep = _UNLIMITED,
+        spans: RetentionPolicy = _UNLIMITED,
         now: Callable[[], datetime],
         every: float = RETENTION_INTERVAL_S,
     ) -> None:

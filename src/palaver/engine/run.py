@@ -13,12 +13,11 @@ from typing import Any, NamedTuple, cast
 import msgspec
 from msgspec import UNSET
 
-from palaver.core import jsons
-from palaver.core.calls import Call
-from palaver.core.events import TOOLS, Event, RunCancelled, RunFailed, RunFinished, RunStarted, Terminal
-from palaver.core.grammar import Given, Grammar
-from palaver.core.origins import Origin
-from palaver.core.parts import File
+from palaver.core import json
+from palaver.core.events import TOOL_EVENTS, Event, RunCancelled, RunFailed, RunFinished, RunStarted, TerminalEvent
+from palaver.core.grammar import Grammar, OutputValue
+from palaver.core.messages import File
+from palaver.core.runs import Call, Origin
 from palaver.engine.failures import failure_event, sanitize_failure, unrecorded_end
 from palaver.engine.files import FileFetch
 from palaver.engine.limits import RunLimits
@@ -26,10 +25,10 @@ from palaver.engine.store import RunHandedOver, RunStore
 from palaver.engine.tracing import RunTracer
 from palaver.errors import RunTimeout
 from palaver.workflows.context import Context
+from palaver.workflows.execution import Returned, iterate_output
 from palaver.workflows.options import OnDisconnect
-from palaver.workflows.produce import Returned, unfold
-from palaver.workflows.replies import Replies
-from palaver.workflows.threads import Threads, is_running
+from palaver.workflows.replies import ReplyReader
+from palaver.workflows.thread_pool import ThreadPool, is_running_loop
 from palaver.workflows.workflow import Producer, Workflow
 
 EventConsumer = Callable[[Sequence[Event]], Awaitable[None] | None]
@@ -180,7 +179,7 @@ class RunServices(NamedTuple):
     """What all runs of an engine share."""
 
     store: RunStore
-    threads: Threads
+    threads: ThreadPool
     now: Callable[[], datetime]
     debug: bool
     ended: Callable[["Run"], None]
@@ -218,13 +217,15 @@ class Run(Log):
         """What was repaired or left out of what the workflow gave; told when it has ended."""
         self.is_chat = description.is_chat
         self._grammar = Grammar(started.run_id, history=call.messages)
-        self._replies: Replies | None = None  # Made by the first value that is not just a text: most chats give none.
+        self._replies: ReplyReader | None = (
+            None  # Made by the first value that is not just a text: most chats give none.
+        )
         self._bounds = bounds
         self._house = house
         self._task: asyncio.Task[Any] | None = None
         self.expires_at = self._loop.time() + bounds.seconds
         self._producing = True
-        self._ordered: Terminal | None = None
+        self._ordered: TerminalEvent | None = None
         self._awaited: Sequence[asyncio.Future[None]] = ()  # By those who wait for the end.
         self.over = False
         """Has everything been recorded and told?"""
@@ -240,7 +241,7 @@ class Run(Log):
         """Start the run in a task of its own."""
         self._task = self._loop.create_task(self.drive(producer), name=self.id)
 
-    def cancel(self, terminal: Terminal | None = None) -> None:
+    def cancel(self, terminal: TerminalEvent | None = None) -> None:
         """Stop the run; stopping it twice, or when it has ended, is not an error."""
         if self._ordered is not None or not self._producing:
             return
@@ -288,7 +289,7 @@ class Run(Log):
             leave()
         await self._end(terminal)
 
-    def _broken_off(self, error: BaseException) -> Terminal:
+    def _broken_off(self, error: BaseException) -> TerminalEvent:
         task = asyncio.current_task()
         assert task is not None
         stopped = isinstance(error, asyncio.CancelledError) and task.cancelling() > 0
@@ -353,20 +354,20 @@ class Run(Log):
 
     async def _take(self, value: object) -> None:
         """Any value but a chat's text: one that gives values in turn, or one for the reply grammar."""
-        inner = unfold(value, self.context)
+        inner = iterate_output(value, self.context)
         if inner is not None:
             async with aclosing(inner) as values:
                 await self._consume(values)
             return
         await self._feed(self._reading().feed(value))
 
-    def _reading(self) -> Replies:
+    def _reading(self) -> ReplyReader:
         """The reply grammar."""
         if self._replies is None:
-            self._replies = Replies(is_chat=self.is_chat, history=self.call.messages)
+            self._replies = ReplyReader(is_chat=self.is_chat, history=self.call.messages)
         return self._replies
 
-    async def _feed(self, said: Iterable[Given]) -> None:
+    async def _feed(self, said: Iterable[OutputValue]) -> None:
         for given in said:
             if (events := self._fed(given)) and (telling := self._tell(events)) is not None:
                 await telling
@@ -374,9 +375,9 @@ class Run(Log):
             if self._ordered is not None:
                 return
 
-    def _fed(self, given: Given) -> Sequence[Event]:
+    def _fed(self, given: OutputValue) -> Sequence[Event]:
         events, tracing = self._grammar.feed(given), self._house.tracing
-        if tracing is not None and events and (len(events) > 1 or type(events[0]) in TOOLS):
+        if tracing is not None and events and (len(events) > 1 or type(events[0]) in TOOL_EVENTS):
             tracing.noted(self, events)  # Never of a delta: it comes alone.
         return events
 
@@ -391,7 +392,7 @@ class Run(Log):
 
     # Its end
 
-    def _ending(self) -> Terminal:
+    def _ending(self) -> TerminalEvent:
         """How it ended, when the workflow's code came to its end."""
         ending = self._grammar.ending
         if ending is None and self.is_chat:
@@ -404,10 +405,10 @@ class Run(Log):
         value = self._reading().value(ending.value)
         if value is UNSET:
             return ending if ending.value is UNSET else msgspec.structs.replace(ending, value=UNSET)
-        self._bounds.check_value(len(jsons.encode(value)))
+        self._bounds.check_value(len(json.encode(value)))
         return msgspec.structs.replace(ending, value=value)
 
-    async def _end(self, terminal: Terminal) -> None:
+    async def _end(self, terminal: TerminalEvent) -> None:
         """Close the stream, once: what happened is kept first; then readers see the last of it."""
         if not self._producing:
             return
@@ -472,13 +473,13 @@ class Run(Log):
     def _fetch(self, part: File) -> Any:
         """What `ctx.fetch(…)` gives: on the loop what is to be awaited, in any other thread the bytes."""
         fetching = self._house.fetch(self.origin.project, part)
-        if is_running(self._loop):
+        if is_running_loop(self._loop):
             return fetching
         return asyncio.run_coroutine_threadsafe(fetching, self._loop).result()
 
     def _emit(self, said: object) -> None:
         """Take what `ctx.emit(…)` said, at once, from the loop or from any thread."""
-        if is_running(self._loop):
+        if is_running_loop(self._loop):
             self._emit_now(said)
             return
         taken: Future[None] = Future()

@@ -11,7 +11,7 @@ from typing import TypeVar
 from sqlalchemy import Connection
 
 from palaver.core.events import Event, RunStarted
-from palaver.core.ids import moment
+from palaver.core.ids import id_timestamp_ms
 from palaver.engine.abandoned_runs import AbandonedRuns
 from palaver.engine.engine import Engine
 from palaver.engine.recorder import RETRY_DELAY_S, Recorder
@@ -216,7 +216,7 @@ class RunReader:
         return found
 
     def _is_young(self, run: str) -> bool:
-        began, now = moment(run), self._now().timestamp()
+        began, now = id_timestamp_ms(run), self._now().timestamp()
         return began is not None and abs(now - began / 1000) < _START_GRACE_S + _CLOCK_SKEW_S
 
 

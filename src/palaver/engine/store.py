@@ -4,9 +4,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from palaver.core.calls import Call
 from palaver.core.events import Event, RunStarted
-from palaver.core.origins import Origin
+from palaver.core.runs import Call, Origin
 
 
 class RunHandedOver(Exception):

@@ -16,10 +16,9 @@ from msgspec.structs import replace
 from sqlalchemy import Connection
 
 from palaver.core import steps
-from palaver.core.calls import Call, Record
-from palaver.core.events import TERMINAL, TOOLS, Event, RunCancelled, RunFinished, RunStarted
-from palaver.core.origins import Origin
-from palaver.core.steps import Heard, Step, StepKind, Tell, overhearing
+from palaver.core.events import TERMINAL_EVENTS, TOOL_EVENTS, Event, RunCancelled, RunFinished, RunStarted
+from palaver.core.runs import Call, Origin, RecordMode
+from palaver.core.steps import DetailsProvider, Step, StepCallback, StepKind, current_observer
 from palaver.engine.store import RecordableRun
 from palaver.frameworks import telling
 from palaver.storage import run_history, runs
@@ -28,7 +27,7 @@ from palaver.traces.facts import Facts, Home, ToldTool, kept_of
 from palaver.traces.otel import Place, Work
 from palaver.traces.owner import Owner
 from palaver.traces.record import Span
-from palaver.workflows.threads import is_running
+from palaver.workflows.thread_pool import is_running_loop
 
 MAX_STEPS = 2_000
 """Steps of one run of which spans are made."""
@@ -47,7 +46,7 @@ class StepRecorder:
         *,
         place: Place | None = None,
         most: int,
-        also: Heard | None = None,
+        also: StepCallback | None = None,
     ) -> None:
         self._run = run
         self._put = put  # Takes it from any thread, and at once.
@@ -76,7 +75,7 @@ class StepRecorder:
         *,
         parent: Step | None = None,
         call_id: str | None = None,
-        tell: Tell | None = None,
+        tell: DetailsProvider | None = None,
     ) -> Step | None:
         """A step begins now; None where there were too many, or the run is over."""
         if self._closed:
@@ -130,12 +129,16 @@ class StepRecorder:
 
 
 def new_step_recorder(
-    run: RecordableRun, record: Record, put: Callable[[Work], None], now: Callable[[], datetime], place: Place | None
+    run: RecordableRun,
+    record: RecordMode,
+    put: Callable[[Work], None],
+    now: Callable[[], datetime],
+    place: Place | None,
 ) -> StepRecorder:
     """For one run that is beginning."""
     started = run.started
     home = Home(started.trace_id, started.span_id, run.origin.project, started.session, run.id, run.call, record)
-    return StepRecorder(home, put, now, place=place, most=MAX_STEPS, also=overhearing())
+    return StepRecorder(home, put, now, place=place, most=MAX_STEPS, also=current_observer())
 
 
 def _step_spans(step: Step, run: Home, finish: str | None) -> "Sequence[Span]":
@@ -219,14 +222,14 @@ class RunTracer:
         self,
         sink: SpanSink,
         *,
-        content: Record = "full",
+        content: RecordMode = "full",
         clean: SpanRedactorLookup | None = None,
         delay: float = TRACE_DELAY_S,
         most: int = MAX_PENDING,
         most_events: int = MAX_PENDING_EVENTS,
     ) -> None:
         self._sink = sink
-        self._content: Record = content
+        self._content: RecordMode = content
         self._clean = clean
         self._delay = delay
         self._most = most
@@ -260,13 +263,13 @@ class RunTracer:
                 self._places[run.id] = place
             telling.listen()
             hearing = self._hearings[run.id] = new_step_recorder(run, record, put, run.time, place)
-            heard = steps.listened_by(hearing)
+            heard = steps.set_listener(hearing)
         token = otel.entered(started.trace_id, started.span_id, place) if loaded else None
         return partial(_leave, heard, token)
 
     def noted(self, run: TracedRun, events: Sequence[Event]) -> None:
         """Note when this was said, as far as it is about tools."""
-        numbers = [event.seq for event in events if type(event) in TOOLS]
+        numbers = [event.seq for event in events if type(event) in TOOL_EVENTS]
         if numbers and kept_of(run.call, self._content) != "off":
             at = run.time()
             self._times.setdefault(run.id, {}).update(dict.fromkeys(numbers, at))
@@ -283,7 +286,7 @@ class RunTracer:
         last, hearing = run.log[-1] if run.log else None, self._hearings.pop(run.id, None)
         if hearing is not None:
             hearing.close("cancelled" if isinstance(last, RunCancelled) else "interrupted")
-        if kept_of(run.call, self._content) == "off" or not isinstance(last, TERMINAL):
+        if kept_of(run.call, self._content) == "off" or not isinstance(last, TERMINAL_EVENTS):
             return  # Without an end, it is begun anew elsewhere.
         facts = Facts(
             workflow=run.name,
@@ -314,7 +317,7 @@ class RunTracer:
 
     def _from_anywhere(self, loop: asyncio.AbstractEventLoop, project: str, workflow: str, work: Work) -> None:
         work = self._cleaned(project, workflow, work)
-        if is_running(loop):
+        if is_running_loop(loop):
             self._add(work, 1)
             return
         with suppress(RuntimeError):  # The loop has ended: there is nobody to keep it.
@@ -370,14 +373,14 @@ class RunTracer:
             self._thread = None
 
 
-def _leave(heard: Token[steps.Listener | None] | None, token: Token[Any] | None) -> None:
+def _leave(heard: Token[steps.StepListener | None] | None, token: Token[Any] | None) -> None:
     if token is not None:
         otel.left(token)
     if heard is not None:
-        steps.unheard(heard)
+        steps.reset_listener(heard)
 
 
-def _run_spans(facts: Facts, content: Record) -> Sequence[Span]:
+def _run_spans(facts: Facts, content: RecordMode) -> Sequence[Span]:
     from palaver.traces.runs import spans_of  # Conventions and dialects: wanted when a run has ended, not before.
 
     return spans_of(facts, content)

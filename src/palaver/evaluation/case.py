@@ -8,13 +8,11 @@ from typing import Any, Literal, cast
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from palaver.core import dialects, jsons
-from palaver.core.calls import Reply
+from palaver.core import dialects, json
+from palaver.core.dialects.detection import dialect_of
 from palaver.core.events import Event
-from palaver.core.messages import Message
-from palaver.core.parts import Data, Refusal, ToolCall, ToolResult
-from palaver.core.recognition import dialect_of
-from palaver.core.usage import Usage
+from palaver.core.messages import Data, Message, Refusal, ToolCall, ToolResult, Usage
+from palaver.core.runs import Reply
 from palaver.errors import InvalidMessages
 from palaver.testsets.scripts import Script
 
@@ -299,7 +297,7 @@ def _read_chat_completions_call(item: Any) -> ToolCall | None:
     match item:
         case {"function": {"name": str(name), **rest}, **outer} if outer.get("type", "function") == "function":
             given: Any = rest.get("arguments", "")
-            arguments = given if isinstance(given, str) else jsons.encode(given).decode()
+            arguments = given if isinstance(given, str) else json.encode(given).decode()
             return ToolCall(call_id=str(outer.get("id", "")), name=name, arguments=arguments)
         case _:
             return None

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
-from palaver.core.usage import Usage
+from palaver.core.messages import Usage
 
 if TYPE_CHECKING:
     from palaver.evaluation.evaluator import Evaluator

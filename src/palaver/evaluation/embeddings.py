@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.errors import InvalidValue
 from palaver.evaluation.score import ScoringError
 
@@ -64,7 +64,7 @@ class EmbeddingCache:
 
 
 def _cache_key(text: str, model: str) -> bytes:
-    return hashlib.blake2b(f"{model}\0{jsons.whole_text(text)}".encode(), digest_size=16).digest()
+    return hashlib.blake2b(f"{model}\0{json.replace_surrogates(text)}".encode(), digest_size=16).digest()
 
 
 def check_local_model(model: str, folder: Path, pointer: str) -> None:
@@ -83,7 +83,7 @@ def embed_locally(model: str, folder: Path, texts: Sequence[str]) -> list[list[f
     name = model.removeprefix(LOCAL_PREFIX)
     if not _MODEL_NAME.fullmatch(name) or not (folder / name).is_dir():
         raise ScoringError("not_available", f"there is no local model {name[:80]!r}")
-    readable = [jsons.whole_text(text) for text in texts]
+    readable = [json.replace_surrogates(text) for text in texts]
     # Its worker processes are worth it only for millions of texts.
     return _load_model(folder / name).encode(readable, use_multiprocessing=False).tolist()
 

@@ -27,8 +27,8 @@ from palaver.evaluation.score import (
     skipped_score,
 )
 from palaver.evaluation.target import Target
-from palaver.workflows.annotations import bare, hints_of
-from palaver.workflows.callables import called, definition, name_of, place_of
+from palaver.workflows.annotations import hints_of, strip_annotation
+from palaver.workflows.signature import callable_name, source_location, underlying_callable, unwrap_definition
 
 _MAX_REASON_LENGTH = 2_000
 
@@ -160,7 +160,7 @@ class Evaluator:
         self.needs = needs
         self.function = function
         self._check = check
-        self._is_async = inspect.iscoroutinefunction(called(function))
+        self._is_async = inspect.iscoroutinefunction(underlying_callable(function))
         taken = _read_signature(function, key)
         self._aims = [name for name, kind in taken.special.items() if kind is Target]
         self._reaches = [name for name, kind in taken.special.items() if kind is EvaluatorContext]
@@ -182,7 +182,7 @@ class Evaluator:
     @property
     def place(self) -> str:
         """File and line of the function, for people."""
-        return place_of(self.function)
+        return source_location(self.function)
 
     def bind(
         self, parameters: Mapping[str, Any], reach: EvaluatorContext, *, name: str | None = None
@@ -244,7 +244,7 @@ def evaluator(
     def declare(function: _Function) -> Evaluator:
         if not callable(function) or isinstance(function, type):
             raise DeclarationError(f"{function!r} is no evaluator: declare a function that takes a case.")
-        own = key if key is not None else name_of(function)
+        own = key if key is not None else callable_name(function)
         if not _KEY.fullmatch(own):
             raise DeclarationError(
                 f"An evaluator cannot have the key {own!r}: use letters, digits, '_', '-', '.', at most 64."
@@ -277,7 +277,7 @@ def _read_signature(function: _Function, key: str) -> _Signature:
         taken = list(inspect.signature(function).parameters.values())
     except ValueError:
         raise DeclarationError(f"{key} does not say what it takes: wrap it in a function of yours.") from None
-    hints = hints_of(definition(function), also=_KNOWN_TYPES)
+    hints = hints_of(unwrap_definition(function), also=_KNOWN_TYPES)
     fields: list[forms.ParameterField] = []
     special: dict[str, Any] = {}
     if not taken or taken[0].kind not in (
@@ -292,8 +292,8 @@ def _read_signature(function: _Function, key: str) -> _Signature:
             continue
         if parameter.kind is parameter.POSITIONAL_ONLY:
             raise DeclarationError(f"{key}: {parameter.name} cannot be given by name: remove the / after it.")
-        if bare(kind) in (Target, EvaluatorContext):
-            special[parameter.name] = bare(kind)
+        if strip_annotation(kind) in (Target, EvaluatorContext):
+            special[parameter.name] = strip_annotation(kind)
         else:
             fields.append(forms.parameter_field(parameter, kind))
     return _Signature(tuple(fields), special)
@@ -315,6 +315,6 @@ def _add_common_fields(
 
 
 def _first_paragraph(function: Any) -> str:
-    defined = definition(function)
+    defined = unwrap_definition(function)
     own = defined.__doc__ if hasattr(defined, "__code__") else None
     return " ".join(inspect.cleandoc(own or "").partition("\n\n")[0].split())

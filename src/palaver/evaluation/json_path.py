@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from msgspec import UNSET
 
-from palaver.core import jsons
+from palaver.core import json
 
 PathSteps = tuple[str | int, ...]
 
@@ -68,7 +68,7 @@ def format_path(path: PathSteps) -> str:
         elif _PLAIN_KEY.fullmatch(step):
             text += f".{step}" if text else step
         else:
-            text += f"[{jsons.encode(jsons.whole_text(step)).decode()}]"
+            text += f"[{json.encode(json.replace_surrogates(step)).decode()}]"
     return text or "$"
 
 

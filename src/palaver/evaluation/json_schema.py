@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, Protocol, cast
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.errors import InvalidValue
 from palaver.evaluation.score import ScoringError
 
@@ -39,13 +39,13 @@ def check_schema(schema: object, pointer: str) -> None:
     if not isinstance(schema, Mapping | bool):
         raise InvalidValue("A schema is an object, or true or false.", pointer=pointer)
     try:
-        text = jsons.encode(jsons.plain(schema))
-    except jsons.NotJson as error:
+        text = json.encode(json.to_builtins(schema))
+    except json.NotJson as error:
         raise InvalidValue(f"The schema holds {error}.", pointer=pointer) from None
     if len(text) > MAX_SCHEMA_BYTES:
         raise InvalidValue(f"The schema is {len(text)} bytes long; {MAX_SCHEMA_BYTES} are taken.", pointer=pointer)
-    if not jsons.is_json(text.decode()):
-        raise InvalidValue(f"The schema is nested deeper than {jsons.DEEPEST} levels.", pointer=pointer)
+    if not json.is_json(text.decode()):
+        raise InvalidValue(f"The schema is nested deeper than {json.MAX_DEPTH} levels.", pointer=pointer)
     try:
         _compile_schema(text)
     except _UnusableSchema as error:
@@ -55,8 +55,8 @@ def check_schema(schema: object, pointer: str) -> None:
 def schema_errors(value: Any, schema: Schema) -> list[str]:
     """What is wrong with the value, the first few faults; none where it meets the schema."""
     try:
-        validator = _compile_schema(jsons.encode(jsons.plain(schema)))
-    except (_UnusableSchema, jsons.NotJson) as error:
+        validator = _compile_schema(json.encode(json.to_builtins(schema)))
+    except (_UnusableSchema, json.NotJson) as error:
         raise ScoringError("invalid_schema", f"The schema cannot be used: {error}.") from None
     token = _steps.set(MAX_STEPS)
     try:
@@ -78,7 +78,7 @@ class _BudgetExceeded(Exception):
 
 
 def _describe_error(error: Any) -> str:
-    where = "".join(f"/{jsons.escaped(str(step))}" for step in error.absolute_path)
+    where = "".join(f"/{json.escape_pointer(str(step))}" for step in error.absolute_path)
     message = str(error.message)
     return (
         f"{where or 'the value'}: {message if len(message) <= _MAX_SHOWN_LENGTH else message[:_MAX_SHOWN_LENGTH] + '…'}"
@@ -91,7 +91,7 @@ def _compile_schema(text: bytes) -> _Validator:
     import jsonschema
     from referencing.jsonschema import DRAFT202012, EMPTY_REGISTRY
 
-    schema = jsons.opened(text.decode())
+    schema = json.decode_or_text(text.decode())
     try:
         jsonschema.Draft202012Validator.check_schema(schema)
     except jsonschema.SchemaError as error:

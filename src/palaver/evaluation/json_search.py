@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import UNSET
 
-from palaver.core import jsons
+from palaver.core import json
 
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})([^\n`]*)\n(.*?)(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
 _OPENING = re.compile(r"[\[{]")
@@ -24,7 +24,7 @@ _MIN_BUDGET_CHARS = 1_000_000
 def parse_whole(text: str) -> Any:
     """The value that the text is, white space around it aside; UNSET where it is none."""
     stripped = text.strip()
-    value = jsons.parsed(stripped) if stripped else stripped
+    value = json.parse_or_text(stripped) if stripped else stripped
     return UNSET if value is stripped else value
 
 
@@ -78,7 +78,7 @@ def balanced_json(text: str) -> Iterator[tuple[Any, str]]:
         at = start + 1
         if end:
             source = text[start:end]
-            value = jsons.parsed(source)
+            value = json.parse_or_text(source)
             if value is not source:
                 yield value, source
                 at = end

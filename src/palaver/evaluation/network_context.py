@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from palaver.core.origins import DEFAULT_PROJECT
+from palaver.core.runs import DEFAULT_PROJECT
 from palaver.errors import InvalidValue, WorkflowNotFound
 from palaver.evaluation import embeddings, workflow_judge
 from palaver.evaluation.context import offload

@@ -10,8 +10,8 @@ from typing import Annotated, Any, cast
 import msgspec
 from msgspec import Meta
 
-from palaver.core import jsons
-from palaver.core.structs import misfit
+from palaver.core import json
+from palaver.core.json import validation_error
 from palaver.errors import DeclarationError, InvalidValue
 
 ParameterField = tuple[str, Any] | tuple[str, Any, Any]
@@ -102,9 +102,10 @@ def _parameter_error(text: str, struct: type[msgspec.Struct]) -> InvalidValue:
     if (unknown := _UNKNOWN.fullmatch(why)) and not place.removesuffix("`"):
         known = ", ".join(struct.__struct_encode_fields__)
         return InvalidValue(
-            f"There is no parameter {unknown[1]!r}. Known: {known}.", pointer=f"/parameters/{jsons.escaped(unknown[1])}"
+            f"There is no parameter {unknown[1]!r}. Known: {known}.",
+            pointer=f"/parameters/{json.escape_pointer(unknown[1])}",
         )
-    said = misfit(f"{why} - at `$.parameters{place or '`'}")
+    said = validation_error(f"{why} - at `$.parameters{place or '`'}")
     return InvalidValue(said.message, pointer=said.pointer)
 
 

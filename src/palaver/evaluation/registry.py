@@ -12,7 +12,7 @@ from palaver.discovery.targets import installed, installed_evaluators
 from palaver.errors import DuplicateName, InvalidValue
 from palaver.evaluation.evaluator import Evaluator
 from palaver.evaluation.evaluators import built_in
-from palaver.workflows.callables import name_of
+from palaver.workflows.signature import callable_name
 
 
 class EvaluatorRegistry:
@@ -81,4 +81,4 @@ def _top_package(place: str) -> str:
 
 
 def _reference(one: Evaluator) -> str:
-    return f"{one.function.__module__}:{name_of(one.function)}"
+    return f"{one.function.__module__}:{callable_name(one.function)}"

@@ -12,8 +12,8 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from palaver.core import jsons
-from palaver.core.usage import Usage
+from palaver.core import json
+from palaver.core.messages import Usage
 
 ScoreStatus = Literal["scored", "skipped", "error"]
 
@@ -173,8 +173,8 @@ def _record(name: str, said: Score, threshold: float | None = None) -> ScoreReco
         status="scored",
         passed=passed,
         score=number,
-        label=said.label if said.label is None else jsons.whole_text(said.label),
-        reason=jsons.whole_text(said.reason),
+        label=said.label if said.label is None else json.replace_surrogates(said.label),
+        reason=json.replace_surrogates(said.reason),
         details=_plain_details(said.details),
         seconds=0.0,
         usage=said.usage,
@@ -186,8 +186,8 @@ def _plain_details(details: Any) -> dict[str, Any]:
     if not isinstance(details, Mapping):
         raise _InvalidReturn(f"details must be a mapping, not {type(details).__name__}")
     try:
-        return jsons.plain(dict(cast("Mapping[Any, Any]", details)))
-    except jsons.NotJson as error:
+        return json.to_builtins(dict(cast("Mapping[Any, Any]", details)))
+    except json.NotJson as error:
         raise _InvalidReturn(f"the details are {error}") from None
 
 
@@ -214,7 +214,7 @@ def _record_without_score(evaluator: str, status: ScoreStatus, reason: str, seco
         passed=None,
         score=None,
         label=None,
-        reason=jsons.whole_text(reason),
+        reason=json.replace_surrogates(reason),
         details={},
         seconds=seconds,
     )

@@ -9,8 +9,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import UNSET
 
-from palaver.core.messages import Message
-from palaver.core.parts import Data
+from palaver.core.messages import Data, Message
 from palaver.errors import InvalidValue
 from palaver.evaluation import json_equality, json_path, json_search
 from palaver.evaluation.case import Case, read_messages

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Any, Final
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.errors import InvalidValue, PalaverError, UrlRefused
 from palaver.evaluation.score import ScoringError
 from palaver.outbound import client, printable, read_limited
@@ -34,13 +34,13 @@ class WebhookClient:
         """Refuse, for what can be seen of it, a URL or a secret that could never be used."""
         import httpx
 
-        from palaver.outbound import guard
+        from palaver.outbound import ssrf
 
-        rules = guard.Rules(allow_private=self._allow_private)
+        rules = ssrf.UrlPolicy(allow_private=self._allow_private)
         try:
             asked = httpx.URL(url)
         except httpx.InvalidURL:
-            raise guard.refused() from None
+            raise ssrf.url_refused() from None
         rules.check(asked)
         if _is_ip_address(asked.host):
             rules.check_addresses([asked.host])
@@ -51,13 +51,13 @@ class WebhookClient:
         """What the service answers, as JSON. Unscored where it does not."""
         import httpx
 
-        from palaver.outbound import guard
+        from palaver.outbound import ssrf
 
-        sent = jsons.encode(jsons.plain(body))
+        sent = json.encode(json.to_builtins(body))
         headers = {"content-type": "application/json", "accept": "application/json"}
         if secret is not None:
             headers[SIGNATURE_HEADER] = sign_body(sent, self._secret(secret, "/parameters/secret"))
-        transport = guard.Transport(guard.Rules(allow_private=self._allow_private))
+        transport = ssrf.GuardedTransport(ssrf.UrlPolicy(allow_private=self._allow_private))
         try:
             async with (
                 asyncio.timeout(seconds),
@@ -76,7 +76,7 @@ class WebhookClient:
         if response.status_code != _OK:
             raise ScoringError("webhook_failed", f"The service answered {response.status_code}{_quote_body(told)}")
         try:
-            return jsons.received(told)
+            return json.decode(told)
         except PalaverError as error:
             raise ScoringError("webhook_failed", f"The service's answer cannot be read: {error.message}") from None
 

@@ -9,9 +9,8 @@ from typing import Any, cast
 
 from msgspec import UNSET
 
-from palaver.core.calls import Call
 from palaver.core.messages import Message
-from palaver.core.origins import Origin
+from palaver.core.runs import Call, Origin
 from palaver.engine.engine import Engine
 from palaver.errors import InvalidValue
 from palaver.evaluation.judges.verdict import JudgeAnswer

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from palaver.core.calls import Call
-from palaver.core.parts import APPROVAL_RESPONSE, Data
+from palaver.core.messages import APPROVAL_RESPONSE, Data
+from palaver.core.runs import Call
 from palaver.errors import NotImplementedYet
 from palaver.workflows.options import Options
 from palaver.workflows.workflow import FunctionWorkflow, Producer

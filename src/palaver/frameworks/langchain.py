@@ -16,14 +16,14 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
-from palaver.core.dialects.pieces import mapping
-from palaver.core.grammar import Given
+from palaver.core.dialects.common import dict_or_empty
+from palaver.core.grammar import OutputValue
 from palaver.core.messages import Message
 from palaver.frameworks.adopted import Adopted
 from palaver.frameworks.langchain_messages import Echo, waiting_in, written
 from palaver.frameworks.langchain_runnables import chatting, working
 from palaver.frameworks.langchain_stream import Stream
-from palaver.workflows.frameworks import named
+from palaver.workflows.adapters import choose_name
 from palaver.workflows.options import Options
 
 if TYPE_CHECKING:
@@ -83,21 +83,21 @@ class Reader:
     def _echo(self) -> Echo:
         return Echo(written(self._history))
 
-    def feed(self, value: Any) -> Iterable[Given] | None:
+    def feed(self, value: Any) -> Iterable[OutputValue] | None:
         """What a message or chunk amounts to, alone, in a list, or with its metadata as LangGraph streams it."""
         kind = self._kind
         match value:
             case kind():
                 return self._stream.feed(value)
             case (kind() as message, dict()):
-                return self._stream.feed(message, branch=mapping(value[1]).get("langgraph_checkpoint_ns", ""))
+                return self._stream.feed(message, branch=dict_or_empty(value[1]).get("langgraph_checkpoint_ns", ""))
             case list() if all(isinstance(message, kind) for message in cast("list[Any]", value)):
                 fresh = self._echo.fresh(cast("list[Any]", value))
                 return [given for message in fresh for given in self._stream.feed(message)]
             case _:
                 return None
 
-    def end(self) -> Iterable[Given]:
+    def end(self) -> Iterable[OutputValue]:
         """What was held back, and how the last message ended."""
         return self._stream.end()
 
@@ -116,7 +116,7 @@ def adopt(
         return None
     runnable = cast("Runnable[Any, Any]", thing)
     own = getattr(runnable, "name", None)
-    name = named(name, own if own != "LangGraph" else "langgraph", type(runnable).__name__.lower())
+    name = choose_name(name, own if own != "LangGraph" else "langgraph", type(runnable).__name__.lower())
     return Adopted(
         runnable,
         chatting(runnable, name) if flags["is_chat"] else working(runnable),

@@ -6,10 +6,9 @@ What is pending is what the checkpointer says, never what a client says: an answ
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from palaver.core import jsons
-from palaver.core.dialects.pieces import listed, mapping, string
-from palaver.core.messages import Message
-from palaver.core.parts import APPROVAL_REQUEST, APPROVAL_RESPONSE, Data, ToolCall
+from palaver.core import json
+from palaver.core.dialects.common import as_list, dict_or_empty, optional_str
+from palaver.core.messages import APPROVAL_REQUEST, APPROVAL_RESPONSE, Data, Message, ToolCall
 from palaver.errors import Failure
 from palaver.frameworks.langchain_content import Called, json_text, plain
 
@@ -44,7 +43,7 @@ def requests(questions: Sequence[Asked]) -> Iterator[Data]:
 def answers_in(messages: Sequence[Message]) -> dict[str, Mapping[str, Any]]:
     """The approvals with which a call ends, by the id of what they answer."""
     parts = [part for message in messages for part in message.parts]
-    given = [mapping(part.value) for part in parts if isinstance(part, Data) and part.name == APPROVAL_RESPONSE]
+    given = [dict_or_empty(part.value) for part in parts if isinstance(part, Data) and part.name == APPROVAL_RESPONSE]
     return {each["id"]: each for each in given if isinstance(each.get("id"), str) and type(each.get("approve")) is bool}
 
 
@@ -65,21 +64,21 @@ def check_seen(questions: Sequence[Asked], seen: Mapping[str, ToolCall]) -> None
     """Failure where a call that the user has before their eyes is not the one that waits."""
     for question in (question for each in questions for question in each.questions):
         call = seen.get(question["call_id"])
-        if call is not None and call.parsed != jsons.parsed(question["arguments"]):
+        if call is not None and call.parsed != json.parse_or_text(question["arguments"]):
             what = f"The call {call.call_id!r} that waits for approval has other arguments than the one approved."
             raise Failure("stale_base", what, status=409)
 
 
 def _asked(interrupt: Any, free: list[Called]) -> Asked:
-    value = mapping(interrupt.value)
-    actions = [mapping(action) for action in listed(value.get("action_requests"))]
+    value = dict_or_empty(interrupt.value)
+    actions = [dict_or_empty(action) for action in as_list(value.get("action_requests"))]
     if not actions:
         question = _question(
             interrupt.id, f"int_{interrupt.id}", name="interrupt", value=interrupt.value, message=interrupt.value
         )
         return Asked(interrupt.id, [question], by_action=False)
-    reviews = [mapping(review) for review in listed(value.get("review_configs"))]
-    decisions = {review.get("action_name"): listed(review.get("allowed_decisions")) for review in reviews}
+    reviews = [dict_or_empty(review) for review in as_list(value.get("review_configs"))]
+    decisions = {review.get("action_name"): as_list(review.get("allowed_decisions")) for review in reviews}
     questions: list[dict[str, Any]] = []
     for number, action in enumerate(actions, 1):
         name, arguments = str(action.get("name")), action.get("args", action.get("arguments"))
@@ -107,18 +106,18 @@ def _question(interrupt: str, own_id: str, *, name: str, value: Any, message: An
         "call_id": None,
         "name": name,
         "arguments": json_text(value),
-        "message": string(message),
+        "message": optional_str(message),
         "decisions": ["approve", "reject"],
         "interrupt": interrupt,
     }
 
 
 def _same(text: str, arguments: Any) -> bool:
-    return jsons.parsed(text) == plain(arguments)
+    return json.parse_or_text(text) == plain(arguments)
 
 
 def _decision(answer: Mapping[str, Any]) -> dict[str, Any]:
     if answer["approve"]:
         return {"type": "approve"}
-    reason = string(answer.get("reason"))
+    reason = optional_str(answer.get("reason"))
     return {"type": "reject", "message": reason} if reason else {"type": "reject"}

@@ -9,11 +9,17 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from palaver.core import jsons
-from palaver.core.calls import Finish
-from palaver.core.dialects.pieces import UNKNOWN_MEDIA, file_at, integer, listed, mapping, string
-from palaver.core.parts import Annotation, Data, File, Refusal
-from palaver.core.usage import Usage
+from palaver.core import json
+from palaver.core.dialects.common import (
+    UNKNOWN_MEDIA,
+    as_list,
+    dict_or_empty,
+    file_from_url,
+    optional_int,
+    optional_str,
+)
+from palaver.core.events import FinishReason
+from palaver.core.messages import Annotation, Data, File, Refusal, Usage
 
 _Block = Mapping[str, Any]
 
@@ -64,19 +70,21 @@ _FILES = (*_MEDIA, "file", "input_file", "input_audio")
 
 def pieces(message: Any) -> list[Piece]:
     """What a message or chunk says, in order; what stands beside its content is put where it belongs."""
-    found = [piece for block in listed(message.content) for piece in _pieces(block)]
-    extra = mapping(message.additional_kwargs)
+    found = [piece for block in as_list(message.content) for piece in _pieces(block)]
+    extra = dict_or_empty(message.additional_kwargs)
     if not any(isinstance(piece, ReasoningPiece) for piece in found):
         beside = extra.get("reasoning")
-        thought = string(extra.get("reasoning_content")) or string(beside) or _summary(mapping(beside))
+        thought = (
+            optional_str(extra.get("reasoning_content")) or optional_str(beside) or _summary(dict_or_empty(beside))
+        )
         found = [*([ReasoningPiece(text=thought)] if thought else ()), *found]
-    refusal = string(extra.get("refusal"))
+    refusal = optional_str(extra.get("refusal"))
     return [*found, *([Refusal(text=refusal)] if refusal else ())]
 
 
 def text_of(message: Any) -> str:
     """Its text alone."""
-    found = (piece for block in listed(message.content) for piece in _pieces(block))
+    found = (piece for block in as_list(message.content) for piece in _pieces(block))
     return "".join([piece.text for piece in found if isinstance(piece, TextPiece)])
 
 
@@ -86,14 +94,14 @@ def _pieces(block: Any) -> Iterator[Piece]:
         if block:
             yield TextPiece(text=block)
         return
-    block = mapping(block)
+    block = dict_or_empty(block)
     match block.get("type"):
         case "text" | "output_text" | None if isinstance(block.get("text"), str):
             notes = tuple(_notes(block))
             if block["text"] or notes:
                 index = block.get("index")
                 index = index if isinstance(index, int | str) else None
-                yield TextPiece(text=block["text"], notes=notes, block=string(block.get("id")), index=index)
+                yield TextPiece(text=block["text"], notes=notes, block=optional_str(block.get("id")), index=index)
         case "thinking" | "reasoning" | "reasoning_content":
             yield from _reasoning(block)
         case "refusal" if isinstance(block.get("refusal"), str):
@@ -102,7 +110,7 @@ def _pieces(block: Any) -> Iterator[Piece]:
         case kind if kind in _FILES and (file := _file(block)) is not None:
             yield file
         case kind if kind in _CALLS:
-            if call_id := string(block.get("call_id")) or string(block.get("id")):
+            if call_id := optional_str(block.get("call_id")) or optional_str(block.get("id")):
                 yield CallMark(call_id=call_id)
         case kind if kind in _NOTHING:
             pass
@@ -112,20 +120,20 @@ def _pieces(block: Any) -> Iterator[Piece]:
 
 def _reasoning(block: _Block) -> Iterator[ReasoningPiece]:
     """Thinking as Anthropic, OpenAI, Bedrock and LangChain itself spell it; an empty one may still bring its seal."""
-    inner = mapping(block.get("reasoning_content"))  # Bedrock's.
-    extras = mapping(block.get("extras"))
+    inner = dict_or_empty(block.get("reasoning_content"))  # Bedrock's.
+    extras = dict_or_empty(block.get("extras"))
     said = (block.get("thinking"), block.get("reasoning"), inner.get("text"), block.get("reasoning_content"))
     text = next((text for text in said if isinstance(text, str)), "") or _summary(block)
     seals = (block.get("signature"), block.get("encrypted_content"), inner.get("signature"), extras.get("signature"))
     encrypted = next((seal for seal in seals if isinstance(seal, str) and seal), None)
     if text or encrypted:
-        summary = [mapping(part) for part in listed(block.get("summary"))]
-        paragraph = integer(summary[0].get("index")) if summary else None
+        summary = [dict_or_empty(part) for part in as_list(block.get("summary"))]
+        paragraph = optional_int(summary[0].get("index")) if summary else None
         yield ReasoningPiece(text=text, encrypted=encrypted, paragraph=paragraph)
 
 
 def _summary(block: _Block) -> str:
-    texts = [string(mapping(part).get("text")) for part in listed(block.get("summary"))]
+    texts = [optional_str(dict_or_empty(part).get("text")) for part in as_list(block.get("summary"))]
     return "\n\n".join([text for text in texts if text])
 
 
@@ -135,21 +143,21 @@ def _summary(block: _Block) -> str:
 def _file(block: _Block) -> File | None:
     """A file by URL, as base64, or by id, wherever its provider puts that; None where it is nowhere."""
     kind = str(block["type"])
-    inner = mapping(block.get(kind)) or mapping(block.get("source")) or block
-    name = string(inner.get("filename")) or string(mapping(block.get("extras")).get("filename"))
-    said = string(inner.get("mime_type")) or string(inner.get("media_type"))
-    form = string(inner.get("format"))
+    inner = dict_or_empty(block.get(kind)) or dict_or_empty(block.get("source")) or block
+    name = optional_str(inner.get("filename")) or optional_str(dict_or_empty(block.get("extras")).get("filename"))
+    said = optional_str(inner.get("mime_type")) or optional_str(inner.get("media_type"))
+    form = optional_str(inner.get("format"))
     media = said or (f"audio/{form}" if form and "audio" in kind else _MEDIA.get(kind, UNKNOWN_MEDIA))
-    detail = string(inner.get("detail"))
+    detail = optional_str(inner.get("detail"))
     address = next(
-        (inner[key] for key in ("url", "image_url", "file_url", "file_data") if string(inner.get(key))), None
+        (inner[key] for key in ("url", "image_url", "file_url", "file_data") if optional_str(inner.get(key))), None
     )
-    data = string(inner.get("base64")) or string(inner.get("data"))
+    data = optional_str(inner.get("base64")) or optional_str(inner.get("data"))
     if address is not None and (":" in address[:6] or not data):
-        return file_at(address, media, filename=name, detail=detail)
+        return file_from_url(address, media, filename=name, detail=detail)
     if data:
         return File(media_type=media, data=data, filename=name, detail=detail)
-    file_id = string(inner.get("file_id"))
+    file_id = optional_str(inner.get("file_id"))
     return File(media_type=media, file_id=file_id, filename=name, detail=detail) if file_id else None
 
 
@@ -157,12 +165,16 @@ def _file(block: _Block) -> File | None:
 
 
 def _notes(block: _Block) -> Iterator[Annotation]:
-    for note in [*listed(block.get("annotations")), *listed(block.get("citations"))]:
-        note = mapping(note)
+    for note in [*as_list(block.get("annotations")), *as_list(block.get("citations"))]:
+        note = dict_or_empty(note)
         # A document's own indexes (start_char_index …) count in the document, not in what is said.
-        start, end = integer(note.get("start_index")), integer(note.get("end_index"))
-        title = string(note.get("title")) or string(note.get("document_title")) or string(note.get("filename"))
-        url, file_id = string(note.get("url")), string(note.get("file_id"))
+        start, end = optional_int(note.get("start_index")), optional_int(note.get("end_index"))
+        title = (
+            optional_str(note.get("title"))
+            or optional_str(note.get("document_title"))
+            or optional_str(note.get("filename"))
+        )
+        url, file_id = optional_str(note.get("url")), optional_str(note.get("file_id"))
         if url is not None:
             yield Annotation(kind="url", title=title, url=url, start=start, end=end)
         elif file_id is not None or "document_index" in note or "document_title" in note:
@@ -185,8 +197,8 @@ def shifted(note: Annotation, by: int) -> Annotation:
 def calls(message: Any) -> list[Called]:
     """The calls of a whole message: those that LangChain understood, then those that it could not."""
     exact = {
-        mapping(call).get("id"): string(mapping(mapping(call).get("function")).get("arguments"))
-        for call in listed(mapping(message.additional_kwargs).get("tool_calls"))
+        dict_or_empty(call).get("id"): optional_str(dict_or_empty(dict_or_empty(call).get("function")).get("arguments"))
+        for call in as_list(dict_or_empty(message.additional_kwargs).get("tool_calls"))
     }
     understood = [
         Called(
@@ -217,14 +229,14 @@ def _calls_of(message: Any, kind: Literal["tool_calls", "invalid_tool_calls"]) -
 
 def json_text(value: Any) -> str:
     """Compact JSON; what has none is written as `str()` says it."""
-    return jsons.encode(plain(value)).decode()
+    return json.encode(plain(value)).decode()
 
 
 def plain(value: Any) -> Any:
     """The value as JSON; a part of it that is not JSON becomes its `str()`."""
     try:
-        return jsons.plain(value)
-    except jsons.NotJson:
+        return json.to_builtins(value)
+    except json.NotJson:
         pass
     match value:
         case dict():
@@ -232,7 +244,7 @@ def plain(value: Any) -> Any:
         case list() | tuple():
             return [plain(inner) for inner in cast("Sequence[Any]", value)]
         case _:
-            return jsons.whole_text(str(value))
+            return json.replace_surrogates(str(value))
 
 
 # What it cost, and how it ended
@@ -240,24 +252,24 @@ def plain(value: Any) -> Any:
 
 def usage_of(message: Any) -> Usage | None:
     """What the message or chunk says that it cost."""
-    if known := mapping(getattr(message, "usage_metadata", None)):
-        read, made = mapping(known.get("input_token_details")), mapping(known.get("output_token_details"))
+    if known := dict_or_empty(getattr(message, "usage_metadata", None)):
+        read, made = dict_or_empty(known.get("input_token_details")), dict_or_empty(known.get("output_token_details"))
         return Usage(
-            input_tokens=integer(known.get("input_tokens")) or 0,
-            output_tokens=integer(known.get("output_tokens")) or 0,
-            cached_input_tokens=integer(read.get("cache_read")),
-            cache_creation_input_tokens=integer(read.get("cache_creation")),
-            reasoning_tokens=integer(made.get("reasoning")),
+            input_tokens=optional_int(known.get("input_tokens")) or 0,
+            output_tokens=optional_int(known.get("output_tokens")) or 0,
+            cached_input_tokens=optional_int(read.get("cache_read")),
+            cache_creation_input_tokens=optional_int(read.get("cache_creation")),
+            reasoning_tokens=optional_int(made.get("reasoning")),
         )
-    extra = mapping(message.response_metadata)
-    told = mapping(extra.get("token_usage")) or mapping(extra.get("usage"))
-    asked, answered = integer(told.get("prompt_tokens")), integer(told.get("completion_tokens"))
+    extra = dict_or_empty(message.response_metadata)
+    told = dict_or_empty(extra.get("token_usage")) or dict_or_empty(extra.get("usage"))
+    asked, answered = optional_int(told.get("prompt_tokens")), optional_int(told.get("completion_tokens"))
     if asked is None and answered is None:
         return None
     return Usage(input_tokens=asked or 0, output_tokens=answered or 0)
 
 
-_FINISHES: Mapping[str, Finish] = {
+_FINISHES: Mapping[str, FinishReason] = {
     "length": "length",
     "max_tokens": "length",
     "max_output_tokens": "length",
@@ -267,11 +279,11 @@ _FINISHES: Mapping[str, Finish] = {
 }
 
 
-def finish_of(message: Any) -> Finish | None:
+def finish_of(message: Any) -> FinishReason | None:
     """How the model ended its message; None where it does not say."""
-    extra = mapping(message.response_metadata)
-    reasons = [string(extra.get(key)) for key in ("finish_reason", "stop_reason", "done_reason")]
-    reasons.append(string(mapping(extra.get("incomplete_details")).get("reason")))
+    extra = dict_or_empty(message.response_metadata)
+    reasons = [optional_str(extra.get(key)) for key in ("finish_reason", "stop_reason", "done_reason")]
+    reasons.append(optional_str(dict_or_empty(extra.get("incomplete_details")).get("reason")))
     for reason in reasons:
         if reason and reason.lower() in _FINISHES:
             return _FINISHES[reason.lower()]

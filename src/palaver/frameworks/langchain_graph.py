@@ -11,11 +11,10 @@ from uuid import uuid4
 
 from msgspec import UNSET, UnsetType
 
-from palaver.core.dialects.pieces import listed
+from palaver.core.dialects.common import as_list
 from palaver.core.events import RunFinished
-from palaver.core.grammar import Given
-from palaver.core.messages import Message
-from palaver.core.parts import Data
+from palaver.core.grammar import OutputValue
+from palaver.core.messages import Data, Message
 from palaver.errors import Failure
 from palaver.frameworks.langchain_approvals import answers_in, asked, check_seen, requests, resumed
 from palaver.frameworks.langchain_content import Called, calls, plain
@@ -161,7 +160,7 @@ class Reading:
         self._answers_with = answers_with
         self._state: Mapping[str, Any] | None = None
 
-    def feed(self, namespace: Sequence[str], mode: str, payload: Any) -> Iterable[Given]:
+    def feed(self, namespace: Sequence[str], mode: str, payload: Any) -> Iterable[OutputValue]:
         """The events of one step of the stream."""
         match mode:
             case "messages":
@@ -174,7 +173,7 @@ class Reading:
                     self._state = cast("Mapping[str, Any]", payload)
                 return ()
 
-    def end(self) -> Iterator[Given]:
+    def end(self) -> Iterator[OutputValue]:
         """What the graph waits for, what it came to, how it ended."""
         if self._interrupts:
             yield from (given for given in self.stream.end() if not isinstance(given, RunFinished))
@@ -189,18 +188,18 @@ class Reading:
             yield Message.assistant(Data(name="output", value=came_to))
         yield from self.stream.end()
 
-    def _message(self, message: Any, branch: str) -> Iterable[Given]:
+    def _message(self, message: Any, branch: str) -> Iterable[OutputValue]:
         is_chunk = not message.type.islower()
         if not is_chunk and self._echo.repeats(message, branch):
             return ()
         return self.stream.feed(message, branch=branch)
 
-    def _updates(self, updates: Mapping[str, Any]) -> Iterator[Given]:
+    def _updates(self, updates: Mapping[str, Any]) -> Iterator[OutputValue]:
         for node, update in updates.items():
             if node == "__interrupt__":
                 self._interrupts |= {interrupt.id: interrupt for interrupt in update}
                 continue
-            for change in listed(update):
+            for change in as_list(update):
                 found = cast("Mapping[str, Any]", change).get("messages") if isinstance(change, Mapping) else change
                 for message in self._echo.fresh(_messages(found)):
                     self._echo.note(message)
@@ -213,7 +212,7 @@ def _messages(found: Any) -> list[Any]:
 
     if isinstance(found, tuple) and not _is_shorthand(found):
         return _messages(list(cast("Sequence[Any]", found)))
-    known = [each for each in listed(found) if isinstance(each, BaseMessage) or _is_shorthand(each)]
+    known = [each for each in as_list(found) if isinstance(each, BaseMessage) or _is_shorthand(each)]
     return cast("list[Any]", convert_to_messages(known))
 
 

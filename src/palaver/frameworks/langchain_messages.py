@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from palaver.core.dialects.pieces import given, result_text
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File, Part, Refusal, Text, ToolCall
+from palaver.core.dialects.common import result_text, without_none
+from palaver.core.messages import Data, File, Message, Part, Refusal, Text, ToolCall
 from palaver.frameworks.langchain_content import text_of
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ def written(messages: Sequence[Message]) -> "list[BaseMessage]":
 def _written(message: Message, names: Mapping[str, str]) -> "Iterator[BaseMessage]":
     from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
 
-    said: dict[str, Any] = {"content": _content(message.parts), **given(id=message.id, name=message.name)}
+    said: dict[str, Any] = {"content": _content(message.parts), **without_none(id=message.id, name=message.name)}
     match message.role:
         case "system":
             yield SystemMessage(**said)
@@ -43,7 +42,7 @@ def _written(message: Message, names: Mapping[str, str]) -> "Iterator[BaseMessag
             content=result_text(result.output),
             tool_call_id=result.call_id,
             status="error" if result.is_error else "success",
-            **given(id=only, name=names.get(result.call_id)),
+            **without_none(id=only, name=names.get(result.call_id)),
         )
 
 
@@ -85,11 +84,11 @@ def _content(parts: Sequence[Part]) -> "str | list[str | dict[str, Any]]":
 
 def _block(file: File) -> dict[str, Any]:
     kind = file.media_type.partition("/")[0]
-    extras = given(filename=file.filename, detail=file.detail)
+    extras = without_none(filename=file.filename, detail=file.detail)
     return {
         "type": kind if kind in ("image", "audio", "video") else "file",
         "mime_type": file.media_type,
-        **given(url=file.url, base64=file.data, file_id=file.file_id, extras=extras or None),
+        **without_none(url=file.url, base64=file.data, file_id=file.file_id, extras=extras or None),
     }
 
 

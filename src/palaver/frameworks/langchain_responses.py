@@ -14,12 +14,11 @@ from datetime import UTC, datetime
 from typing import Any, cast
 from uuid import uuid4
 
-from palaver.core import jsons
-from palaver.core.dialects.pieces import mapping
-from palaver.core.events import Event, RunFailed, RunFinished, RunStarted, Terminal
-from palaver.core.grammar import Given, Grammar
-from palaver.core.messages import Message
-from palaver.core.parts import ToolCall
+from palaver.core import json
+from palaver.core.dialects.common import dict_or_empty
+from palaver.core.events import Event, RunFailed, RunFinished, RunStarted, TerminalEvent
+from palaver.core.grammar import Grammar, OutputValue
+from palaver.core.messages import Message, ToolCall
 from palaver.errors import PalaverError, WorkflowFailed
 from palaver.frameworks.langchain_graph import Reading as GraphReading
 from palaver.frameworks.langchain_stream import Stream
@@ -40,7 +39,7 @@ def message_to_items(message: Any, *, profile: Profile = "open") -> list[dict[st
     stream = Stream(asked=asked)
     events = [*run.start(), *run.feed(stream.feed(message)), *run.feed(stream.end()), *run.end()]
     answer = responses.whole(events, Reading(profile=profile), status=200)
-    return jsons.received(answer.body)["output"]
+    return json.decode(answer.body)["output"]
 
 
 async def stream_to_responses(
@@ -98,7 +97,7 @@ def _events(frames: bytes) -> Iterator[dict[str, Any]]:
     for line in frames.split(b"\n"):
         data = line.removeprefix(b"data: ")
         if data is not line and data != b"[DONE]":
-            yield jsons.received(data)
+            yield json.decode(data)
 
 
 class _Run:
@@ -111,10 +110,10 @@ class _Run:
     def start(self) -> Sequence[Event]:
         return self._grammar.start(RunStarted(run_id=self.id, at=datetime.now(UTC)))
 
-    def feed(self, said: Iterable[Given]) -> Sequence[Event]:
+    def feed(self, said: Iterable[OutputValue]) -> Sequence[Event]:
         return [event for given in said for event in self._grammar.feed(given)]
 
-    def end(self, terminal: Terminal | None = None) -> Sequence[Event]:
+    def end(self, terminal: TerminalEvent | None = None) -> Sequence[Event]:
         last = terminal or self._grammar.ending or RunFinished()
         return self._grammar.end(last, at=datetime.now(UTC))
 
@@ -125,7 +124,7 @@ class _Reader:
     def __init__(self) -> None:
         self._reading: GraphReading | None = None
 
-    def feed(self, value: Any) -> Iterable[Given]:
+    def feed(self, value: Any) -> Iterable[OutputValue]:
         """The events that one value amounts to."""
         if self._reading is None:
             # Messages alone are all meant; what a graph streams may come twice, in two modes or from two nodes.
@@ -133,11 +132,11 @@ class _Reader:
             self._reading = GraphReading(repeats="keep" if alone else "complete")
         return self._understood(value, self._reading)
 
-    def end(self) -> Iterable[Given]:
+    def end(self) -> Iterable[OutputValue]:
         """What was held back, and how the last message ended."""
         return self._reading.end() if self._reading else ()
 
-    def _understood(self, value: Any, reading: GraphReading) -> Iterable[Given]:
+    def _understood(self, value: Any, reading: GraphReading) -> Iterable[OutputValue]:
         match value:
             case (tuple(), str(mode), payload):
                 return reading.feed(value[0], mode, payload)
@@ -146,7 +145,7 @@ class _Reader:
             case (_, dict()):
                 return reading.feed((), "messages", value)
             case {"event": str(kind), "data": dict(), "run_id": str(run_id)}:
-                return _happened(kind, mapping(value["data"]), run_id, reading)
+                return _happened(kind, dict_or_empty(value["data"]), run_id, reading)
             case dict():
                 return reading.feed((), "updates", value)
             case list():
@@ -155,7 +154,7 @@ class _Reader:
                 return reading.stream.feed(value)
 
 
-def _happened(kind: str, data: Mapping[str, Any], run_id: str, reading: GraphReading) -> Iterable[Given]:
+def _happened(kind: str, data: Mapping[str, Any], run_id: str, reading: GraphReading) -> Iterable[OutputValue]:
     """An event of `astream_events`: models that speak, and tools that answer."""
     match kind:
         case "on_chat_model_stream":

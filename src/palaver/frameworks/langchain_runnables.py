@@ -15,9 +15,9 @@ from palaver.errors import ChatWithoutMessages
 from palaver.frameworks.langchain_content import plain
 from palaver.frameworks.langchain_graph import RESUME, run
 from palaver.frameworks.langchain_messages import written
-from palaver.workflows.annotations import bare
+from palaver.workflows.annotations import strip_annotation
+from palaver.workflows.config_models import ConfigModel, is_config_model
 from palaver.workflows.context import Context
-from palaver.workflows.models import Model, is_model
 
 if TYPE_CHECKING:
     from langchain_core.runnables import Runnable
@@ -112,15 +112,15 @@ def _streamed(runnable: "Runnable[Any, Any]", value: Any) -> AsyncGenerator[obje
 def _keys(graph: Any) -> dict[str, _Taken] | None:
     """The keys of a graph's state that it may be given; None where it takes one value without a name."""
     schema = getattr(getattr(graph, "builder", None), "input_schema", None)
-    if not is_model(schema):
+    if not is_config_model(schema):
         return None
     # Reducers, which stand beside the type, are no matter of the caller's.
-    fields = [field for field in Model(schema).fields if field.attribute not in graph.builder.managed]
-    return {field.attribute: _Taken(bare(field.annotation)) for field in fields}
+    fields = [field for field in ConfigModel(schema).fields if field.attribute not in graph.builder.managed]
+    return {field.attribute: _Taken(strip_annotation(field.annotation)) for field in fields}
 
 
 def _starts_with_list(graph: Any) -> bool:
-    start = bare(getattr(graph.channels.get("__start__"), "typ", Any))
+    start = strip_annotation(getattr(graph.channels.get("__start__"), "typ", Any))
     kind = get_origin(start) or start
     return isinstance(kind, type) and issubclass(kind, Sequence)
 

@@ -14,8 +14,8 @@ from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import BaseMessage
 from langchain_core.tracers.context import register_configure_hook
 
-from palaver.core.dialects.pieces import listed, mapping, string
-from palaver.core.steps import Fault, Listener, Step, StepKind, Tell, Told, listener
+from palaver.core.dialects.common import as_list, dict_or_empty, optional_str
+from palaver.core.steps import DetailsProvider, Step, StepDetails, StepError, StepKind, StepListener, current_listener
 from palaver.frameworks.langchain_content import plain
 from palaver.frameworks.langchain_told import (
     answered,
@@ -45,7 +45,7 @@ class _Handlers:
 
     def get(self) -> "_Teller | None":
         """The one of the run that this code belongs to."""
-        heard_by = listener()
+        heard_by = current_listener()
         if heard_by is None:
             return None
         return heard_by.memory.get(TELLER) or heard_by.memory.setdefault(TELLER, _Teller(heard_by))
@@ -61,7 +61,7 @@ class _Teller(BaseCallbackHandler):
 
     run_inline = True  # In the task of what happens, and in its order.
 
-    def __init__(self, heard_by: Listener) -> None:
+    def __init__(self, heard_by: StepListener) -> None:
         self._heard_by = heard_by
         self._steps: dict[UUID, Step | None] = {}  # By LangChain's id; where one is not shown, the step that it is in.
         self._said: dict[UUID, list[str]] = {}  # What models say, as long as they speak.
@@ -87,7 +87,7 @@ class _Teller(BaseCallbackHandler):
         name = name_of(serialized, kwargs)
         kind: StepKind = "agent" if is_agent(name, tags or (), metadata or {}) else "task"
         if kind == "agent":
-            name = string((metadata or {}).get("lc_agent_name")) or name
+            name = optional_str((metadata or {}).get("lc_agent_name")) or name
         given = self._given[run_id] = copied(inputs)
         self._begin(run_id, parent_run_id, kind, name, partial(given_to, given))
 
@@ -132,7 +132,7 @@ class _Teller(BaseCallbackHandler):
         """A tool is run."""
         given: Any = input_str if inputs is None else dict(inputs)
         step = partial(self._begin, run_id, parent_run_id, "tool", name_of(serialized, kwargs))
-        step(lambda: Told(inputs=plain(given)), call_id=string(kwargs.get("tool_call_id")))
+        step(lambda: StepDetails(inputs=plain(given)), call_id=optional_str(kwargs.get("tool_call_id")))
 
     def on_retriever_start(
         self,
@@ -145,7 +145,7 @@ class _Teller(BaseCallbackHandler):
     ) -> None:
         """Documents are looked for."""
         name = name_of(serialized, kwargs)
-        self._begin(run_id, parent_run_id, "retrieval", name, lambda: Told(inputs={"query": query}))
+        self._begin(run_id, parent_run_id, "retrieval", name, lambda: StepDetails(inputs={"query": query}))
 
     # What happens meanwhile
 
@@ -170,13 +170,13 @@ class _Teller(BaseCallbackHandler):
         failed = getattr(output, "status", None) == "error"
         self._end(
             run_id,
-            lambda: Told(outputs=result_of(output)),
-            Fault("tool_error", str(output.content)) if failed else None,
+            lambda: StepDetails(outputs=result_of(output)),
+            StepError("tool_error", str(output.content)) if failed else None,
         )
 
     def on_retriever_end(self, documents: Sequence[Any], *, run_id: UUID, **_: Any) -> None:
         """Documents were found."""
-        self._end(run_id, lambda: Told(outputs={"documents": [document_of(each) for each in documents]}))
+        self._end(run_id, lambda: StepDetails(outputs={"documents": [document_of(each) for each in documents]}))
 
     def on_chain_error(self, error: BaseException, *, run_id: UUID, **_: Any) -> None:
         """It failed, was stopped, or is a graph that waits for somebody."""
@@ -195,7 +195,7 @@ class _Teller(BaseCallbackHandler):
         parent_run_id: UUID | None,
         kind: StepKind,
         name: str,
-        tell: Tell,
+        tell: DetailsProvider,
         *,
         call_id: str | None = None,
     ) -> None:
@@ -210,23 +210,27 @@ class _Teller(BaseCallbackHandler):
         metadata: Mapping[str, Any],
         kwargs: Mapping[str, Any],
     ) -> None:
-        given, said = dict(mapping(kwargs.get("invocation_params"))), self._said.setdefault(run_id, [])
-        model = string(metadata.get("ls_model_name")) or string(given.get("model")) or string(given.get("model_name"))
-        provider = string(metadata.get("ls_provider"))
+        given, said = dict(dict_or_empty(kwargs.get("invocation_params"))), self._said.setdefault(run_id, [])
+        model = (
+            optional_str(metadata.get("ls_model_name"))
+            or optional_str(given.get("model"))
+            or optional_str(given.get("model_name"))
+        )
+        provider = optional_str(metadata.get("ls_provider"))
 
-        def tell() -> Told:
-            return Told(
+        def tell() -> StepDetails:
+            return StepDetails(
                 messages_in=asked(),
                 messages_out=[{"role": "assistant", "content": "".join(said)}] if said else [],
                 model=model,
                 provider=provider,
                 parameters=plain(shown(given)),
-                tools=plain(listed(given.get("tools"))),
+                tools=plain(as_list(given.get("tools"))),
             )
 
         self._begin(run_id, parent_run_id, "llm", model or "", tell)
 
-    def _end(self, run_id: UUID, tell: Tell | None, error: BaseException | Fault | None = None) -> None:
+    def _end(self, run_id: UUID, tell: DetailsProvider | None, error: BaseException | StepError | None = None) -> None:
         step = self._steps.pop(run_id, None)
         self._said.pop(run_id, None)
         self._given.pop(run_id, None)

@@ -8,11 +8,9 @@ is, its `type` tells, so LangChain itself is not needed here.
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
-from palaver.core.calls import Finish
-from palaver.core.events import RunFinished, ToolEnded, ToolReturned
-from palaver.core.grammar import Given
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File, Refusal
+from palaver.core.events import FinishReason, RunFinished, ToolEnded, ToolReturned
+from palaver.core.grammar import OutputValue
+from palaver.core.messages import Data, File, Message, Refusal
 from palaver.frameworks.langchain_content import (
     Called,
     CallMark,
@@ -54,7 +52,7 @@ class Stream:
         self._voices: dict[str, Voice] = {}
         self._speaking: dict[str, Voice] = {}  # By branch, the message that a chunk without an id belongs to.
         self._results: set[str] = set()
-        self._finish: Finish = "stop"
+        self._finish: FinishReason = "stop"
 
     @property
     def unanswered(self) -> list[Made]:
@@ -66,7 +64,7 @@ class Stream:
         """The ids of the calls that got their result in this run."""
         return frozenset(made.asked for made in self._ledger.made if made.answered)
 
-    def feed(self, message: Any, *, branch: str = "") -> list[Given]:
+    def feed(self, message: Any, *, branch: str = "") -> list[OutputValue]:
         """The events that one message or chunk amounts to. Messages of different branches are made at the same time."""
         match message.type:
             case "ai":
@@ -85,7 +83,7 @@ class Stream:
                 pass  # Nobody speaks for the user but the user.
         return self._ledger.handed_out()
 
-    def end(self) -> list[Given]:
+    def end(self) -> list[OutputValue]:
         """What was held back, and how the last message ended."""
         for voice in self._open_voices():
             voice.close()

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, cast
 from langchain_core.messages import BaseMessage, convert_to_messages
 from langchain_core.prompt_values import PromptValue
 
-from palaver.core.dialects.pieces import listed, mapping, string
-from palaver.core.steps import Told
+from palaver.core.dialects.common import as_list, dict_or_empty, optional_str
+from palaver.core.steps import StepDetails
 from palaver.frameworks.langchain_content import plain, usage_of
 
 if TYPE_CHECKING:
@@ -18,9 +18,9 @@ _NODE = "graph:step:"
 
 def name_of(serialized: Mapping[str, Any] | None, kwargs: Mapping[str, Any]) -> str:
     """The name of a chain, node, tool or retriever."""
-    known = mapping(serialized)
-    path = listed(known.get("id"))
-    return string(kwargs.get("name")) or string(known.get("name")) or (str(path[-1]) if path else "chain")
+    known = dict_or_empty(serialized)
+    path = as_list(known.get("id"))
+    return optional_str(kwargs.get("name")) or optional_str(known.get("name")) or (str(path[-1]) if path else "chain")
 
 
 def is_agent(name: str, tags: Sequence[str], metadata: Mapping[str, Any]) -> bool:
@@ -29,7 +29,7 @@ def is_agent(name: str, tags: Sequence[str], metadata: Mapping[str, Any]) -> boo
         return True
     if any(tag.startswith(_NODE) for tag in tags):
         return False
-    made_by = string(metadata.get("ls_integration")) or ""
+    made_by = optional_str(metadata.get("ls_integration")) or ""
     return made_by.endswith("create_agent") and name in ("LangGraph", metadata.get("lc_agent_name"))
 
 
@@ -46,19 +46,19 @@ def copied(value: Any) -> Any:
     return list(cast("list[Any]", value)) if isinstance(value, list) else value
 
 
-def given_to(inputs: Any) -> Told:
+def given_to(inputs: Any) -> StepDetails:
     """What a chain was given."""
     messages, rest = _apart(inputs)
-    return Told(messages_in=messages, inputs=rest)
+    return StepDetails(messages_in=messages, inputs=rest)
 
 
-def came_to(inputs: Any, outputs: Any) -> Told:
+def came_to(inputs: Any, outputs: Any) -> StepDetails:
     """What came of it. A graph gives its whole state, with what it was given; that was not said by it."""
     given, _ = _apart(inputs)
     messages, rest = _apart(outputs)
     if given and [_gist(each) for each in messages[: len(given)]] == [_gist(each) for each in given]:
         messages = messages[len(given) :]
-    return Told(messages_out=messages, outputs=rest)
+    return StepDetails(messages_out=messages, outputs=rest)
 
 
 def _gist(message: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -81,7 +81,7 @@ def _apart(value: Any) -> tuple[list[Any], Any]:
         case dict() if "messages" in value:
             known = cast("dict[str, Any]", value)
             rest = {key: each for key, each in known.items() if key != "messages"}
-            return dumped(listed(known["messages"]) or [known["messages"]]), plain(rest) or None
+            return dumped(as_list(known["messages"]) or [known["messages"]]), plain(rest) or None
         case _:
             return [], plain(value)
 
@@ -95,25 +95,25 @@ def dumped(messages: Sequence[Any]) -> list[Any]:
     return [plain(message) for message in convert_to_messages(list(messages))]
 
 
-def answered(response: "LLMResult") -> Told:
+def answered(response: "LLMResult") -> StepDetails:
     """What a model said, and what it says of that."""
     said: list[Any] = []
-    told = Told()
+    told = StepDetails()
     for each in (generation for several in response.generations for generation in several[:1]):
         message = getattr(each, "message", None)
         if message is None:
             said.append({"role": "assistant", "content": each.text})
             continue
         said.append(plain(message))
-        about = mapping(message.response_metadata)
-        told = Told(
+        about = dict_or_empty(message.response_metadata)
+        told = StepDetails(
             usage=usage_of(message),
-            model=string(about.get("model_name")) or string(about.get("model")),
+            model=optional_str(about.get("model_name")) or optional_str(about.get("model")),
             finish=next(
-                filter(None, (string(about.get(f"{word}_reason")) for word in ("finish", "stop", "done"))), None
+                filter(None, (optional_str(about.get(f"{word}_reason")) for word in ("finish", "stop", "done"))), None
             ),
         )
-    return Told(messages_out=said, usage=told.usage, model=told.model, finish=told.finish)
+    return StepDetails(messages_out=said, usage=told.usage, model=told.model, finish=told.finish)
 
 
 def result_of(output: Any) -> Any:

@@ -7,7 +7,7 @@ side of a call. Names of items are made here, from the message's own id, and non
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.core.events import (
     PartAdded,
     ReasoningDelta,
@@ -20,8 +20,8 @@ from palaver.core.events import (
     ToolEnded,
     ToolStarted,
 )
-from palaver.core.grammar import Given
-from palaver.core.parts import Annotation, Data, File, Refusal
+from palaver.core.grammar import OutputValue
+from palaver.core.messages import Annotation, Data, File, Refusal
 from palaver.frameworks.langchain_content import Called, ReasoningPiece, TextPiece, shifted
 
 
@@ -51,15 +51,15 @@ class Ledger:
     def __init__(self) -> None:
         self.made: list[Made] = []
         """The calls of this run, in order."""
-        self._out: list[Given] = []
+        self._out: list[OutputValue] = []
         self._names: set[str] = set()
         self._call_ids: set[str] = {""}
 
-    def say(self, given: Given) -> None:
+    def say(self, given: OutputValue) -> None:
         """One event more."""
         self._out.append(given)
 
-    def handed_out(self) -> list[Given]:
+    def handed_out(self) -> list[OutputValue]:
         """What was said since the last time."""
         said, self._out = self._out, []
         return said
@@ -127,7 +127,7 @@ class Voice:
     @property
     def has_called(self) -> bool:
         """Is a call at hand, of which all is said?"""
-        return self._call is not None and jsons.is_json(self._call.arguments)
+        return self._call is not None and json.is_json(self._call.arguments)
 
     def text(self, piece: TextPiece) -> None:
         """A piece of text; one of another block than the last, as far as their ids tell, is a text of its own."""

@@ -14,14 +14,13 @@ from collections.abc import AsyncGenerator, Container, Iterable, Mapping, Sequen
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from palaver.core import jsons
-from palaver.core.messages import Message
-from palaver.core.parts import File, Refusal, Text, ToolCall, ToolResult
+from palaver.core import json
+from palaver.core.messages import File, Message, Refusal, Text, ToolCall, ToolResult
 from palaver.errors import Failure, NotAWorkflow
 from palaver.frameworks.adopted import Adopted
 from palaver.frameworks.openai_agents_reader import Reader
+from palaver.workflows.adapters import choose_name
 from palaver.workflows.context import Context
-from palaver.workflows.frameworks import named
 from palaver.workflows.options import Options
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def adopt(
     if not isinstance(thing, Agent):
         return None
     agent = cast("Agent[Any]", thing)
-    name = named(name, agent.name)
+    name = choose_name(name, agent.name)
     if not flags["is_chat"]:
         raise NotAWorkflow(f"{name} is an agent, which is a chat: declare it with chat(…).")
     return Adopted(
@@ -142,7 +141,7 @@ def _items(message: Message, answered: Container[str]) -> Iterable[dict[str, Any
                     "arguments": part.arguments or "{}",
                 }
             case ToolResult(call_id=call_id, output=output):
-                text = output if isinstance(output, str) else jsons.encode(output).decode()
+                text = output if isinstance(output, str) else json.encode(output).decode()
                 yield {"type": "function_call_output", "call_id": call_id, "output": text}
             case _:
                 pass  # Nothing that a model could read.

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
-from palaver.core import jsons
-from palaver.core.calls import Finish
+from palaver.core import json
 from palaver.core.events import (
+    FinishReason,
     ReasoningDelta,
     ReasoningEnded,
     ReasoningStarted,
@@ -22,10 +22,19 @@ from palaver.core.events import (
     ToolEnded,
     ToolStarted,
 )
-from palaver.core.grammar import Given
-from palaver.core.messages import Message
-from palaver.core.parts import APPROVAL_REQUEST, Annotation, Data, File, Refusal, Text, ToolCall, ToolResult
-from palaver.core.usage import Usage
+from palaver.core.grammar import OutputValue
+from palaver.core.messages import (
+    APPROVAL_REQUEST,
+    Annotation,
+    Data,
+    File,
+    Message,
+    Refusal,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
 from palaver.errors import BadStream
 
 if TYPE_CHECKING:
@@ -39,14 +48,14 @@ _NO_ID = "__fake_id__"  # What the SDK writes where a model has no ids of its ow
 _CALLS = ("function_call", "custom_tool_call")
 _SILENT = ("mcp_list_tools", "mcp_approval_request", "compaction", "tool_search_call", "tool_search_output")
 """Between a model and its provider: nothing that was said."""
-_ENDS: dict[str | None, Finish] = {"max_output_tokens": "length", "content_filter": "content-filter"}
+_ENDS: dict[str | None, FinishReason] = {"max_output_tokens": "length", "content_filter": "content-filter"}
 
 
 class Reader:
     """Understands what one run of an agent gives."""
 
     def __init__(self, _history: Sequence[Message] = ()) -> None:
-        self.finish: Finish = "stop"
+        self.finish: FinishReason = "stop"
         """How the last response of the model ended."""
         self.refused = False
         """Did the model decline?"""
@@ -58,7 +67,7 @@ class Reader:
         self._spent = Usage(input_tokens=0, output_tokens=0)
         self._reset()
 
-    def feed(self, value: object) -> Iterator[Given] | None:
+    def feed(self, value: object) -> Iterator[OutputValue] | None:
         """What one object of the SDK amounts to, or a list of them; None for what is not said in a run."""
         import agents
         from agents.result import RunResultBase
@@ -84,7 +93,7 @@ class Reader:
             case _:
                 return None
 
-    def end(self) -> Iterable[Given]:
+    def end(self) -> Iterable[OutputValue]:
         """How the run ends, where the model did not come to its own end."""
         return [] if self.finish == "stop" else [RunFinished(finish=self.finish)]
 
@@ -97,7 +106,7 @@ class Reader:
         self._thoughts: dict[int, str] = {}  # Which of its two kinds of text an item of reasoning shows.
         self._message = ""
 
-    def _raw(self, event: "TResponseStreamEvent") -> Iterator[Given]:
+    def _raw(self, event: "TResponseStreamEvent") -> Iterator[OutputValue]:
         match event.type:
             case "response.created":
                 self._reset()
@@ -127,7 +136,7 @@ class Reader:
             case _:
                 pass  # Progress of hosted tools, and ends that another event says too.
 
-    def _open(self, index: int, item: Any) -> Iterator[Given]:
+    def _open(self, index: int, item: Any) -> Iterator[OutputValue]:
         if index in self._opened:
             return
         self._opened[index] = ""
@@ -143,32 +152,32 @@ class Reader:
             self._opened[index] = item.call_id
             yield ToolStarted(item=item.call_id, call_id=item.call_id, name=item.name)
 
-    def _say(self, key: tuple[int, int], text: str) -> Iterator[Given]:
+    def _say(self, key: tuple[int, int], text: str) -> Iterator[OutputValue]:
         if key not in self._texts:
             self._texts.add(key)
             yield TextStarted(message=self._message)
         self._silent = False
         yield TextDelta(delta=text)
 
-    def _said(self, key: tuple[int, int], text: str, annotations: Sequence[Any]) -> Iterator[Given]:
+    def _said(self, key: tuple[int, int], text: str, annotations: Sequence[Any]) -> Iterator[OutputValue]:
         if key not in self._texts:
             yield from self._say(key, text)
         if notes := _annotations(annotations):
             yield TextEnded(annotations=notes)
 
-    def _refuse(self, key: tuple[int, int], text: str) -> Iterator[Given]:
+    def _refuse(self, key: tuple[int, int], text: str) -> Iterator[OutputValue]:
         if key not in self._texts:
             self._texts.add(key)
             self.refused, self._silent = True, False
             yield Refusal(text=text)
 
-    def _think(self, index: int, kind: str, text: str) -> Iterator[Given]:
+    def _think(self, index: int, kind: str, text: str) -> Iterator[OutputValue]:
         if self._thoughts.get(index) in ("", None):
             self._thoughts[index] = kind
         if self._thoughts[index] == kind:
             yield ReasoningDelta(delta=text)
 
-    def _close(self, index: int, item: Any) -> Iterator[Given]:
+    def _close(self, index: int, item: Any) -> Iterator[OutputValue]:
         """An item, as far as it has not been said."""
         yield from self._open(index, item)
         match item.type:
@@ -188,7 +197,7 @@ class Reader:
             case _:
                 yield from self._hosted(item)
 
-    def _end(self, response: "Response") -> Iterator[Given]:
+    def _end(self, response: "Response") -> Iterator[OutputValue]:
         if not self._opened:  # A model that does not stream.
             for index, item in enumerate(response.output):
                 yield from self._close(index, item)
@@ -198,7 +207,7 @@ class Reader:
             yield from self._spend(usage_of(cast("Any", response.usage)))
         self._reset()
 
-    def _hosted(self, item: Any) -> Iterator[Given]:
+    def _hosted(self, item: Any) -> Iterator[OutputValue]:
         """A tool that the model's provider runs, or one of ours that is no function."""
         if item.type in _SILENT:
             return
@@ -210,13 +219,13 @@ class Reader:
                 self._calls.add(call_id)
                 asked = {key: value for key, value in plain.items() if key not in ("id", "call_id", "type", "status")}
                 name = item.type.removesuffix("_call")
-                yield ToolCall(call_id=call_id, name=name, arguments=jsons.encode(asked).decode())
+                yield ToolCall(call_id=call_id, name=name, arguments=json.encode(asked).decode())
         else:
             yield Data(name=f"responses:{item.type}", value=plain)
 
     # What became of it
 
-    def _item(self, item: Any) -> Iterator[Given]:
+    def _item(self, item: Any) -> Iterator[OutputValue]:
         match item.type:
             case "message_output_item" | "reasoning_item" | "tool_call_item" | "handoff_call_item":
                 if not self._streamed:
@@ -233,7 +242,7 @@ class Reader:
             case _:
                 pass  # Between the SDK and its model.
 
-    def _answer(self, raw: Any, output: object) -> Iterator[Given]:
+    def _answer(self, raw: Any, output: object) -> Iterator[OutputValue]:
         call_id: object = cast("dict[str, Any]", raw).get("call_id") if isinstance(raw, dict) else raw.call_id
         if call_id is None:
             return  # Of a hosted tool: its item holds the result.
@@ -244,7 +253,7 @@ class Reader:
         self._silent = True
         yield ToolResult(call_id=str(call_id), output=plain(output), is_error=failed)
 
-    def _ask(self, item: Any) -> Iterator[Given]:
+    def _ask(self, item: Any) -> Iterator[OutputValue]:
         """A call that waits for a person's word."""
         waiting = str(getattr(item, "call_id", None) or item.id)
         if waiting in self._asked:
@@ -264,7 +273,7 @@ class Reader:
         )
         self.finish = "tool-calls"
 
-    def _result(self, result: "RunResultBase") -> Iterator[Given]:
+    def _result(self, result: "RunResultBase") -> Iterator[OutputValue]:
         """What the whole result says beyond what was streamed."""
         if not self._began:
             if not getattr(result, "is_complete", True):
@@ -278,11 +287,11 @@ class Reader:
             return
         came = plain(output)
         if self._silent:  # The result of a tool is the answer.
-            yield Text(text=came if isinstance(came, str) else jsons.encode(came).decode())
+            yield Text(text=came if isinstance(came, str) else json.encode(came).decode())
         if not isinstance(came, str):
             yield Data(name="output", value=came)
 
-    def _spend(self, usage: Usage, *, total: bool = False) -> Iterator[Given]:
+    def _spend(self, usage: Usage, *, total: bool = False) -> Iterator[OutputValue]:
         """Say what was not said yet: agents that are tools spend too, and only the total knows of them."""
         more = _minus(usage, self._spent) if total else usage
         if more.total_tokens > 0:
@@ -338,6 +347,6 @@ def _thought(item: "ResponseReasoningItem") -> str:
 def plain(value: object) -> Any:
     """The value as JSON; where it has no such form, the text that the model was given."""
     try:
-        return jsons.plain(value)
-    except jsons.NotJson:
+        return json.to_builtins(value)
+    except json.NotJson:
         return str(value)

@@ -19,8 +19,8 @@ from agents.tracing import Span, Trace, TracingProcessor, add_trace_processor, g
 from agents.tracing.provider import DefaultTraceProvider, TraceProvider
 from agents.tracing.setup import get_trace_provider
 
-from palaver.core.dialects.pieces import mapping
-from palaver.core.steps import Fault, Listener, Step, StepKind, listener
+from palaver.core.dialects.common import dict_or_empty
+from palaver.core.steps import Step, StepError, StepKind, StepListener, current_listener
 from palaver.frameworks.openai_agents_told import answered, asked, name_of, tell_of
 
 log = logging.getLogger("palaver.frameworks")
@@ -51,7 +51,7 @@ def told() -> "Generator[_Hooks | None]":
 
     None where nobody listens: then it should not be traced at all.
     """
-    heard_by = listener()
+    heard_by = current_listener()
     if heard_by is None:
         yield None
         return
@@ -98,14 +98,14 @@ class _Processor(TracingProcessor):
 
     def on_span_start(self, span: "Span[Any]") -> None:
         """A step begins."""
-        heard_by = listener()
+        heard_by = current_listener()
         if heard_by is None:
             return
         if len(self._open) >= _MOST_OPEN:
             self._open.pop(next(iter(self._open)), None)
         self._open[span.span_id] = self._opened(span, heard_by)
 
-    def _opened(self, span: "Span[Any]", heard_by: Listener) -> _Open:
+    def _opened(self, span: "Span[Any]", heard_by: StepListener) -> _Open:
         data, own = span.span_data, _OWN.get()
         known = self._open.get(span.parent_id or "")
         parent = None if known is None else known.step
@@ -124,9 +124,9 @@ class _Processor(TracingProcessor):
         if known is None or known.step is None or not known.owns:
             return
         data, step, raised = span.span_data, known.step, sys.exception()
-        error: BaseException | Fault | None = None if raised is known.raised else raised
+        error: BaseException | StepError | None = None if raised is known.raised else raised
         if error is None and span.error is not None:
-            error = Fault("tool_error" if data.type == "function" else "error", _words(span.error))
+            error = StepError("tool_error" if data.type == "function" else "error", _words(span.error))
         if step.kind != "llm":
             step.name = name_of(data)  # Where a handoff goes is known only now.
         elif error is None and _OWN.get() is not None and not _is_whole(data):
@@ -150,7 +150,7 @@ def _is_whole(data: Any) -> bool:
 
 
 def _words(error: Any) -> str:
-    more = mapping(error.get("data")).get("error")
+    more = dict_or_empty(error.get("data")).get("error")
     return f"{error['message']}: {more}" if more else str(error["message"])
 
 
@@ -176,7 +176,7 @@ def _quietly(tell: _Hook) -> _Hook:
 class _Hooks(RunHooks[Any]):
     """Tells of one run what its spans do not."""
 
-    def __init__(self, heard_by: Listener) -> None:
+    def __init__(self, heard_by: StepListener) -> None:
         self._heard_by = heard_by
         self.asking: dict[str | None, Step] = {}
         """By the span that it happens in, the call of a model that is under way."""

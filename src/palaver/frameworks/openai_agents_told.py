@@ -4,16 +4,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from palaver.core.dialects.pieces import integer, listed, mapping, string
-from palaver.core.steps import Tell, Told
-from palaver.core.usage import Usage
+from palaver.core.dialects.common import as_list, dict_or_empty, optional_int, optional_str
+from palaver.core.messages import Usage
+from palaver.core.steps import DetailsProvider, StepDetails
 from palaver.frameworks.openai_agents_reader import plain, usage_of
 from palaver.frameworks.parameters import shown
 
 _PROVIDER = "openai"
 
 
-def tell_of(data: Any) -> Tell:
+def tell_of(data: Any) -> DetailsProvider:
     """What a span tells, once it is read; now is what it says."""
     match data.type:
         case "generation":
@@ -32,7 +32,7 @@ def tell_of(data: Any) -> Tell:
         case "custom":
             return partial(_values, dict(data.data), None)
         case _:
-            return Told
+            return StepDetails
 
 
 def name_of(data: Any) -> str:
@@ -47,61 +47,61 @@ def name_of(data: Any) -> str:
         case "mcp_tools":
             return f"list tools of {data.server}" if data.server else "list tools"
         case _:
-            return string(getattr(data, "name", None)) or str(data.type)
+            return optional_str(getattr(data, "name", None)) or str(data.type)
 
 
-def asked(model: Any, instructions: str | None, items: Sequence[Any], settings: Any) -> Tell:
+def asked(model: Any, instructions: str | None, items: Sequence[Any], settings: Any) -> DetailsProvider:
     """What a model is about to be asked."""
     given = list(items)
 
-    def tell() -> Told:
-        return Told(
+    def tell() -> StepDetails:
+        return StepDetails(
             messages_in=[*_instructed(instructions), *plain(given)],
-            model=string(model) or string(getattr(model, "model", None)),
+            model=optional_str(model) or optional_str(getattr(model, "model", None)),
             parameters=_parameters(settings),
         )
 
     return tell
 
 
-def answered(response: Any) -> Tell:
+def answered(response: Any) -> DetailsProvider:
     """What it answered."""
-    return lambda: Told(messages_out=_dumped(response.output), usage=_spent(usage_of(response.usage)))
+    return lambda: StepDetails(messages_out=_dumped(response.output), usage=_spent(usage_of(response.usage)))
 
 
-def _generation(given: Any, came: Any, model: str | None, settings: Any, spent: Any) -> Told:
-    responses = [each for each in listed(plain(came)) if mapping(each).get("object") == "response"]
-    said = [item for each in responses for item in listed(each.get("output"))]
-    return Told(
-        messages_in=listed(plain(given)),
-        messages_out=said or listed(plain(came)),
-        model=next((string(each.get("model")) for each in responses if each.get("model")), None) or model,
+def _generation(given: Any, came: Any, model: str | None, settings: Any, spent: Any) -> StepDetails:
+    responses = [each for each in as_list(plain(came)) if dict_or_empty(each).get("object") == "response"]
+    said = [item for each in responses for item in as_list(each.get("output"))]
+    return StepDetails(
+        messages_in=as_list(plain(given)),
+        messages_out=said or as_list(plain(came)),
+        model=next((optional_str(each.get("model")) for each in responses if each.get("model")), None) or model,
         parameters=_parameters(settings),
-        tools=[tool for each in responses for tool in listed(each.get("tools"))],
+        tools=[tool for each in responses for tool in as_list(each.get("tools"))],
         usage=_counted(spent),
         finish=_finish(responses[0]) if responses else None,
     )
 
 
-def _response(given: Any, response: Any, spent: Any) -> Told:
-    asked = [{"role": "user", "content": given}] if isinstance(given, str) else listed(plain(given))
+def _response(given: Any, response: Any, spent: Any) -> StepDetails:
+    asked = [{"role": "user", "content": given}] if isinstance(given, str) else as_list(plain(given))
     if response is None:
-        return Told(messages_in=asked, usage=_counted(spent))
-    told = mapping(plain(response))
-    return Told(
+        return StepDetails(messages_in=asked, usage=_counted(spent))
+    told = dict_or_empty(plain(response))
+    return StepDetails(
         messages_in=[*_instructed(told.get("instructions")), *asked],
-        messages_out=listed(told.get("output")),
-        model=string(told.get("model")),
+        messages_out=as_list(told.get("output")),
+        model=optional_str(told.get("model")),
         provider=_PROVIDER,
         parameters=shown(told),
-        tools=listed(told.get("tools")),
+        tools=as_list(told.get("tools")),
         usage=_spent(usage_of(response.usage)) if response.usage else _counted(spent),
         finish=_finish(told),
     )
 
 
-def _values(inputs: Any, outputs: Any) -> Told:
-    return Told(inputs=plain(inputs), outputs=plain(outputs))
+def _values(inputs: Any, outputs: Any) -> StepDetails:
+    return StepDetails(inputs=plain(inputs), outputs=plain(outputs))
 
 
 # Small things
@@ -121,26 +121,26 @@ def _dumped(items: Sequence[Any]) -> list[Any]:
 
 def _parameters(settings: Any) -> dict[str, Any]:
     read: Callable[[], Any] | None = getattr(settings, "to_json_dict", None)
-    return shown(mapping(plain(settings if read is None else read())))
+    return shown(dict_or_empty(plain(settings if read is None else read())))
 
 
 def _finish(response: Any) -> str:
-    told = mapping(response)
-    why = string(mapping(told.get("incomplete_details")).get("reason"))
-    calls = any(mapping(item).get("type") == "function_call" for item in listed(told.get("output")))
+    told = dict_or_empty(response)
+    why = optional_str(dict_or_empty(told.get("incomplete_details")).get("reason"))
+    calls = any(dict_or_empty(item).get("type") == "function_call" for item in as_list(told.get("output")))
     return why or ("tool_calls" if calls else "stop")
 
 
 def _counted(spent: Any) -> Usage | None:
     """What a span's own words for usage say."""
-    told = mapping(spent)
-    given, made = mapping(told.get("input_tokens_details")), mapping(told.get("output_tokens_details"))
+    told = dict_or_empty(spent)
+    given, made = dict_or_empty(told.get("input_tokens_details")), dict_or_empty(told.get("output_tokens_details"))
     return _spent(
         Usage(
-            input_tokens=integer(told.get("input_tokens")) or 0,
-            output_tokens=integer(told.get("output_tokens")) or 0,
-            cached_input_tokens=integer(given.get("cached_tokens")) or None,
-            reasoning_tokens=integer(made.get("reasoning_tokens")) or None,
+            input_tokens=optional_int(told.get("input_tokens")) or 0,
+            output_tokens=optional_int(told.get("output_tokens")) or 0,
+            cached_input_tokens=optional_int(given.get("cached_tokens")) or None,
+            reasoning_tokens=optional_int(made.get("reasoning_tokens")) or None,
         )
     )
 

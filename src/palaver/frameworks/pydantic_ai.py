@@ -13,13 +13,12 @@ from collections.abc import AsyncGenerator, Container, Iterator, Mapping, Sequen
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from palaver.core.messages import Message
-from palaver.core.parts import File, Part, Refusal, Text, ToolCall
+from palaver.core.messages import File, Message, Part, Refusal, Text, ToolCall
 from palaver.errors import Failure, NotAWorkflow
 from palaver.frameworks.adopted import Adopted
 from palaver.frameworks.pydantic_ai_reader import Reader
+from palaver.workflows.adapters import choose_name
 from palaver.workflows.context import Context
-from palaver.workflows.frameworks import named
 from palaver.workflows.options import Options
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def adopt(
     if not isinstance(thing, AbstractAgent):
         return None
     agent = cast("AbstractAgent[Any, Any]", thing)
-    name = named(name, agent.name, "assistant")
+    name = choose_name(name, agent.name, "assistant")
     if not flags["is_chat"]:
         raise NotAWorkflow(f"{name} is an agent, which is a chat: declare it with chat(…).")
     if agent.deps_type not in (object, type(None), Context):

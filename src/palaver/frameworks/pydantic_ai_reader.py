@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
-from palaver.core import jsons
-from palaver.core.calls import Finish
+from palaver.core import json
 from palaver.core.events import (
+    FinishReason,
     PartAdded,
     ReasoningDelta,
     ReasoningEnded,
@@ -23,10 +23,8 @@ from palaver.core.events import (
     ToolEnded,
     ToolStarted,
 )
-from palaver.core.grammar import Given
-from palaver.core.messages import Message
-from palaver.core.parts import APPROVAL_REQUEST, Annotation, Data, File, Text, ToolResult
-from palaver.core.usage import Usage
+from palaver.core.grammar import OutputValue
+from palaver.core.messages import APPROVAL_REQUEST, Annotation, Data, File, Message, Text, ToolResult, Usage
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import (
@@ -42,14 +40,14 @@ if TYPE_CHECKING:
     from pydantic_ai.tools import DeferredToolRequests
     from pydantic_ai.usage import RequestUsage, RunUsage
 
-_ENDS: dict[str | None, Finish] = {"length": "length", "content_filter": "content-filter"}
+_ENDS: dict[str | None, FinishReason] = {"length": "length", "content_filter": "content-filter"}
 
 
 class Reader:
     """Understands what one run of an agent gives."""
 
     def __init__(self, _history: Sequence[Message] = ()) -> None:
-        self.finish: Finish = "stop"
+        self.finish: FinishReason = "stop"
         """How the last response of the model ended."""
         self._began = False
         self._silent = True  # Nothing was said since the last result of a tool.
@@ -61,7 +59,7 @@ class Reader:
         self._open: dict[int, str] = {}  # The calls of this response, by the index of their part.
         self._spent = Usage(input_tokens=0, output_tokens=0)
 
-    def feed(self, value: object) -> Iterator[Given] | None:
+    def feed(self, value: object) -> Iterator[OutputValue] | None:
         """What one object of the framework amounts to, or a list of them; None for what is not said in a run."""
         from pydantic_ai import messages as theirs
         from pydantic_ai.run import AgentRunResult, AgentRunResultEvent
@@ -83,18 +81,18 @@ class Reader:
             case _:
                 return None
 
-    def spend(self, total: "RunUsage") -> Iterator[Given]:
+    def spend(self, total: "RunUsage") -> Iterator[OutputValue]:
         """Say what the run has cost beyond what was said."""
         more = _minus(usage_of(total), self._spent)
         if more.total_tokens > 0:
             self._spent += more
             yield more
 
-    def end(self) -> Iterable[Given]:
+    def end(self) -> Iterable[OutputValue]:
         """How the run ends, where the model did not come to its own end."""
         return [] if self.finish == "stop" else [RunFinished(finish=self.finish)]
 
-    def _event(self, kind: str, event: Any) -> Iterator[Given]:
+    def _event(self, kind: str, event: Any) -> Iterator[OutputValue]:
         self._began = True
         match kind:
             case "part_start":
@@ -114,7 +112,7 @@ class Reader:
 
     # The model's words, as they come
 
-    def _start(self, index: int, part: "ModelResponsePart") -> Iterator[Given]:
+    def _start(self, index: int, part: "ModelResponsePart") -> Iterator[OutputValue]:
         if index == 0:
             self._open = {}
         match part.part_kind:
@@ -137,7 +135,7 @@ class Reader:
             case "compaction" | "speech":
                 pass
 
-    def _grow(self, index: int, delta: "ModelResponsePartDelta") -> Iterator[Given]:
+    def _grow(self, index: int, delta: "ModelResponsePartDelta") -> Iterator[OutputValue]:
         match delta.part_delta_kind:
             case "text":
                 yield from self._say(delta.content_delta)
@@ -149,7 +147,7 @@ class Reader:
             case "speech":
                 pass
 
-    def _finish(self, index: int, part: "ModelResponsePart") -> Iterator[Given]:
+    def _finish(self, index: int, part: "ModelResponsePart") -> Iterator[OutputValue]:
         """A part's end. Pieces of a call may still come, when calls are made side by side: it ends when it is made."""
         match part.part_kind:
             case "text" if notes := _annotations(part):
@@ -157,16 +155,16 @@ class Reader:
             case "thinking" if part.signature:
                 yield ReasoningEnded(encrypted=part.signature)
             case "tool-call" | "builtin-tool-call" if isinstance(part.args, dict) and index in self._open:
-                yield ToolEnded(item=self._open[index], arguments=jsons.encode(plain(part.args)).decode())
+                yield ToolEnded(item=self._open[index], arguments=json.encode(plain(part.args)).decode())
             case _:
                 pass
 
-    def _say(self, text: str) -> Iterator[Given]:
+    def _say(self, text: str) -> Iterator[OutputValue]:
         if text:
             self._silent = False
             yield TextDelta(delta=text)
 
-    def _settle(self, output: str | None = None) -> Iterator[Given]:
+    def _settle(self, output: str | None = None) -> Iterator[OutputValue]:
         """The call that waited: an answer if it is that of the output tool, else a call."""
         waiting, self._waiting = self._waiting, None
         if waiting is None:
@@ -177,7 +175,7 @@ class Reader:
         else:
             yield from self._call(index, part)
 
-    def _call(self, index: int, part: "BaseToolCallPart[Any]") -> Iterator[Given]:
+    def _call(self, index: int, part: "BaseToolCallPart[Any]") -> Iterator[OutputValue]:
         given = part.tool_call_id
         self._times[given] = times = self._times.get(given, 0) + 1
         ours = given if times == 1 else f"{given}.{times}"  # Some models count their calls anew in every response.
@@ -188,11 +186,11 @@ class Reader:
 
     # What became of it
 
-    def _called(self, part: "BaseToolCallPart[Any]") -> Iterator[Given]:
+    def _called(self, part: "BaseToolCallPart[Any]") -> Iterator[OutputValue]:
         if (ours := self._calls.get(part.tool_call_id)) is not None:
             yield ToolEnded(item=ours)
 
-    def _answered(self, part: "BaseToolReturnPart[Any]") -> Iterator[Given]:
+    def _answered(self, part: "BaseToolReturnPart[Any]") -> Iterator[OutputValue]:
         from pydantic_ai.messages import ERROR_OUTCOMES
 
         if part.tool_call_id in self._outputs:
@@ -204,7 +202,7 @@ class Reader:
         call_id = self._calls.get(part.tool_call_id, part.tool_call_id)
         yield ToolResult(call_id=call_id, output=output, is_error=failed)
 
-    def _whole(self, message: "ModelMessage") -> Iterator[Given]:
+    def _whole(self, message: "ModelMessage") -> Iterator[OutputValue]:
         """A message that nobody streamed. What was asked is no answer; only results of tools are."""
         if message.kind == "request":
             for part in message.parts:
@@ -221,7 +219,7 @@ class Reader:
         self.finish = _ENDS.get(message.finish_reason, "stop")
         yield Message.assistant()  # Whatever comes next is another message.
 
-    def _result(self, result: "AgentRunResult[Any]") -> Iterator[Given]:
+    def _result(self, result: "AgentRunResult[Any]") -> Iterator[OutputValue]:
         """What the whole result says beyond what was streamed."""
         from pydantic_ai.messages import ModelResponse
         from pydantic_ai.tools import DeferredToolRequests
@@ -239,20 +237,20 @@ class Reader:
         elif result.output is not None:
             yield from self._give(plain(result.output))
 
-    def _give(self, output: Any) -> Iterator[Given]:
+    def _give(self, output: Any) -> Iterator[OutputValue]:
         """The answer, where it is more than the text that was streamed: its text, for those who read only that."""
         data = [] if isinstance(output, str) else [Data(name="output", value=output)]
         if self._silent or self._outputs:
-            text = output if isinstance(output, str) else jsons.encode(output).decode()
+            text = output if isinstance(output, str) else json.encode(output).decode()
             yield Message.assistant(Text(text=text), *data)
         else:
             yield from data
 
-    def _ask(self, pending: "DeferredToolRequests") -> Iterator[Given]:
+    def _ask(self, pending: "DeferredToolRequests") -> Iterator[OutputValue]:
         """Calls that wait for a person's word; those that the client is to run are waiting as they are."""
         for call in pending.approvals:
             ours = self._calls.get(call.tool_call_id, call.tool_call_id)
-            arguments = call.args if isinstance(call.args, str) else jsons.encode(plain(call.args or {})).decode()
+            arguments = call.args if isinstance(call.args, str) else json.encode(plain(call.args or {})).decode()
             yield Data(
                 name=APPROVAL_REQUEST,
                 value={

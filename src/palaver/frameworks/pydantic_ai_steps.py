@@ -24,7 +24,7 @@ from pydantic_ai.exceptions import (
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, ToolCallPart
 from pydantic_ai.models.instrumented import InstrumentationSettings
 
-from palaver.core.steps import Fault, Listener, Step, Tell, Told, listener
+from palaver.core.steps import DetailsProvider, Step, StepDetails, StepError, StepListener, current_listener
 from palaver.frameworks.parameters import shown
 from palaver.frameworks.pydantic_ai_reader import plain, usage_of
 
@@ -33,7 +33,7 @@ TELLER = ("pydanticai",)
 
 def telling() -> list[AbstractCapability[Any]]:
     """What a run is given so that it tells of its steps; nothing where nobody listens."""
-    heard_by = listener()
+    heard_by = current_listener()
     return [] if heard_by is None else [_Telling(heard_by)]
 
 
@@ -43,7 +43,7 @@ class _Telling(AbstractCapability[Any]):
 
     _safe_at_runtime: ClassVar[bool] = True
 
-    heard_by: Listener
+    heard_by: StepListener
     run: Step | None = None
     broken_off: Step | None = None
     """A call of a model that was broken off: while it streams, its own failure looks like that."""
@@ -54,7 +54,9 @@ class _Telling(AbstractCapability[Any]):
         """The whole run."""
         name = (ctx.agent.name if ctx.agent else None) or "agent"
         history = list(ctx.messages)
-        self.run = step = self.heard_by.begin(TELLER, "agent", name, tell=lambda: Told(messages_in=_written(history)))
+        self.run = step = self.heard_by.begin(
+            TELLER, "agent", name, tell=lambda: StepDetails(messages_in=_written(history))
+        )
         try:
             return await _followed(step, handler, lambda result: partial(_came_to, result, len(history)))
         finally:
@@ -71,7 +73,7 @@ class _Telling(AbstractCapability[Any]):
         """One call of a model."""
         begun = self.heard_by.begin(TELLER, "llm", "", parent=self.run, tell=_asked(request_context))
 
-        def answered(response: ModelResponse) -> Tell:
+        def answered(response: ModelResponse) -> DetailsProvider:
             asked = _asked(request_context)  # Other capabilities may have added to it.
             return lambda: _answered(asked(), response)
 
@@ -102,17 +104,23 @@ class _Telling(AbstractCapability[Any]):
             call.tool_name,
             parent=self.run,
             call_id=call.tool_call_id,
-            tell=lambda: Told(inputs=call.args_as_json_str()),
+            tell=lambda: StepDetails(inputs=call.args_as_json_str()),
         )
-        return await _followed(begun, partial(handler, args), lambda result: lambda: Told(outputs=_result(result)))
+        return await _followed(
+            begun, partial(handler, args), lambda result: lambda: StepDetails(outputs=_result(result))
+        )
 
 
-def _end(step: Step | None, tell: Tell | None = None, *, error: BaseException | Fault | None = None) -> None:
+def _end(
+    step: Step | None, tell: DetailsProvider | None = None, *, error: BaseException | StepError | None = None
+) -> None:
     if step is not None:
         step.end(tell, error=error)
 
 
-async def _followed(step: Step | None, run: Callable[[], Awaitable[Any]], tell: Callable[[Any], Tell]) -> Any:
+async def _followed(
+    step: Step | None, run: Callable[[], Awaitable[Any]], tell: Callable[[Any], DetailsProvider]
+) -> Any:
     """What it comes to; when it ends, so does the step."""
     try:
         result = await run()
@@ -123,14 +131,14 @@ async def _followed(step: Step | None, run: Callable[[], Awaitable[Any]], tell: 
     return result
 
 
-def _fault(error: BaseException) -> BaseException | Fault | None:
+def _fault(error: BaseException) -> BaseException | StepError | None:
     match error:
         case CallDeferred() | ApprovalRequired() | SkipToolExecution():
             return None  # Raised to say something else than that it failed.
         case ToolRetryError():
-            return Fault("tool_error", str(getattr(error.tool_retry, "content", error)))
+            return StepError("tool_error", str(getattr(error.tool_retry, "content", error)))
         case ToolFailedError():
-            return Fault("tool_error", str(getattr(error.tool_failed, "content", error)))
+            return StepError("tool_error", str(getattr(error.tool_failed, "content", error)))
         case _:
             return error
 
@@ -148,15 +156,15 @@ def _written(messages: Sequence[ModelMessage]) -> list[Any]:
     return list(_writer().messages_to_otel_messages(list(messages)))
 
 
-def _asked(request: Any) -> Tell:
+def _asked(request: Any) -> DetailsProvider:
     messages, settings = list(request.messages), dict(request.model_settings or {})
     model, given = request.model, request.model_request_parameters
 
-    def tell() -> Told:
+    def tell() -> StepDetails:
         told = next((each.instructions for each in reversed(messages) if isinstance(each, ModelRequest)), None)
         leading = [{"role": "system", "parts": [{"type": "text", "content": told}]}] if told else []
         tools = [*given.function_tools, *given.output_tools]
-        return Told(
+        return StepDetails(
             messages_in=[*leading, *_written(messages)],
             model=model.model_name,
             provider=model.system,
@@ -170,9 +178,9 @@ def _asked(request: Any) -> Tell:
     return tell
 
 
-def _answered(asked: Told, response: ModelResponse) -> Told:
+def _answered(asked: StepDetails, response: ModelResponse) -> StepDetails:
     usage = usage_of(response.usage)
-    return Told(
+    return StepDetails(
         messages_in=asked.messages_in,
         messages_out=_written([response]),
         usage=usage if usage.total_tokens else None,
@@ -182,10 +190,10 @@ def _answered(asked: Told, response: ModelResponse) -> Told:
     )
 
 
-def _came_to(result: Any, before: int) -> Told:
+def _came_to(result: Any, before: int) -> StepDetails:
     output = result.output
     said = _written(result.all_messages()[before:])
-    return Told(messages_out=said, outputs=None if isinstance(output, str) else plain(output))
+    return StepDetails(messages_out=said, outputs=None if isinstance(output, str) else plain(output))
 
 
 def _result(result: Any) -> Any:

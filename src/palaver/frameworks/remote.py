@@ -12,22 +12,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 import msgspec
 
-from palaver.core.calls import Call
 from palaver.core.descriptions import Description
 from palaver.core.dialects import chat_completions as dialect
-from palaver.core.events import TERMINAL, Event, RunCancelled, RunFailed, RunFinished, RunStarted, UsageAdded
+from palaver.core.events import TERMINAL_EVENTS, Event, RunCancelled, RunFailed, RunFinished, RunStarted, UsageAdded
 from palaver.core.fold import fold
 from palaver.core.grammar import Grammar
-from palaver.core.messages import Message
-from palaver.core.parts import Data
+from palaver.core.messages import Data, Message
+from palaver.core.runs import Call
 from palaver.errors import PalaverError, UpstreamFailed, UpstreamTimeout
-from palaver.outbound import CONNECT_SECONDS, client, printable
+from palaver.outbound import CONNECT_TIMEOUT_S, client, printable
 from palaver.protocols import chat_completions, completion_replies, invoke, response_replies, run, upstream
 from palaver.protocols.base import Request
 from palaver.workflows.context import Context
-from palaver.workflows.inlining import inlined, names_stored
+from palaver.workflows.execution import Returned
+from palaver.workflows.files import has_stored_files, inline_files
 from palaver.workflows.options import Options
-from palaver.workflows.produce import Returned
 from palaver.workflows.workflow import Producer
 
 if TYPE_CHECKING:
@@ -178,8 +177,8 @@ class RemoteWorkflow:
         service = self._service or await self._asked_again()
         speak, told = CLIENTS[service.dialect], service.description
         call = msgspec.structs.replace(call, session=context.session, trace_parent=context.trace_parent)
-        if names_stored(call.messages):
-            call = msgspec.structs.replace(call, messages=await inlined(call.messages, context))
+        if has_stored_files(call.messages):
+            call = msgspec.structs.replace(call, messages=await inline_files(call.messages, context))
         # A chat that was away until now was not called as one: then its messages, whole, are the value.
         is_value = not read_as.is_chat and not speak.has_values
         stream = told.streams and told.is_chat == read_as.is_chat and not is_value
@@ -205,7 +204,7 @@ class RemoteWorkflow:
                             heard.append(value)
                             continue
                         yield self._shown(value)
-                        if isinstance(value, TERMINAL):
+                        if isinstance(value, TERMINAL_EVENTS):
                             return  # Nobody waits for what a remote may do after its last word.
                 heard += replies.end()
                 passes = replies.streamed and not is_value
@@ -255,7 +254,7 @@ class RemoteWorkflow:
         name = self.description.name
         match error:
             case httpx.ConnectTimeout():
-                seconds = min(self._timeout, CONNECT_SECONDS)
+                seconds = min(self._timeout, CONNECT_TIMEOUT_S)
                 return UpstreamTimeout(f"{name} could not be reached within {seconds:g} seconds.")
             case httpx.TimeoutException():
                 return UpstreamTimeout(f"{name} did not answer within {self._timeout:g} seconds.")

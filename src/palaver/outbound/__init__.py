@@ -10,17 +10,25 @@ The rules of all: http and https only, no user info, no redirect and no proxy va
 to a limit. Which paths are asked and what the answers mean is left to the callers.
 """
 
-from palaver.outbound.clients import CONNECT_SECONDS, check_headers, check_url, client, read_limited
-from palaver.outbound.fetching import Fetched, fetch
-from palaver.outbound.texts import printable, printable_json, printable_lines
+from palaver.outbound.fetch import FetchedDocument, fetch_document
+from palaver.outbound.http import (
+    CONNECT_TIMEOUT_S,
+    check_headers,
+    check_url,
+    client,
+    printable,
+    printable_json,
+    printable_lines,
+    read_limited,
+)
 
 __all__ = [
-    "CONNECT_SECONDS",
-    "Fetched",
+    "CONNECT_TIMEOUT_S",
+    "FetchedDocument",
     "check_headers",
     "check_url",
     "client",
-    "fetch",
+    "fetch_document",
     "printable",
     "printable_json",
     "printable_lines",

@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from palaver.core import jsons
-from palaver.core.calls import Call, Reply
+from palaver.core import json
 from palaver.core.descriptions import Description
 from palaver.core.dialects import chat_completions
 from palaver.core.events import Event, PartAdded, RunFailed, RunStarted, TextDelta
-from palaver.core.parts import Data
+from palaver.core.messages import Data
+from palaver.core.runs import Call, Reply
 from palaver.errors import FaultyCall, MissingInput, NotAcceptable, PalaverError, RequestError
 from palaver.protocols import accept, forms, ui_client, ui_whole
 from palaver.protocols.base import Answer, Headers, Request, ids
@@ -147,7 +147,7 @@ def outputs(reply: Reply, events: Sequence[Event], reading: Reading) -> Any:
 def answer(status: int, document: Any, *, started: RunStarted | None = None, session: str | None = None) -> Answer:
     """A JSON answer with the headers of every answer."""
     named = (("content-type", JSON), *headers(started, session))
-    return Answer(status=status, headers=named, body=jsons.encode(document))
+    return Answer(status=status, headers=named, body=json.encode(document))
 
 
 def failure(error: PalaverError, reading: Reading | None, *, status: int) -> Answer:

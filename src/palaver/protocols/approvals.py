@@ -6,9 +6,8 @@ waits.
 
 from collections.abc import Sequence
 
-from palaver.core import jsons
-from palaver.core.messages import Message
-from palaver.core.parts import APPROVAL_REQUEST, APPROVAL_RESPONSE, Data, ToolCall, ToolResult
+from palaver.core import json
+from palaver.core.messages import APPROVAL_REQUEST, APPROVAL_RESPONSE, Data, Message, ToolCall, ToolResult
 from palaver.errors import ApprovalNotFound, StaleBase
 
 
@@ -80,7 +79,7 @@ class Waiting:
 
 
 def _value(arguments: str) -> object:
-    return jsons.parsed(arguments) if arguments.strip() else {}
+    return json.parse_or_text(arguments) if arguments.strip() else {}
 
 
 def _name(part: Data) -> str:

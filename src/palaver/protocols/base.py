@@ -7,10 +7,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from palaver.core import jsons
-from palaver.core.calls import Call
+from palaver.core import json
 from palaver.core.descriptions import Description
 from palaver.core.events import Event, RunStarted
+from palaver.core.runs import Call
 from palaver.errors import PalaverError
 
 Headers = tuple[tuple[str, str], ...]
@@ -41,7 +41,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     """Names in lower case."""
     body: bytes = b""
-    bounds: jsons.Bounds = jsons.BOUNDS
+    bounds: json.JsonLimits = json.DEFAULT_LIMITS
     fresh: str = ""
     """A name that nobody has yet, for adapters that must name something; empty for the others."""
 

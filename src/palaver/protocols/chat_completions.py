@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from palaver.core import jsons
-from palaver.core.calls import Call
+from palaver.core import json
 from palaver.core.dialects import chat_completions as dialect
-from palaver.core.events import TERMINAL, Event, RunFailed, RunStarted
+from palaver.core.events import TERMINAL_EVENTS, Event, RunFailed, RunStarted
+from palaver.core.runs import Call
 from palaver.errors import PalaverError
 from palaver.protocols import completion_messages, completion_options, openai_errors, openai_fields, sse, upstream
 from palaver.protocols.base import Answer, Find, Frames, Request, ids
@@ -89,7 +89,7 @@ def whole(events: Sequence[Event], reading: Reading, *, status: int) -> Answer:
     """The completion; of a run that failed, the error alone, and of one that was stopped, what it had said."""
     started, last = events[0], events[-1]
     assert isinstance(started, RunStarted)
-    assert isinstance(last, TERMINAL)
+    assert isinstance(last, TERMINAL_EVENTS)
     if isinstance(last, RunFailed):
         return openai_errors.run_failure(last, started, status=status, headers=ids(started))
     deltas = Deltas(reading.client_tools)
@@ -98,7 +98,7 @@ def whole(events: Sequence[Event], reading: Reading, *, status: int) -> Answer:
     document = headline(started, reading.model, "chat.completion") | {"system_fingerprint": None, "choices": [choice]}
     if usage := last.usage or deltas.usage:
         document["usage"] = usage_told(usage)
-    return Answer(status=status, headers=(("content-type", JSON), *ids(started)), body=jsons.encode(document))
+    return Answer(status=status, headers=(("content-type", JSON), *ids(started)), body=json.encode(document))
 
 
 def failure(error: PalaverError, reading: Reading | None, *, status: int) -> Answer:
@@ -128,7 +128,7 @@ def request(call: Call, *, is_chat: bool, stream: bool, model: str | None = None
         body["custom_inputs"] = inputs
     if call.parameters:
         body["parameters"] = call.parameters
-    return Request(headers=upstream.headers(call, accept=SSE if stream else JSON), body=jsons.encode(body))
+    return Request(headers=upstream.headers(call, accept=SSE if stream else JSON), body=json.encode(body))
 
 
 def _history(call: Call) -> list[dict[str, Any]]:

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from palaver.core import jsons
-from palaver.core.events import TERMINAL, Event, RunFailed, RunFinished, RunStarted, Terminal, TextDelta
-from palaver.core.usage import Usage
+from palaver.core import json
+from palaver.core.events import TERMINAL_EVENTS, Event, RunFailed, RunFinished, RunStarted, TerminalEvent, TextDelta
+from palaver.core.messages import Usage
 from palaver.protocols import openai_errors, sse
 from palaver.protocols.completion_deltas import Delta, Deltas, is_broken
 
@@ -44,29 +44,29 @@ class Writer:
         if isinstance(event, RunStarted):
             self._begin(event)
         chunks = [self._chunk(delta) for delta in self._deltas.feed(event)]
-        if isinstance(event, TERMINAL):
+        if isinstance(event, TERMINAL_EVENTS):
             chunks += self._last(event)
         return b"".join(chunks)
 
     def _begin(self, started: RunStarted) -> None:
-        named = jsons.encode(headline(started, self._model, "chat.completion.chunk"))
+        named = json.encode(headline(started, self._model, "chat.completion.chunk"))
         self._head = b'data: %b,"choices":[' % named.removesuffix(b"}")
         self._before = self._head + b'{"index":0,"delta":{"content":'
 
     def _chunk(self, delta: Delta) -> bytes:
-        return b'%b{"index":0,"delta":%b%b' % (self._head, jsons.encode(delta), self._tail)
+        return b'%b{"index":0,"delta":%b%b' % (self._head, json.encode(delta), self._tail)
 
-    def _last(self, event: Terminal) -> Iterable[bytes]:
+    def _last(self, event: TerminalEvent) -> Iterable[bytes]:
         if is_broken(event):
             ended = _INTERRUPTED if isinstance(event, RunFinished) else event
-            yield sse.frame(jsons.encode({"error": openai_errors.told(ended)}))
+            yield sse.frame(json.encode({"error": openai_errors.told(ended)}))
         else:
             reason = self._deltas.finish_reason.encode()
             choice = b'{"index":0,"delta":{},"logprobs":null,"finish_reason":"%b"}]' % reason
             yield self._head + choice + self._end
             usage = event.usage or self._deltas.usage
             if self._include_usage and usage is not None:
-                yield b'%b],"usage":%b}\n\n' % (self._head, jsons.encode(usage_told(usage)))
+                yield b'%b],"usage":%b}\n\n' % (self._head, json.encode(usage_told(usage)))
         yield DONE
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, assert_never
 
 from msgspec import UNSET
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.core.events import (
     Event,
     PartAdded,
@@ -19,7 +19,7 @@ from palaver.core.events import (
     RunFailed,
     RunFinished,
     RunStarted,
-    Terminal,
+    TerminalEvent,
     TextDelta,
     TextEnded,
     TextStarted,
@@ -29,9 +29,8 @@ from palaver.core.events import (
     ToolStarted,
     UsageAdded,
 )
-from palaver.core.linear import Linear
-from palaver.core.parts import APPROVAL_REQUEST, Data, Refusal, ToolCall
-from palaver.core.usage import Usage
+from palaver.core.linearize import Linearizer
+from palaver.core.messages import APPROVAL_REQUEST, Data, Refusal, ToolCall, Usage
 
 Delta = dict[str, Any]
 """What one chunk adds to the message."""
@@ -49,7 +48,7 @@ class Deltas:
     """
 
     def __init__(self, tools: Collection[str]) -> None:
-        self.linear = Linear()
+        self.linear = Linearizer()
         self.usage: Usage | None = None
         self.finish_reason: _FinishReason = "stop"
         self._tools = tools
@@ -197,11 +196,11 @@ class Deltas:
         return deltas
 
 
-def is_broken(event: Terminal) -> bool:
+def is_broken(event: TerminalEvent) -> bool:
     """Did the run not come to its end?"""
     return not isinstance(event, RunFinished) or event.finish == "interrupted"
 
 
 def _shown(value: Any) -> str:
     """A value as text: a string as it is, anything else as compact JSON."""
-    return value if isinstance(value, str) else jsons.encode(value).decode()
+    return value if isinstance(value, str) else json.encode(value).decode()

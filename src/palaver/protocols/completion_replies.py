@@ -7,9 +7,9 @@ repeat or leave out what they said before; reasoning has two names; usage comes 
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from palaver.core import jsons
-from palaver.core.calls import Finish
+from palaver.core import json
 from palaver.core.events import (
+    FinishReason,
     PartAdded,
     ReasoningDelta,
     RunFailed,
@@ -20,14 +20,13 @@ from palaver.core.events import (
     ToolEnded,
     ToolStarted,
 )
-from palaver.core.parts import Annotation, Refusal
-from palaver.core.usage import Usage
+from palaver.core.messages import Annotation, Refusal, Usage
 from palaver.errors import UpstreamFailed
 from palaver.protocols import sse, upstream
 
 SSE = "text/event-stream"
 
-_FINISHES: Mapping[str, Finish] = {
+_FINISHES: Mapping[str, FinishReason] = {
     "length": "length",
     "max_tokens": "length",
     "tool_calls": "tool-calls",
@@ -66,7 +65,7 @@ class Replies:
             return []
         if data.strip() == b"[DONE]":
             return self._ended()
-        match jsons.parsed(data.decode("utf-8", "replace")):
+        match json.parse_or_text(data.decode("utf-8", "replace")):
             case {"error": {} | str()} | {"object": "error"} as said:
                 return self._failed(cast("_Object", said))
             case {} as chunk:
@@ -101,7 +100,7 @@ class _Completion:
 
     def __init__(self) -> None:
         self.usage: Usage | None = None
-        self._finish: Finish = "stop"
+        self._finish: FinishReason = "stop"
         self._calls = _Calls()
         self._refusal: list[str] = []
         self._in_text = False
@@ -249,7 +248,7 @@ def _content(value: Any) -> str:
 
 def _arguments(value: Any) -> str:
     """The exact text; from servers that give the value instead, that one written down."""
-    return value if isinstance(value, str) else "" if value is None else jsons.encode(value).decode()
+    return value if isinstance(value, str) else "" if value is None else json.encode(value).decode()
 
 
 def _usage(value: Any) -> Usage | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.core.dialects import responses as dialect
 from palaver.core.messages import Message
 from palaver.errors import InvalidValue, PalaverError
@@ -94,4 +94,4 @@ def _items(fields: Fields) -> tuple[tuple[Message, ...], tuple[str, ...]]:
 
 
 def _answer(document: Any) -> Answer:
-    return Answer(status=200, headers=(JSON,), body=jsons.encode(document))
+    return Answer(status=200, headers=(JSON,), body=json.encode(document))

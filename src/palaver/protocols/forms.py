@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from palaver.core import dialects, jsons
+from palaver.core import dialects, json
 from palaver.core.messages import Message
 from palaver.errors import (
     ConflictingFields,
@@ -54,7 +54,7 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_object(request: Request) -> dict[str, Any]:
     """The body as a JSON object."""
-    value = jsons.received(request.body, request.bounds)
+    value = json.decode(request.body, request.bounds)
     if not isinstance(value, dict):
         raise InvalidBody(f"The body must be a JSON object, not {_called(value)}.", pointer="")
     return cast("dict[str, Any]", value)
@@ -114,7 +114,7 @@ def _inputs(body: _Object, data: _Object, places: dict[str, str], *, is_chat: bo
     joined: dict[str, Any] = {}
 
     def add(name: str, value: Any, found: str) -> None:
-        first = places.setdefault(f"/inputs/{jsons.escaped(name)}", found)
+        first = places.setdefault(f"/inputs/{json.escape_pointer(name)}", found)
         if name not in joined:
             joined[name] = value
         elif not _is_same(joined[name], value):
@@ -123,7 +123,7 @@ def _inputs(body: _Object, data: _Object, places: dict[str, str], *, is_chat: bo
     for base, holder in (("/data", data), ("", body)):
         for name, value in _object(holder, "inputs", base).items():
             if not (is_chat and name == "messages" and value is None):  # A null is a value, but no history.
-                add(name, value, f"{base}/inputs/{jsons.escaped(name)}")
+                add(name, value, f"{base}/inputs/{json.escape_pointer(name)}")
     if body.get("messages") is not None:
         add("messages", body["messages"], "/messages")
     return joined
@@ -185,7 +185,7 @@ def _tags(body: _Object) -> _Object:
 
 def _strays(body: _Object, *, envelope: bool) -> frozenset[str]:
     meant = _MEANT.union(_KEPT, () if envelope else _KEPT_IN_DATA)
-    return frozenset([jsons.escaped(name) for name in body if name not in meant] or ())
+    return frozenset([json.escape_pointer(name) for name in body if name not in meant] or ())
 
 
 def _object(holder: _Object, name: str, base: str = "") -> dict[str, Any]:

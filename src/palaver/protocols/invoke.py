@@ -5,11 +5,11 @@ from typing import Any
 
 from msgspec import UNSET
 
-from palaver.core import jsons
-from palaver.core.calls import Call
+from palaver.core import json
 from palaver.core.dialects import chat_completions
 from palaver.core.events import Event, RunFailed, RunStarted
 from palaver.core.fold import fold
+from palaver.core.runs import Call
 from palaver.errors import PalaverError
 from palaver.protocols import agenta, forms, records, sse, ui_parts, upstream
 from palaver.protocols.agenta import JSON, SSE, VERSION, Reading
@@ -86,7 +86,7 @@ def request(call: Call, *, is_chat: bool, stream: bool) -> Request:
     body: dict[str, Any] = {"version": VERSION, "data": {"inputs": inputs, "parameters": call.parameters}}
     if call.session:
         body["session_id"] = call.session
-    return Request(headers=upstream.headers(call, accept=SSE if stream else "*/*"), body=jsons.encode(body))
+    return Request(headers=upstream.headers(call, accept=SSE if stream else "*/*"), body=json.encode(body))
 
 
 class Replies:

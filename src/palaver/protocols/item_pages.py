@@ -9,9 +9,9 @@ from typing import Any, Literal, NamedTuple, cast
 
 from msgspec.structs import replace
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.core.dialects import responses as dialect
-from palaver.core.ids import LONGEST, bounded
+from palaver.core.ids import MAX_ID_LENGTH, truncate_id
 from palaver.core.messages import Message
 from palaver.errors import InvalidValue, ItemNotFound
 from palaver.protocols.base import Answer, Request
@@ -62,8 +62,8 @@ def decode(request: Request) -> Asked:
     """GET …/input_items and …/items."""
     query = request.query
     after, limit, order = query.get("after"), query.get("limit"), query.get("order", "desc")
-    if after is not None and len(after) > LONGEST:
-        raise StringTooLong(f"after is longer than {LONGEST} characters.", pointer="/after")
+    if after is not None and len(after) > MAX_ID_LENGTH:
+        raise StringTooLong(f"after is longer than {MAX_ID_LENGTH} characters.", pointer="/after")
     if order not in _ORDERS:
         raise InvalidValue("order must be asc or desc.", pointer="/order")
     return Asked(
@@ -81,7 +81,7 @@ def identified(messages: Sequence[Message], owner: str) -> list[Message]:
     """The messages, those without an id named by their place in what `owner`, a response or conversation, has."""
     tail = owner.partition("_")[2] or owner
     return [
-        message if message.id else replace(message, id=bounded(f"msg_{tail}_i{index}"))
+        message if message.id else replace(message, id=truncate_id(f"msg_{tail}_i{index}"))
         for index, message in enumerate(messages)
     ]
 
@@ -131,11 +131,11 @@ class _Names:
                 return self._free(f"{_PREFIXES.get(kind, 'item')}_{stem.removeprefix('msg_')}")
 
     def _free(self, name: str) -> str:
-        name = free = bounded(name)
+        name = free = truncate_id(name)
         number = self._taken.get(name, 1)
         while free in self._taken:
             number += 1
-            free = bounded(f"{name}.{number}")
+            free = truncate_id(f"{name}.{number}")
         self._taken[name] = number
         self._taken.setdefault(free, 1)
         return free
@@ -178,7 +178,7 @@ def _completed(item: Item, name: str) -> Item:
     more: Item = {}
     match item:
         case {"type": "function_call", "arguments": str(arguments)}:
-            status = {"status": "incomplete"} if arguments.strip() and not jsons.is_json(arguments) else status
+            status = {"status": "incomplete"} if arguments.strip() and not json.is_json(arguments) else status
         case {"type": "message", "content": list(content)}:  # pyright: ignore[reportUnknownVariableType]  # JSON
             more = {"content": [_piece(piece) for piece in cast("list[Item]", content)]}
         case _:
@@ -243,4 +243,4 @@ def _shown(item: Item, *, encrypted: bool) -> Item:
 
 
 def _answer(document: Any) -> Answer:
-    return Answer(status=200, headers=(JSON,), body=jsons.encode(document))
+    return Answer(status=200, headers=(JSON,), body=json.encode(document))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.core.descriptions import Description
 from palaver.errors import NotFound
 from palaver.protocols.base import Answer
@@ -35,4 +35,4 @@ def _model(chat: Description, created: int) -> dict[str, Any]:
 
 
 def _answer(document: Any) -> Answer:
-    return Answer(status=200, headers=_HEADERS, body=jsons.encode(document))
+    return Answer(status=200, headers=_HEADERS, body=json.encode(document))

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.core.events import RunCancelled, RunFailed, RunStarted
 from palaver.errors import (
     ConflictingFields,
@@ -103,4 +103,4 @@ def _type(status: int) -> str:
 
 def _answer(status: int, document: Any, headers: Headers = ()) -> Answer:
     named = (("content-type", "application/json"), *headers)
-    return Answer(status=status, headers=named, body=jsons.encode(document))
+    return Answer(status=status, headers=named, body=json.encode(document))

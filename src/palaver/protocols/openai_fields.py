@@ -6,9 +6,9 @@ Null means absent. What both protocols of that family share stands here too: inp
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, cast
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.core.descriptions import Description
-from palaver.core.ids import bounded
+from palaver.core.ids import truncate_id
 from palaver.errors import InvalidType, InvalidValue
 from palaver.protocols.base import Request
 from palaver.protocols.openai_errors import StringTooLong
@@ -29,14 +29,14 @@ class Fields:
     @classmethod
     def of(cls, request: Request) -> "Fields":
         """The body of a request."""
-        value = jsons.received(request.body, request.bounds)
+        value = json.decode(request.body, request.bounds)
         if not isinstance(value, dict):
             raise InvalidType(f"The body must be an object, not {called(value)}.", pointer="")
         return cls(cast("_Object", value))
 
     def pointer(self, name: str) -> str:
         """Where a field stands."""
-        return f"{self._at}/{jsons.escaped(name)}"
+        return f"{self._at}/{json.escape_pointer(name)}"
 
     def boolean(self, name: str, *, default: bool) -> bool:
         """A boolean and nothing that resembles one."""
@@ -159,7 +159,7 @@ def metadata(fields: Fields) -> dict[str, str]:
     if len(given) > _PAIRS:
         raise InvalidValue(f"metadata has more than {_PAIRS} pairs.", pointer="/metadata")
     for key, value in given.items():
-        pointer = f"/metadata/{jsons.escaped(key)}"
+        pointer = f"/metadata/{json.escape_pointer(key)}"
         if not isinstance(value, str):
             raise InvalidType(f"metadata.{key[:_KEY]} must be a string, not {called(value)}.", pointer=pointer)
         if len(key) > _KEY or len(value) > _VALUE:
@@ -198,4 +198,4 @@ def _label(value: object) -> str | None:
     """A label of at most 128 characters, ours to shorten: it groups and grants nothing."""
     if not isinstance(value, str) or not value:
         return None
-    return value if len(value) <= _LONGEST_LABEL else bounded(value)
+    return value if len(value) <= _LONGEST_LABEL else truncate_id(value)

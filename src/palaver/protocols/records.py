@@ -6,7 +6,7 @@ from typing import Any, assert_never
 import msgspec
 from msgspec import UNSET
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.core.events import (
     Event,
     PartAdded,
@@ -17,7 +17,7 @@ from palaver.core.events import (
     RunFailed,
     RunFinished,
     RunStarted,
-    Terminal,
+    TerminalEvent,
     TextDelta,
     TextEnded,
     TextStarted,
@@ -27,8 +27,7 @@ from palaver.core.events import (
     ToolStarted,
     UsageAdded,
 )
-from palaver.core.parts import Annotation, Data, File, Refusal, ToolCall
-from palaver.core.usage import Usage
+from palaver.core.messages import Annotation, Data, File, Refusal, ToolCall, Usage
 from palaver.errors import UpstreamFailed
 
 Wrap = Callable[[bytes], bytes]
@@ -156,7 +155,7 @@ class Writer:
         transient = {"transient": True} if event.transient else {}
         return self._record(kind, **told, **transient, id=event.item, message=event.message)
 
-    def _end(self, event: Terminal) -> bytes:
+    def _end(self, event: TerminalEvent) -> bytes:
         frames = b""
         if isinstance(event, RunFailed):
             frames = self._record("error", code=event.code, message=event.message)
@@ -173,10 +172,10 @@ class Writer:
         return frames + self._record("done", **done)
 
     def _record(self, kind: str, **data: Any) -> bytes:
-        return self._wrap(jsons.encode({"type": kind, "data": data}))
+        return self._wrap(json.encode({"type": kind, "data": data}))
 
 
-def stop_reason(event: Terminal) -> str:
+def stop_reason(event: TerminalEvent) -> str:
     """How a run ended, in one word."""
     match event:
         case RunFinished(finish=finish):
@@ -199,7 +198,7 @@ class Reader:
     def __call__(self, record: bytes, *, whole: bool = True) -> list[object]:
         """What one record means; text that is not JSON is text. One that may be cut off (not `whole`) must be JSON."""
         text = record.decode("utf-8", "replace")
-        value = jsons.parsed(text)
+        value = json.parse_or_text(text)
         if value is text and not whole and text.lstrip().startswith(("{", "[", '"')):
             raise UpstreamFailed("The remote's stream ended in the middle of a record.")
         match value:
@@ -248,7 +247,7 @@ class Reader:
             case _:
                 return [value]
 
-    def _done(self, data: dict[str, Any]) -> Terminal:
+    def _done(self, data: dict[str, Any]) -> TerminalEvent:
         usage, self._usage = self._usage, None
         error, self._error = self._error, None
         if error is not None:
@@ -282,7 +281,7 @@ def _arguments(data: dict[str, Any]) -> str:
     if isinstance(arguments := data.get("arguments"), str):
         return arguments
     given = data.get("input")
-    return given if isinstance(given, str) else "" if given is None else jsons.encode(given).decode()
+    return given if isinstance(given, str) else "" if given is None else json.encode(given).decode()
 
 
 def _annotations(value: Any) -> tuple[Annotation, ...]:

@@ -8,9 +8,9 @@ twice, and the item of a piece is found by its id, else by its place, else by it
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from palaver.core.dialects import responses as content
 from palaver.core.dialects import responses as dialect
-from palaver.core.dialects import responses_content as content
-from palaver.core.dialects.pieces import Object, argument_text, integer, listed, mapping, string
+from palaver.core.dialects.common import Object, argument_text, as_list, dict_or_empty, optional_int, optional_str
 from palaver.core.events import (
     Event,
     PartAdded,
@@ -25,7 +25,7 @@ from palaver.core.events import (
     ToolReturned,
     ToolStarted,
 )
-from palaver.core.parts import APPROVAL_REQUEST, Annotation, Data, File, Part, Reasoning, Refusal, Text
+from palaver.core.messages import APPROVAL_REQUEST, Annotation, Data, File, Part, Reasoning, Refusal, Text
 from palaver.protocols.response_known import Item, Items, Kind, Strand
 
 
@@ -40,29 +40,31 @@ class Arrivals:
 
     def feed(self, frame: Object) -> Iterator[Event]:
         """What one frame tells. Most tell nothing: of a thing that matters its item tells when it is done."""
-        index, delta = integer(frame.get("content_index")) or 0, string(frame.get("delta")) or ""
+        index, delta = optional_int(frame.get("content_index")) or 0, optional_str(frame.get("delta")) or ""
         match frame.get("type"):
             case "response.output_text.delta":
                 yield from self._say(self._items.found("message", frame), index, delta)
             case "response.output_text.done":
                 item = self._items.found("message", frame)
-                yield from self._say(item, index, item.rest(string(frame.get("text")) or "", index))
+                yield from self._say(item, index, item.rest(optional_str(frame.get("text")) or "", index))
             case "response.output_text.annotation.added":
                 if text := self._items.found("message", frame).texts.get(index):
                     text.notes.append(frame.get("annotation"))
             case "response.refusal.done":
-                yield from self._refuse(self._items.found("message", frame), index, string(frame.get("refusal")) or "")
+                yield from self._refuse(
+                    self._items.found("message", frame), index, optional_str(frame.get("refusal")) or ""
+                )
             case "response.reasoning_summary_text.delta":
-                at = integer(frame.get("summary_index")) or 0
+                at = optional_int(frame.get("summary_index")) or 0
                 yield from self._think(self._items.found("reasoning", frame), "summary", at, delta)
             case "response.reasoning_text.delta":
                 yield from self._think(self._items.found("reasoning", frame), "content", index, delta)
             case "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta":
                 yield from self._argue(self._items.found("function_call", frame), delta)
             case "response.output_item.added":
-                yield from self._added(mapping(frame.get("item")), frame)
+                yield from self._added(dict_or_empty(frame.get("item")), frame)
             case "response.output_item.done":
-                yield from self._done(mapping(frame.get("item")), frame)
+                yield from self._done(dict_or_empty(frame.get("item")), frame)
             case "palaver:data" | "palaver:file":
                 yield from self.part({**frame, "id": frame.get("item_id")}, transient=frame.get("transient") is True)
             case _:
@@ -71,15 +73,15 @@ class Arrivals:
     def late(self, output: Sequence[Any]) -> Iterator[Event]:
         """What the whole output says beyond its frames: all of it where there were none."""
         count = self._items.count
-        for index, fields in enumerate(map(mapping, output)):
-            known = self._items.known(string(fields.get("id")) or "")
+        for index, fields in enumerate(map(dict_or_empty, output)):
+            known = self._items.known(optional_str(fields.get("id")) or "")
             # An id that nobody has heard of belongs to an item that came under another, unless no more came.
             if index >= count if known is None else not known.is_over:
                 yield from self._done(fields, {})
 
     def part(self, fields: Object, *, transient: bool = False) -> Iterator[Event]:
         """An item that is a part: one of ours, an approval, or one that is kept as it is."""
-        given = string(fields.get("id")) or ""
+        given = optional_str(fields.get("id")) or ""
         if given in self._whole:
             return
         if given:
@@ -119,13 +121,13 @@ class Arrivals:
                 yield ToolEnded(item=text.name)
 
     def _added(self, fields: Object, frame: Object) -> Iterator[Event]:
-        given = string(fields.get("id")) or ""
+        given = optional_str(fields.get("id")) or ""
         match fields.get("type"):
             case "message" | "reasoning" as kind:
                 self._items.found(kind, frame, given)
             case "function_call" | "custom_tool_call":
                 item = self._items.found("function_call", frame, given)
-                if name := string(fields.get("name")):
+                if name := optional_str(fields.get("name")):
                     yield from self._call(item, name, fields)
             case _:
                 pass  # It comes whole, when it is done.
@@ -169,8 +171,8 @@ class Arrivals:
     def _message_done(self, fields: Object, frame: Object) -> Iterator[Event]:
         if fields.get("role", "assistant") != "assistant":
             return  # Nobody speaks for the user but the user.
-        pieces = [content.read([piece]) for piece in listed(fields.get("content"))]
-        given = string(fields.get("id")) or ""
+        pieces = [content.read_content([piece]) for piece in as_list(fields.get("content"))]
+        given = optional_str(fields.get("id")) or ""
         whole = "".join(part.text for parts in pieces for part in parts if isinstance(part, Text))
         if self._was_said("message", given, whole):
             return
@@ -223,7 +225,7 @@ class Arrivals:
 
     def _reasoning_done(self, fields: Object, frame: Object) -> Iterator[Event]:
         parts = [part for said in dialect.read([fields]) for part in said.parts if isinstance(part, Reasoning)]
-        given = string(fields.get("id")) or ""
+        given = optional_str(fields.get("id")) or ""
         whole = parts[0] if parts else Reasoning(text="")
         if self._was_said("reasoning", given, whole.text):
             return
@@ -243,8 +245,8 @@ class Arrivals:
         """Begin a call, now that its name is known, and tell what came of its arguments meanwhile."""
         if item.call_id:
             return
-        item.named = string(fields.get("call_id"))
-        given = item.named or string(fields.get("id")) or item.name
+        item.named = optional_str(fields.get("call_id"))
+        given = item.named or optional_str(fields.get("id")) or item.name
         number, item.call_id = 1, given
         while item.call_id in self._calls.values():
             number += 1
@@ -261,20 +263,20 @@ class Arrivals:
                 yield ToolDelta(item=item.name, delta=delta)
 
     def _call_done(self, fields: Object, arguments: str, frame: Object) -> Iterator[Event]:
-        given = string(fields.get("id")) or string(fields.get("call_id")) or ""
+        given = optional_str(fields.get("id")) or optional_str(fields.get("call_id")) or ""
         known = self._items.known(given)
-        named = string(fields.get("call_id"))
+        named = optional_str(fields.get("call_id"))
         if known and self._was_said("function_call", given, arguments) and known.named in (named, None):
             return
         item = self._items.found("function_call", frame, given)
-        name = string(fields.get("name"))
+        name = optional_str(fields.get("name"))
         yield from self._call(item, "unknown" if name is None else name, fields)
         yield from self._argue(item, item.rest(arguments))
         item.texts.setdefault(0, Strand(item.name))
         yield from self._close(item)
 
     def _result(self, fields: Object) -> Iterator[Event]:
-        given = string(fields.get("call_id")) or ""
+        given = optional_str(fields.get("call_id")) or ""
         call_id = self._calls.get(given, given)
         if call_id in self._answered:
             return
@@ -289,7 +291,7 @@ def _noted(notes: list[Any]) -> tuple[Annotation, ...]:
     """Annotations that came one by one."""
     return tuple(
         note
-        for part in content.read([{"text": "…", "annotations": notes}])
+        for part in content.read_content([{"text": "…", "annotations": notes}])
         if isinstance(part, Text)
         for note in part.annotations
     )

@@ -9,7 +9,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.core.events import (
     Event,
     PartAdded,
@@ -20,7 +20,7 @@ from palaver.core.events import (
     RunFailed,
     RunFinished,
     RunStarted,
-    Terminal,
+    TerminalEvent,
     TextDelta,
     TextEnded,
     TextStarted,
@@ -30,9 +30,8 @@ from palaver.core.events import (
     ToolStarted,
     UsageAdded,
 )
-from palaver.core.linear import Linear
-from palaver.core.parts import APPROVAL_REQUEST, Data, File, Refusal
-from palaver.core.usage import Usage
+from palaver.core.linearize import Linearizer
+from palaver.core.messages import APPROVAL_REQUEST, Data, File, Refusal, Usage
 from palaver.protocols import openai_errors, sse
 from palaver.protocols import response_items as items
 from palaver.protocols.response_object import ResponseObject, ended, usage_object
@@ -69,7 +68,7 @@ class Writer:
         self._reading = reading
         self._is_open = reading.profile == "open"
         self._openings = _OPENINGS[reading.profile]
-        self._linear = Linear()
+        self._linear = Linearizer()
         self._output = Output(reading)
         self._number = 0
         self._delta = self._openings["response.output_text.delta"]
@@ -141,12 +140,12 @@ class Writer:
         said = self._output.text(event)
         noted = [self._note(at, n, note) for n, note in enumerate(said.notes)]  # At once: each takes the next number.
         done = self._frame("response.output_text.done", at, b',"text":', _text(event.text), b',"logprobs":[]')
-        text = jsons.encode(items.text_part(event.text, said.notes))
+        text = json.encode(items.text_part(event.text, said.notes))
         part = self._frame("response.content_part.done", at, b',"part":', text)
         return b"".join((*noted, done, part, self._done(index, said.item)))
 
     def _note(self, at: bytes, index: int, note: items.Item) -> bytes:
-        pieces = (at, b',"annotation_index":%d,"annotation":' % index, jsons.encode(note))
+        pieces = (at, b',"annotation_index":%d,"annotation":' % index, json.encode(note))
         return self._frame("response.output_text.annotation.added", *pieces)
 
     def _content(self, item: str) -> bytes:
@@ -217,7 +216,7 @@ class Writer:
                     self._done(index, made),
                 )
             )
-        part = b',"part":' + jsons.encode(items.text_part(text))
+        part = b',"part":' + json.encode(items.text_part(text))
         return b"".join(
             (
                 added,
@@ -232,7 +231,7 @@ class Writer:
     def _whole(self, made: tuple[int, bytes], empty: Mapping[str, Any] | None = None) -> bytes:
         """An item that is added and done in one go."""
         index, item = made
-        added = item if empty is None else jsons.encode({**empty, "status": "in_progress"})
+        added = item if empty is None else json.encode({**empty, "status": "in_progress"})
         return self._added(index, added) + self._done(index, item)
 
     # The run itself
@@ -253,7 +252,7 @@ class Writer:
         created = self._frame("response.created", b',"response":', snapshot)
         return created + self._frame("response.queued", b',"response":', snapshot)
 
-    def _end(self, terminal: Terminal) -> bytes:
+    def _end(self, terminal: TerminalEvent) -> bytes:
         frames: list[bytes] = []
         if isinstance(terminal, RunFinished):
             frames += map(self._tell, self._output.value(terminal))
@@ -273,7 +272,7 @@ class Writer:
         snapshot = self._response.complete(terminal, self._output.items, usage, self._output.custom)
         frames.append(self._frame(kind, b',"response":', snapshot))
         if self._response.trace is not None:
-            frames.append(sse.frame(jsons.encode({"trace_id": self._response.trace})))
+            frames.append(sse.frame(json.encode({"trace_id": self._response.trace})))
         frames.append(sse.DONE)
         return b"".join(frames)
 
@@ -290,7 +289,7 @@ class Writer:
         return b"".join((self._openings[kind], b"%d" % number, *pieces, b"}\n\n"))
 
     def _own(self, kind: str, **fields: Any) -> bytes:
-        return self._frame(kind, b",", jsons.encode(fields)[1:-1])
+        return self._frame(kind, b",", json.encode(fields)[1:-1])
 
     def _at(self, item: str, more: bytes = b"", index: int | None = None) -> bytes:
         index = self._output.index(item) if index is None else index
@@ -325,4 +324,4 @@ class Rest:
 
 def _begun(kind: str, item: str, **fields: Any) -> bytes:
     """An item as it is when it opens."""
-    return jsons.encode({"type": kind, "id": item, **fields, "status": "in_progress"})
+    return json.encode({"type": kind, "id": item, **fields, "status": "in_progress"})

@@ -9,9 +9,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from palaver.core.calls import Call
-from palaver.core.messages import Message
-from palaver.core.parts import APPROVAL_RESPONSE, Data, Part, Refusal, Text, ToolCall, ToolResult
+from palaver.core.messages import APPROVAL_RESPONSE, Data, Message, Part, Refusal, Text, ToolCall, ToolResult
+from palaver.core.runs import Call
 from palaver.errors import HistoryConflict
 from palaver.protocols.approvals import Waiting
 from palaver.protocols.response_input import dereferenced

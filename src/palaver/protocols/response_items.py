@@ -6,8 +6,8 @@ Pure builders without any state, for the encoder and for anyone who has messages
 from collections.abc import Sequence
 from typing import Any, cast
 
-from palaver.core import jsons
-from palaver.core.parts import Annotation, Data, File
+from palaver.core import json
+from palaver.core.messages import Annotation, Data, File
 
 Item = dict[str, Any]
 
@@ -36,7 +36,7 @@ def reasoning(item: str, text: str, encrypted: str | None = None) -> Item:
 
 def function_call(item: str, call_id: str, name: str, arguments: str) -> Item:
     """A call, with its arguments as they were produced; incomplete where they are not JSON."""
-    is_broken = arguments.strip() and not jsons.is_json(arguments)
+    is_broken = arguments.strip() and not json.is_json(arguments)
     status = "incomplete" if is_broken else "completed"
     return {
         "type": "function_call",
@@ -115,7 +115,7 @@ def citation(note: Annotation, length: int) -> Item:
 
 def as_text(value: Any) -> str:
     """A text as it is, any other value as compact JSON."""
-    return value if isinstance(value, str) else jsons.encode(value).decode()
+    return value if isinstance(value, str) else json.encode(value).decode()
 
 
 def _message(item: str, part: Item) -> Item:

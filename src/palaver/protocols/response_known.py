@@ -5,7 +5,7 @@ What the items say is told in response_arrivals.py.
 
 from typing import Any, Literal
 
-from palaver.core.dialects.pieces import Object, integer, string
+from palaver.core.dialects.common import Object, optional_int, optional_str
 
 Kind = Literal["message", "reasoning", "function_call"]
 """The items that arrive in pieces."""
@@ -74,7 +74,7 @@ class Items:
 
     def found(self, kind: Kind, frame: Object, given: str = "") -> Item:
         """The item that a frame is about; one that is over is begun anew."""
-        given, place = given or string(frame.get("item_id")) or "", integer(frame.get("output_index"))
+        given, place = given or optional_str(frame.get("item_id")) or "", optional_int(frame.get("output_index"))
         item = self._known.get(given)
         if (item is None or item.kind != kind) and place is not None:
             item = self._places.get(place)

@@ -9,10 +9,9 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
-from palaver.core import jsons
-from palaver.core.calls import Finish
-from palaver.core.events import RunCancelled, RunFailed, RunFinished, RunStarted, Terminal
-from palaver.core.usage import Usage
+from palaver.core import json
+from palaver.core.events import FinishReason, RunCancelled, RunFailed, RunFinished, RunStarted, TerminalEvent
+from palaver.core.messages import Usage
 from palaver.protocols.response_request import Profile, Reading
 
 _DEFAULTS: Mapping[str, Any] = {
@@ -40,7 +39,7 @@ _DEFAULTS: Mapping[str, Any] = {
 }
 Running = Literal["queued", "in_progress"]
 """How a response is doing that has not ended."""
-_INCOMPLETE: Mapping[Finish, str] = {
+_INCOMPLETE: Mapping[FinishReason, str] = {
     "length": "max_output_tokens",
     "content-filter": "content_filter",
     "interrupted": "interrupted",
@@ -61,7 +60,7 @@ class End(NamedTuple):
     error: Mapping[str, str] | None = None
 
 
-def ended(terminal: Terminal) -> End:
+def ended(terminal: TerminalEvent) -> End:
     """A run's end in the words of Responses."""
     match terminal:
         case RunFinished(finish=finish):
@@ -98,7 +97,7 @@ class ResponseObject:
         return self._snapshot(status.encode(), output, End(""), None, None, {}, self._metadata)
 
     def complete(
-        self, terminal: Terminal, output: Sequence[bytes], usage: Usage | None, custom: Mapping[str, Any]
+        self, terminal: TerminalEvent, output: Sequence[bytes], usage: Usage | None, custom: Mapping[str, Any]
     ) -> bytes:
         """At the end, with the items as they were done."""
         end = ended(terminal)
@@ -139,7 +138,7 @@ class ResponseObject:
                 b'","output":[',
                 b",".join(output),
                 b"],",
-                jsons.encode(changing)[1:-1],
+                json.encode(changing)[1:-1],
                 self._after,
                 b"}",
             )
@@ -174,7 +173,7 @@ def usage_object(usage: Usage) -> dict[str, Any]:
 def _encoded(profile: Profile, fields: Mapping[str, Any]) -> bytes:
     if profile == "invocations":
         fields = {name: value for name, value in fields.items() if value is not None}
-    return b"," + jsons.encode(fields)[1:-1]
+    return b"," + json.encode(fields)[1:-1]
 
 
 _ID = b'{"id":"resp_'
@@ -189,12 +188,12 @@ def _unchanging(profile: Profile, model: str, echo: Mapping[str, Any]) -> bytes:
     """The fields that stay the same throughout a response."""
     if not echo:
         return _unasked(profile, model)
-    return b',"model":' + jsons.encode(model) + _encoded(profile, {**_DEFAULTS, **echo})
+    return b',"model":' + json.encode(model) + _encoded(profile, {**_DEFAULTS, **echo})
 
 
 @lru_cache(256)  # Most requests ask for nothing special, of one of a few models.
 def _unasked(profile: Profile, model: str) -> bytes:
-    return b',"model":' + jsons.encode(model) + _encoded(profile, _DEFAULTS)
+    return b',"model":' + json.encode(model) + _encoded(profile, _DEFAULTS)
 
 
 def _created(started: RunStarted, reading: Reading) -> int:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, assert_never
 
 from msgspec import UNSET
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.core.events import (
     Event,
     PartAdded,
@@ -19,7 +19,7 @@ from palaver.core.events import (
     RunFailed,
     RunFinished,
     RunStarted,
-    Terminal,
+    TerminalEvent,
     TextDelta,
     TextEnded,
     TextStarted,
@@ -29,8 +29,7 @@ from palaver.core.events import (
     ToolStarted,
     UsageAdded,
 )
-from palaver.core.parts import APPROVAL_REQUEST, Data, File, Refusal
-from palaver.core.usage import Usage
+from palaver.core.messages import APPROVAL_REQUEST, Data, File, Refusal, Usage
 from palaver.protocols import response_items as items
 from palaver.protocols.response_request import Reading
 
@@ -63,7 +62,7 @@ class Output:
         lists = {"data": self._data, "files": self._files}
         return {name: listed for name, listed in lists.items() if listed}
 
-    def usage(self, terminal: Terminal) -> Usage | None:
+    def usage(self, terminal: TerminalEvent) -> Usage | None:
         """What the run cost, as far as it is known."""
         return terminal.usage or self._usage
 
@@ -122,18 +121,18 @@ class Output:
         # The AI SDK's generateText knows no others.
         kept = annotations if self._is_open else [note for note in annotations if note.kind == "url"]
         notes = [items.citation(note, len(text)) for note in kept]
-        return Said(notes, self._done(item, jsons.encode(items.message(item, text, notes))))
+        return Said(notes, self._done(item, json.encode(items.message(item, text, notes))))
 
     def reasoning(self, event: ReasoningEnded) -> bytes:
         """Reasoning that ends; sealed only for those who asked for it."""
         encrypted = event.encrypted if self._reading.encrypted else None
-        return self._done(event.item, jsons.encode(items.reasoning(event.item, event.text, encrypted)))
+        return self._done(event.item, json.encode(items.reasoning(event.item, event.text, encrypted)))
 
     def call(self, event: ToolEnded) -> bytes:
         """A call that ends."""
         call = self._calls.pop(event.item)
         told = items.function_call(event.item, call.call_id, call.name, event.arguments)
-        return self._done(event.item, jsons.encode(told))
+        return self._done(event.item, json.encode(told))
 
     def name(self, item: str) -> str:
         """The tool of a call that is open."""
@@ -200,6 +199,6 @@ class Output:
         return encoded
 
     def _whole(self, told: items.Item) -> tuple[int, bytes]:
-        index, encoded = len(self.items), jsons.encode(told)
+        index, encoded = len(self.items), json.encode(told)
         self.items.append(encoded)
         return index, encoded

@@ -7,14 +7,12 @@ only where it was given, or where somebody may read it.
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from palaver.core import dialects, jsons
-from palaver.core.calls import Call, Finish
+from palaver.core import dialects, json
 from palaver.core.dialects import responses as dialect
-from palaver.core.dialects.pieces import Object, listed, mapping, string
-from palaver.core.events import PartAdded, RunCancelled, RunFailed, RunFinished, Terminal
-from palaver.core.messages import Message
-from palaver.core.parts import Data
-from palaver.core.usage import Usage
+from palaver.core.dialects.common import Object, as_list, dict_or_empty, optional_str
+from palaver.core.events import FinishReason, PartAdded, RunCancelled, RunFailed, RunFinished, TerminalEvent
+from palaver.core.messages import Data, Message, Usage
+from palaver.core.runs import Call
 from palaver.errors import UpstreamFailed
 from palaver.protocols import sse, upstream
 from palaver.protocols.base import Request
@@ -29,7 +27,7 @@ _TOLD = frozenset(
     " tool_choice parallel_tool_calls text reasoning truncation service_tier include".split()
 )
 """The options that go on. The others have no name here, or are none of a stranger's business."""
-_FINISHES: Mapping[str, Finish] = {
+_FINISHES: Mapping[str, FinishReason] = {
     "max_output_tokens": "length",
     "max_tokens": "length",
     "max_tool_calls": "length",
@@ -55,7 +53,7 @@ def request(call: Call, *, is_chat: bool, stream: bool, model: str | None = None
         body["custom_inputs"] = inputs
     if call.parameters:
         body["parameters"] = call.parameters
-    return Request(headers=upstream.headers(call, accept=SSE if stream else JSON), body=jsons.encode(body))
+    return Request(headers=upstream.headers(call, accept=SSE if stream else JSON), body=json.encode(body))
 
 
 def _history(messages: list[Message]) -> Iterator[dict[str, Any]]:
@@ -75,7 +73,7 @@ def _history(messages: list[Message]) -> Iterator[dict[str, Any]]:
 
 def _content(pieces: list[Object]) -> str | list[Object]:
     """Text as a string, which everybody takes from anybody; a list only where there is more than text."""
-    texts = [string(piece.get("text")) or string(piece.get("refusal")) for piece in pieces]
+    texts = [optional_str(piece.get("text")) or optional_str(piece.get("refusal")) for piece in pieces]
     if None not in texts:
         return "".join(text or "" for text in texts)
     return [{"detail": "auto", **piece} if piece.get("type") == "input_image" else piece for piece in pieces]
@@ -120,7 +118,7 @@ class Replies:
             yield from self._stopped()
             return
         text = record.decode("utf-8", "replace")
-        value = jsons.parsed(text)
+        value = json.parse_or_text(text)
         if value is text:
             raise UpstreamFailed("The remote sent a record that is not JSON.")
         if isinstance(value, dict):
@@ -131,7 +129,7 @@ class Replies:
     def _frame(self, frame: Object) -> Iterator[object]:
         match frame:
             case {"type": "response.completed" | "response.incomplete" | "response.failed" as kind, "response": dict()}:
-                yield from self._ended(mapping(frame["response"]), kind.removeprefix("response."))
+                yield from self._ended(dict_or_empty(frame["response"]), kind.removeprefix("response."))
             case {"type": "error"} | {"error": str() | dict()}:
                 # A failed run of ours, or of OpenAI's, says more in its last frame.
                 self._error = self._error or RunFailed(code="upstream_failed", message=_words(frame))
@@ -151,17 +149,17 @@ class Replies:
             yield self._error or RunFinished()
 
     def _ended(self, response: Object, kind: str) -> Iterator[object]:
-        yield from self._arrivals.late(listed(response.get("output")))
+        yield from self._arrivals.late(as_list(response.get("output")))
         yield from self._customs(response.get("custom_outputs"))
         self._over = True
-        yield self._terminal(response, string(response.get("status")) or kind)
+        yield self._terminal(response, optional_str(response.get("status")) or kind)
 
-    def _terminal(self, response: Object, status: str) -> Terminal:
+    def _terminal(self, response: Object, status: str) -> TerminalEvent:
         usage = _usage(response.get("usage"))
         if status == "failed" or self._error is not None or response.get("error") is not None:
             message = _words(response) or (self._error.message if self._error else "")
             return RunFailed(code="upstream_failed", message=message, usage=usage)
-        reason = string(mapping(response.get("incomplete_details")).get("reason")) or ""
+        reason = optional_str(dict_or_empty(response.get("incomplete_details")).get("reason")) or ""
         if "cancelled" in (status, reason):
             return RunCancelled(usage=usage)
         return RunFinished(finish=_FINISHES.get(reason, "stop"), usage=usage)
@@ -174,8 +172,8 @@ class Replies:
         match custom:
             case {"data": [{"id": str(), "name": str()}, *_]} | {"files": [{"id": str(), "media_type": str()}, *_]}:
                 for kind, name in (("palaver:data", "data"), ("palaver:file", "files")):
-                    for fields in listed(mapping(custom).get(name)):
-                        yield from self._arrivals.part({**mapping(fields), "type": kind})
+                    for fields in as_list(dict_or_empty(custom).get(name)):
+                        yield from self._arrivals.part({**dict_or_empty(fields), "type": kind})
             case _:
                 yield PartAdded(part=Data(name="custom_outputs", value=custom))
 
@@ -185,17 +183,17 @@ def _words(frame: Object) -> str:
     error = frame.get("error")
     if isinstance(error, str):
         return error
-    return string(mapping(error).get("message")) or string(frame.get("message")) or ""
+    return optional_str(dict_or_empty(error).get("message")) or optional_str(frame.get("message")) or ""
 
 
 def _usage(value: Any) -> Usage | None:
-    told = mapping(value)
+    told = dict_or_empty(value)
     given, made = _count(told.get("input_tokens")), _count(told.get("output_tokens"))
     if given is None or made is None:
         return None
     input_details, output_details = (
-        mapping(told.get("input_tokens_details")),
-        mapping(told.get("output_tokens_details")),
+        dict_or_empty(told.get("input_tokens_details")),
+        dict_or_empty(told.get("output_tokens_details")),
     )
     return Usage(
         input_tokens=given,

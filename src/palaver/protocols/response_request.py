@@ -12,12 +12,11 @@ from typing import Any, Literal, cast
 import msgspec
 from msgspec.structs import replace
 
-from palaver.core.calls import Call
 from palaver.core.descriptions import Description
 from palaver.core.dialects import responses as dialect
-from palaver.core.ids import LONGEST
-from palaver.core.messages import Message
-from palaver.core.parts import Text
+from palaver.core.ids import MAX_ID_LENGTH
+from palaver.core.messages import Message, Text
+from palaver.core.runs import Call
 from palaver.errors import ConflictingFields, InvalidValue, WorkflowNotFound
 from palaver.protocols.base import Find, Request
 from palaver.protocols.openai_errors import MissingRequired, MutuallyExclusive, param
@@ -249,9 +248,9 @@ def _included(fields: Fields, name: str) -> list[str]:
 def _conversation(fields: Fields, name: str) -> dict[str, str]:
     """As the response object repeats it."""
     if isinstance(fields.body[name], str):
-        named = fields.string(name, longest=LONGEST)
+        named = fields.string(name, longest=MAX_ID_LENGTH)
     else:
-        named = fields.below(name).string("id", longest=LONGEST)
+        named = fields.below(name).string("id", longest=MAX_ID_LENGTH)
     if not named:
         raise InvalidValue("conversation must be an id, or an object with an id.", pointer=f"/{name}")
     return {"id": named}
@@ -266,7 +265,7 @@ _READERS: Mapping[str, _Reader] = {
     "store": _boolean,
     "background": _boolean,
     "parallel_tool_calls": _boolean,
-    "previous_response_id": _string(LONGEST),
+    "previous_response_id": _string(MAX_ID_LENGTH),
     "conversation": _conversation,
     "temperature": _number(0, 2),
     "top_p": _number(0, 1),

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from palaver.core import jsons
-from palaver.core.events import TERMINAL, Event, RunStarted
-from palaver.core.linear import linear
+from palaver.core import json
+from palaver.core.events import TERMINAL_EVENTS, Event, RunStarted
+from palaver.core.linearize import linearize
 from palaver.errors import InvalidType, InvalidValue, ResponseNotFound
 from palaver.protocols import responses
 from palaver.protocols.base import Answer, Frames, Request, ids
@@ -98,7 +98,7 @@ def stored(
     output, done = _said(events, reading)
     response = ResponseObject(_begun(events, started), reading)
     last = events[-1] if events else None
-    if isinstance(last, TERMINAL):
+    if isinstance(last, TERMINAL_EVENTS):
         return response.complete(last, done, output.usage(last), output.custom)
     return response.running(status_if_running, done)
 
@@ -122,7 +122,7 @@ def resumed(reading: Reading, after: int = -1) -> Frames:
 def deleted(run_id: str) -> Answer:
     """DELETE /{id}: it is gone."""
     document = {"id": response_id(run_id), "object": "response", "deleted": True}
-    return Answer(status=200, headers=(responses.JSON,), body=jsons.encode(document))
+    return Answer(status=200, headers=(responses.JSON,), body=json.encode(document))
 
 
 # What others refer to
@@ -147,7 +147,7 @@ def items(events: Sequence[Event], reading: Reading) -> dict[str, dict[str, Any]
 def _said(events: Sequence[Event], reading: Reading) -> tuple[Output, list[bytes]]:
     """What was said so far, and the items of it that are done."""
     output = Output(reading)
-    for event in linear(events):
+    for event in linearize(events):
         output.take(event)
     return output, [item for item in output.items if item]
 

@@ -10,20 +10,20 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from palaver.core import jsons
-from palaver.core.calls import Call
+from palaver.core import json
 from palaver.core.events import (
-    TERMINAL,
+    TERMINAL_EVENTS,
     Event,
     RunFailed,
     RunFinished,
     RunStarted,
-    Terminal,
+    TerminalEvent,
     TextDelta,
     TextEnded,
     TextStarted,
 )
-from palaver.core.linear import linear
+from palaver.core.linearize import linearize
+from palaver.core.runs import Call
 from palaver.errors import PalaverError
 from palaver.protocols import openai_errors, response_request, sse
 from palaver.protocols import response_items as items
@@ -65,15 +65,15 @@ def whole(events: Sequence[Event], reading: Reading, *, status: int) -> Answer:
     """The response object; of a run that failed, the error."""
     started, last = events[0], events[-1]
     assert isinstance(started, RunStarted)
-    assert isinstance(last, TERMINAL)
+    assert isinstance(last, TERMINAL_EVENTS)
     if isinstance(last, RunFailed):
         return openai_errors.run_failure(last, started, status=status, headers=ids(started))
     only = _only_text(events, reading)
     if only is not None and _is_plain(last) and last.at is not None:
-        body = plain(started, reading, jsons.encode(items.message(only.item, only.text)), last.at)
+        body = plain(started, reading, json.encode(items.message(only.item, only.text)), last.at)
     else:
         output = Output(reading)
-        for event in linear(events):
+        for event in linearize(events):
             output.take(event)
         usage = output.usage(last)
         body = ResponseObject(started, reading).complete(last, output.items, usage, output.custom)
@@ -105,7 +105,7 @@ def failure(error: PalaverError, reading: Reading | None, *, status: int) -> Ans
     return openai_errors.failure(error, status=status, pointed=reading.param if reading else openai_errors.param)
 
 
-def _is_plain(last: Terminal) -> bool:
+def _is_plain(last: TerminalEvent) -> bool:
     return type(last) is RunFinished and last.finish == "stop" and last.usage is None
 
 

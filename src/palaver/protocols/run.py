@@ -6,11 +6,11 @@ from uuid import UUID
 
 import msgspec
 
-from palaver.core import jsons
-from palaver.core.calls import Call
+from palaver.core import json
 from palaver.core.dialects import chat_completions
 from palaver.core.events import Event, RunFailed, RunStarted
 from palaver.core.fold import fold
+from palaver.core.runs import Call
 from palaver.errors import MisplacedField, PalaverError
 from palaver.protocols import agenta, forms, upstream
 from palaver.protocols.agenta import JSON, Reading
@@ -74,7 +74,7 @@ def request(call: Call, *, is_chat: bool, stream: bool) -> Request:
     body: dict[str, Any] = {"inputs": inputs, "ag_config": call.parameters}
     if is_chat:
         body["messages"] = inputs.pop("messages", None) or chat_completions.write(call.messages)
-    return Request(headers=upstream.headers(call, accept=JSON), body=jsons.encode(body))
+    return Request(headers=upstream.headers(call, accept=JSON), body=json.encode(body))
 
 
 class Replies:

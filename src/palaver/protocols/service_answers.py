@@ -6,9 +6,8 @@ from typing import Any, cast
 import msgspec
 from msgspec import UNSET
 
-from palaver.core.calls import Reply
-from palaver.core.parts import Data, Refusal, Text
-from palaver.core.usage import Usage
+from palaver.core.messages import Data, Refusal, Text, Usage
+from palaver.core.runs import Reply
 
 REPLY, STATUS, CHANGES = "reply", "status", "changes"
 """Names of data parts that mean something here, and of the event that a code edit becomes."""

@@ -7,11 +7,11 @@ next block, and waits for the end of a tool call, whose JSON cannot be cut.
 from collections.abc import Callable
 from typing import Any, Literal, assert_never
 
-from palaver.core import jsons
-from palaver.core.calls import Finish
+from palaver.core import json
 from palaver.core.events import (
-    TERMINAL,
+    TERMINAL_EVENTS,
     Event,
+    FinishReason,
     PartAdded,
     ReasoningDelta,
     ReasoningEnded,
@@ -20,7 +20,7 @@ from palaver.core.events import (
     RunFailed,
     RunFinished,
     RunStarted,
-    Terminal,
+    TerminalEvent,
     TextDelta,
     TextEnded,
     TextStarted,
@@ -31,8 +31,8 @@ from palaver.core.events import (
     UsageAdded,
 )
 from palaver.core.fold import fold
-from palaver.core.linear import Linear
-from palaver.core.parts import Data, File, Refusal
+from palaver.core.linearize import Linearizer
+from palaver.core.messages import Data, File, Refusal
 from palaver.protocols import service_errors
 from palaver.protocols.service_answers import CHANGES, REPLY, STATUS, Reading, answered, usage_of
 
@@ -41,7 +41,7 @@ Status = Callable[[RunFailed], int]
 
 _TOLD = (TextStarted, TextEnded, UsageAdded, RunStarted, RunFinished)
 """What the last event is made of, beside some parts."""
-_STOPS: dict[Finish, str] = {"length": "max_tokens", "tool-calls": "tool_use", "content-filter": "refusal"}
+_STOPS: dict[FinishReason, str] = {"length": "max_tokens", "tool-calls": "tool_use", "content-filter": "refusal"}
 _FIELDS: dict[Block, tuple[str, str]] = {
     "text": ("text_delta", "text"),
     "thinking": ("thinking_delta", "thinking"),
@@ -55,7 +55,7 @@ def frame(name: str, data: bytes) -> bytes:
 
 
 def _typed(name: str, **fields: Any) -> bytes:
-    return frame(name, jsons.encode({"type": name, **fields}))
+    return frame(name, json.encode({"type": name, **fields}))
 
 
 class Writer:
@@ -65,7 +65,7 @@ class Writer:
         self._reading = reading
         self._status = status
         self._shows = reading.is_chat and not reading.sparse
-        self._linear = Linear()
+        self._linear = Linearizer()
         self._kept: list[Event] = []  # Of which the last event is made.
         self._index = -1
         self._open: Block | None = None
@@ -78,10 +78,10 @@ class Writer:
         linear = self._linear
         if type(event) is TextDelta and event.item == linear.flowing and self._open == "text":  # As most are.
             linear.pieces.append(event.delta)
-            return b"%b%b}}\n\n" % (self._before, jsons.encode(event.delta))
+            return b"%b%b}}\n\n" % (self._before, json.encode(event.delta))
         if isinstance(event, _TOLD) or _is_told(event):
             self._kept.append(event)
-        if isinstance(event, TERMINAL):
+        if isinstance(event, TERMINAL_EVENTS):
             return self._ended(event)
         if not self._shows:
             return self._aside(event)
@@ -146,7 +146,7 @@ class Writer:
     def _piece(self, kind: Block, piece: str) -> bytes:
         opening = b"" if self._open == kind else self._begin(kind)  # It was ended by a line of status, and goes on.
         self._has_piece = True
-        return b"%b%b%b}}\n\n" % (opening, self._before, jsons.encode(piece))
+        return b"%b%b%b}}\n\n" % (opening, self._before, json.encode(piece))
 
     def _close(self, kind: Block | None = None) -> bytes:
         """End the open block; of a kind, only if it is of that kind."""
@@ -171,7 +171,7 @@ class Writer:
                 return b"".join([self._begin("text"), self._piece("text", text), self._close()])
             case Data(name="code-edit", value={"new": new, **rest}):
                 return (
-                    frame(CHANGES, jsons.encode({"code": new}))
+                    frame(CHANGES, json.encode({"code": new}))
                     if isinstance(new, str) and new != rest.get("old")
                     else b""
                 )
@@ -179,7 +179,7 @@ class Writer:
                 line = _status(event)
                 if line is None:
                     return _data(event)
-                log = frame("log", jsons.encode(line))
+                log = frame("log", json.encode(line))
                 if self._open != "tool_use":
                     return log + self._thought(line)
                 self._waiting.append(line)
@@ -190,18 +190,18 @@ class Writer:
         if not isinstance(event, PartAdded):
             return b""
         if (line := _status(event)) is not None:
-            return frame("log", jsons.encode(line))
+            return frame("log", json.encode(line))
         return b"" if self._reading.sparse else _data(event)
 
     # The end
 
-    def _ended(self, end: Terminal) -> bytes:
+    def _ended(self, end: TerminalEvent) -> bytes:
         closed = b"".join([self._close(), *map(self._thought, self._waiting)])
         if isinstance(end, RunFailed | RunCancelled):
             status = self._status(end) if isinstance(end, RunFailed) else 0
-            return closed + frame("error", jsons.encode(service_errors.of_end(end, status=status)))
+            return closed + frame("error", json.encode(service_errors.of_end(end, status=status)))
         reply = fold(self._kept)
-        last = frame("complete", jsons.encode(answered(reply, self._reading)))
+        last = frame("complete", json.encode(answered(reply, self._reading)))
         if not self._shows:
             return last
         stop = {"stop_reason": _STOPS.get(end.finish, "end_turn"), "stop_sequence": None}
@@ -228,8 +228,8 @@ def _status(event: PartAdded) -> str | None:
 def _data(event: PartAdded) -> bytes:
     match event.part:
         case Data(name=name, value=value) if name != REPLY:
-            return frame("data", jsons.encode({"name": name, "value": value}))
+            return frame("data", json.encode({"name": name, "value": value}))
         case File() as file:
-            return frame("data", jsons.encode({"name": "file", "value": file}))
+            return frame("data", json.encode({"name": "file", "value": file}))
         case _:
             return b""

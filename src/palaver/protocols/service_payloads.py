@@ -4,10 +4,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from palaver.core import dialects, jsons
-from palaver.core.calls import Record
+from palaver.core import dialects, json
 from palaver.core.descriptions import Description
 from palaver.core.messages import Message
+from palaver.core.runs import RecordMode
 from palaver.errors import InvalidBody, InvalidJson, PalaverError
 from palaver.protocols.base import Request
 from palaver.protocols.service_errors import Misfit, refused
@@ -33,7 +33,7 @@ class Asked(NamedTuple):
     """The conversation with the user's turn, as it will be told again."""
     inputs: dict[str, Any]
     parameters: dict[str, Any]
-    record: Record
+    record: RecordMode
     is_sparse: bool
     """Of a stream: only logs and the last event. Absent means that everything may be told as it happens."""
 
@@ -41,7 +41,7 @@ class Asked(NamedTuple):
 def read(request: Request) -> dict[str, Any]:
     """The object in a body. Of text that is no JSON the place is told, by line and column."""
     try:
-        value = jsons.received(request.body, request.bounds)
+        value = json.decode(request.body, request.bounds)
     except InvalidJson as error:
         raise _placed(error, request.body) from None
     if not isinstance(value, dict):
@@ -79,12 +79,12 @@ def key(payload: _Object) -> str | None:
             raise refused([Misfit("api_key", "must be a string")])
 
 
-def key_of_ours(body: bytes, bounds: jsons.Bounds) -> str | None:
+def key_of_ours(body: bytes, bounds: json.JsonLimits) -> str | None:
     """A key of ours in a body that nobody has read yet. What is wrong with the body is told later, by who reads it."""
     if b"api_key" not in body and b"\\u" not in body:
         return None
     try:
-        value = jsons.received(body, bounds)
+        value = json.decode(body, bounds)
         text = key(cast("_Object", value)) if isinstance(value, dict) else None
     except PalaverError:
         return None
@@ -96,7 +96,7 @@ def asked(payload: _Object, workflow: Description, label: str, *, is_stream: boo
     wrong: list[Misfit] = []
     streamed = _boolean(payload, "stream", wrong) if is_stream else None
     opted = _boolean(payload, "metrics_opt_in", wrong)
-    record: Record = "metadata" if opted is False else "full"
+    record: RecordMode = "metadata" if opted is False else "full"
     inputs = _inputs({**payload, "session_id": label}, workflow)
     parameters: Any = payload.get("parameters") if workflow.is_chat else None
     if parameters is not None and not isinstance(parameters, dict):

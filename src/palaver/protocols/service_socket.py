@@ -4,7 +4,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.errors import InvalidJson, InvalidValue, PalaverError
 from palaver.protocols import service_errors
 
@@ -46,12 +46,12 @@ def read(text: str) -> Heard:
 
 def with_key(payload: bytes, key: str) -> bytes:
     """The payload with the key of the socket's own address, unless it brings one itself."""
-    value = jsons.opened(payload.decode())
+    value = json.decode_or_text(payload.decode())
     if not isinstance(value, dict):
         return payload
     fields: dict[str, Any] = {**value}
     has_own = bool(own.strip()) if isinstance(own := fields.get("api_key"), str) else own is not None
-    return payload if has_own else jsons.encode({**fields, "api_key": key})
+    return payload if has_own else json.encode({**fields, "api_key": key})
 
 
 def complete(data: bytes) -> str:
@@ -61,7 +61,7 @@ def complete(data: bytes) -> str:
 
 def problem(error: PalaverError, *, status: int) -> str:
     """A message that could not be taken; what runs goes on."""
-    data = jsons.encode(service_errors.of_error(error, status=status))
+    data = json.encode(service_errors.of_error(error, status=status))
     return (b'{"event":"error","data":%b}' % data).decode()
 
 

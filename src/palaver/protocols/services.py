@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Any
 
-from palaver.core import jsons
-from palaver.core.calls import Call, Secret
+from palaver.core import json
 from palaver.core.events import Event, RunCancelled, RunFailed, RunStarted
 from palaver.core.fold import fold
+from palaver.core.runs import Call, Secret
 from palaver.errors import PalaverError, RequestError
 from palaver.protocols import service_errors, service_payloads, sse
 from palaver.protocols.base import Answer, Find, Frames, Headers, Request, ids
@@ -103,13 +103,13 @@ def failure(error: PalaverError, reading: Reading | None, *, status: int) -> Ans
         error, reading = error.error, error.reading
     document = service_errors.of_error(error, status=status)
     if reading is not None and reading.stream:
-        return Answer(status=200, headers=_SSE, body=frame("error", jsons.encode(document)))
+        return Answer(status=200, headers=_SSE, body=frame("error", json.encode(document)))
     return _answer(status, document)
 
 
 def told(document: Any, *, stream: bool) -> Answer:
     """A document for which nothing was run, on either route."""
-    body = jsons.encode(document)
+    body = json.encode(document)
     return (
         Answer(status=200, headers=_SSE, body=frame("complete", body))
         if stream
@@ -120,9 +120,9 @@ def told(document: Any, *, stream: bool) -> Answer:
 def markdown(text: str) -> Answer:
     """A text for people."""
     headers = (("content-type", "text/markdown; charset=utf-8"), *_EVERY)
-    return Answer(status=200, headers=headers, body=jsons.whole_text(text).encode())
+    return Answer(status=200, headers=headers, body=json.replace_surrogates(text).encode())
 
 
 def _answer(status: int, document: Any, started: RunStarted | None = None) -> Answer:
     headers = (*_JSON, *ids(started)) if started else _JSON
-    return Answer(status=status, headers=headers, body=jsons.encode(document))
+    return Answer(status=status, headers=headers, body=json.encode(document))

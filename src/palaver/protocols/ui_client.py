@@ -5,8 +5,7 @@ from typing import Any, cast
 
 import msgspec
 
-from palaver.core.messages import Message
-from palaver.core.parts import ToolCall
+from palaver.core.messages import Message, ToolCall
 from palaver.errors import InvalidValue
 from palaver.protocols.base import Headers
 

@@ -10,9 +10,9 @@ from typing import Any, Literal, assert_never, cast
 import msgspec
 from msgspec import UNSET
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.core.events import (
-    TERMINAL,
+    TERMINAL_EVENTS,
     Event,
     PartAdded,
     ReasoningDelta,
@@ -31,9 +31,8 @@ from palaver.core.events import (
     ToolStarted,
     UsageAdded,
 )
-from palaver.core.ids import bounded
-from palaver.core.parts import APPROVAL_REQUEST, Data, File, Refusal, ToolCall
-from palaver.core.usage import Usage
+from palaver.core.ids import truncate_id
+from palaver.core.messages import APPROVAL_REQUEST, Data, File, Refusal, ToolCall, Usage
 from palaver.protocols import sse
 from palaver.protocols.ui_client import Client
 
@@ -82,7 +81,7 @@ class Writer:
             self._held, frames = frames, b""
         elif self._held and frames:
             self._held, frames = b"", self._held + frames
-        return frames + sse.DONE if isinstance(event, TERMINAL) else frames
+        return frames + sse.DONE if isinstance(event, TERMINAL_EVENTS) else frames
 
     def parts(self, event: Event) -> list[Part]:
         """The parts of one event."""
@@ -149,7 +148,7 @@ class Writer:
 
     def _value(self, value: Any) -> list[Part]:
         """What a workflow that is no chat came to, as far as it was not told while it ran."""
-        text = value if isinstance(value, str) else jsons.encode(value).decode()
+        text = value if isinstance(value, str) else json.encode(value).decode()
         said = [] if self._has_text or not text else self._whole_text(self._named("msg", "output"), text)
         if not isinstance(value, str) and value != self._output:
             said.append({"type": "data-output", "id": self._named("dat", "output"), "data": value})
@@ -194,7 +193,7 @@ class Writer:
         name, number = item, 1
         while name in self._taken:
             number += 1
-            name = bounded(f"{item}.{number}")
+            name = truncate_id(f"{item}.{number}")
         self._taken.add(name)
         return name
 
@@ -239,7 +238,7 @@ class Writer:
     def _another(self, call_id: str) -> str:
         taken = {*self._made, *self._names.values(), *self._client.shown, *self._client.waiting}
         number = 2
-        while (name := bounded(f"{call_id}.{number}")) in taken:
+        while (name := truncate_id(f"{call_id}.{number}")) in taken:
             number += 1
         return name
 
@@ -274,7 +273,7 @@ class Writer:
         told = self._told(call_id)
         if not event.is_error:
             return [*shown, {"type": "tool-output-available", "toolCallId": told, "output": event.output, **ran}]
-        text = event.output if isinstance(event.output, str) else jsons.encode(event.output).decode()
+        text = event.output if isinstance(event.output, str) else json.encode(event.output).decode()
         return [*shown, {"type": "tool-output-error", "toolCallId": told, "errorText": text, **ran}]
 
     # Parts that come whole

@@ -7,11 +7,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from palaver.core import jsons
-from palaver.core.calls import Call
+from palaver.core import json
 from palaver.core.descriptions import Description
 from palaver.core.dialects import ui_message
 from palaver.core.events import Event, RunFailed, RunStarted
+from palaver.core.runs import Call
 from palaver.errors import InvalidMessages, InvalidSessionId, InvalidType, PalaverError
 from palaver.protocols import sse, ui_client, ui_whole
 from palaver.protocols.base import Answer, Find, Frames, Headers, Request, ids
@@ -86,7 +86,7 @@ def whole(events: Sequence[Event], reading: Reading, *, status: int) -> Answer:
     if isinstance(last, RunFailed):
         return _text(status, last.message, (*reading.headers[1:], *ids(started)))
     named = (("content-type", "application/json"), *reading.headers[1:], *ids(started))
-    return Answer(status=status, headers=named, body=jsons.encode(ui_whole.message(events, reading)))
+    return Answer(status=status, headers=named, body=json.encode(ui_whole.message(events, reading)))
 
 
 def failure(error: PalaverError, reading: Reading | None, *, status: int) -> Answer:
@@ -95,7 +95,7 @@ def failure(error: PalaverError, reading: Reading | None, *, status: int) -> Ans
 
 
 def _text(status: int, message: str, headers: Headers) -> Answer:
-    body = jsons.whole_text(message).encode()
+    body = json.replace_surrogates(message).encode()
     return Answer(status=status, headers=(("content-type", "text/plain; charset=utf-8"), *headers), body=body)
 
 

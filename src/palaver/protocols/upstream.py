@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from palaver.core import jsons
-from palaver.core.calls import Call
+from palaver.core import json
+from palaver.core.runs import Call
 from palaver.errors import UpstreamFailed
 
 _MOST_READ = 64 * 1024
@@ -49,7 +49,7 @@ def value(content_type: str, body: bytes) -> Any:
         return None
     if media == "text/plain":
         return text
-    read = jsons.parsed(text)
+    read = json.parse_or_text(text)
     if read is text and media:
         raise UpstreamFailed("The remote's answer is not JSON.")
     return read
@@ -57,7 +57,7 @@ def value(content_type: str, body: bytes) -> Any:
 
 def words(body: bytes) -> str | None:
     """The line in which an error document says what is wrong, in any of the usual shapes."""
-    match jsons.parsed(body[:_MOST_READ].decode("utf-8", "replace")):
+    match json.parse_or_text(body[:_MOST_READ].decode("utf-8", "replace")):
         case {"status": {"message": str(line)}} | {"error": {"message": str(line)}} | {"error": str(line)}:
             return line
         case {"detail": str(line)} | {"detail": {"message": str(line)}} | {"detail": [{"msg": str(line)}, *_]}:

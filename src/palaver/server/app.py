@@ -48,7 +48,7 @@ from palaver.server.tab_socket import socket
 from palaver.server.web import BUILT_WEB, WebPages
 from palaver.storage.database import MEMORY_URL, Database, LazyDatabase
 from palaver.storage.processes import ProcessKind
-from palaver.workflows.threads import Threads
+from palaver.workflows.thread_pool import ThreadPool
 from palaver.workflows.workflow import Workflow
 
 log = logging.getLogger("palaver.server")
@@ -88,7 +88,7 @@ class Server:
             tracing=self.telemetry.tracing,
             fetch=FileFetcher(self.database, allow_private=self.settings.allow_private_urls),
             admission=self.rates.runs,
-            threads=Threads(self.settings.threads),
+            threads=ThreadPool(self.settings.threads),
             bounds=self.settings.run_bounds,
             history=self.settings.history_bounds,
             record=self.settings.record,

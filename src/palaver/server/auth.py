@@ -12,10 +12,10 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from palaver.core import keys
+from palaver.core import api_keys
+from palaver.core.api_keys import ALL_SCOPES, Scope
 from palaver.core.events import RunFailed
-from palaver.core.keys import ALL, Scope
-from palaver.core.origins import DEFAULT_PROJECT
+from palaver.core.runs import DEFAULT_PROJECT
 from palaver.errors import ConflictingFields, PalaverError, SettingsError, Unauthorized
 from palaver.server.request import Exchange, RequestHeaders
 from palaver.server.settings import Settings
@@ -195,7 +195,7 @@ class Caller(msgspec.Struct, frozen=True):
     """The hash that a session is kept under."""
 
 
-LOOPBACK_CALLER = Caller(DEFAULT_PROJECT, ALL, None, "loopback")
+LOOPBACK_CALLER = Caller(DEFAULT_PROJECT, ALL_SCOPES, None, "loopback")
 """Everybody, where no key was ever given out and only this machine can reach us."""
 ANONYMOUS = Caller("", frozenset(), None, "nobody")
 """Whoever asks for something that needs no credential: it was not looked at."""
@@ -248,12 +248,12 @@ class Authenticator:
 
     async def of_key(self, text: str) -> Caller | None:
         """The caller that a key stands for; None for anything but a good one."""
-        shown = keys.parse(text)
+        shown = api_keys.parse_key(text)
         if shown is None:
             return None
         key = await self._keys.get(shown.id)
         # First the comparison, whatever the key: how long it takes must not tell whether there is one.
-        is_right = keys.is_secret_of(shown.secret, key.hash if key else None)
+        is_right = api_keys.verify_secret(shown.secret, key.hash if key else None)
         now = self.now()
         if key is None or not is_right or not key.is_good(now):
             return None
@@ -261,9 +261,9 @@ class Authenticator:
         return Caller(key.project, key.scopes, key.id, "key")
 
     async def _of_cookie(self, text: str) -> Caller | None:
-        if not keys.is_token(text):
+        if not api_keys.is_token(text):
             return None
-        session = await self._sessions.get(keys.hashed(text))
+        session = await self._sessions.get(api_keys.hash_secret(text))
         if session is None:
             return None
         key, now = await self._keys.get(session.key), self.now()
@@ -277,13 +277,13 @@ class Authenticator:
     async def begin_session(self, caller: Caller) -> tuple[str, LoginSession]:
         """Log in whoever has shown a key: the cookie's value, which is kept nowhere, and what is."""
         assert caller.key is not None
-        value, now = keys.token(secrets.randbits), self.now()
+        value, now = api_keys.generate_token(secrets.randbits), self.now()
         key = await self._keys.get(caller.key)
         ends = now + SESSION_LIFETIME
         if key is not None and key.expires_at is not None:
             ends = min(ends, key.expires_at)
         session = LoginSession(
-            hash=keys.hashed(value),
+            hash=api_keys.hash_secret(value),
             project=caller.project,
             key=caller.key,
             scopes=caller.scopes,

@@ -12,9 +12,8 @@ import msgspec
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from palaver.core.calls import Call
-from palaver.core.files import file_ids, has_files
-from palaver.core.origins import Origin
+from palaver.core.messages import file_ids, has_files
+from palaver.core.runs import Call, Origin
 from palaver.discovery.registry import Registry
 from palaver.engine.engine import Engine, utc_now
 from palaver.engine.ids import new_run_id

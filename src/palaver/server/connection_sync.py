@@ -14,8 +14,8 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from palaver.core.descriptions import check_name
-from palaver.core.origins import DEFAULT_PROJECT
+from palaver.core.descriptions import check_workflow_name
+from palaver.core.runs import DEFAULT_PROJECT
 from palaver.discovery.connections import Wanted, remote
 from palaver.discovery.registry import Registry
 from palaver.errors import DeclarationError, PalaverError
@@ -89,16 +89,16 @@ class ConnectionSync:
 
     def wanted(self, url: str, options: kept.ConnectionOptions) -> Wanted:
         """A service as somebody wants it over HTTP: each connection to it passes the guard."""
-        from palaver.outbound.guard import Rules, Transport  # Late: most servers connect to nobody.
+        from palaver.outbound.ssrf import GuardedTransport, UrlPolicy  # Late: most servers connect to nobody.
 
-        rules = Rules(allow_private=self._settings.allow_private_urls)
+        rules = UrlPolicy(allow_private=self._settings.allow_private_urls)
         return Wanted(
             url=url,
             is_chat=options.is_chat,
             dialect=cast("Any", options.dialect),  # One that we do not speak is told by whoever calls it.
             model=options.model,
             timeout=options.timeout_seconds,
-            transport=lambda: Transport(rules),
+            transport=lambda: GuardedTransport(rules),
         )
 
     async def changing(self, work: Callable[[], Awaitable[_T]]) -> _T:
@@ -142,7 +142,7 @@ class ConnectionSync:
 
     def _made(self, row: StoredConnection) -> SyncedConnection:
         try:
-            check_name(row.name)
+            check_workflow_name(row.name)
         except DeclarationError as error:  # It was free once.
             return self._failed(row, error.message)
         if row.name in self._registry:

@@ -9,11 +9,9 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from palaver.core.calls import Call
-from palaver.core.files import file_ids, has_files
-from palaver.core.history import Bounds, believed
-from palaver.core.messages import Message
-from palaver.core.origins import Origin
+from palaver.core.history import HistoryLimits, validate_history
+from palaver.core.messages import Message, file_ids, has_files
+from palaver.core.runs import Call, Origin
 from palaver.engine.ids import new_run_id
 from palaver.engine.run_reader import RunReader
 from palaver.errors import (
@@ -264,7 +262,13 @@ class ConversationResolver:
     """Looks up what calls refer to."""
 
     def __init__(
-        self, database: Database, records: RunReader, turns: TurnLock, *, bounds: Bounds, now: Callable[[], datetime]
+        self,
+        database: Database,
+        records: RunReader,
+        turns: TurnLock,
+        *,
+        bounds: HistoryLimits,
+        now: Callable[[], datetime],
     ) -> None:
         self._database = database
         self._records = records
@@ -312,7 +316,7 @@ class ConversationResolver:
             preface = call.messages[: call.preface]
             call = replace(call, messages=(*preface, *turn.stored, *turn.said), session=thread.id)
             # What it cannot take is said before anything is kept.
-            believed(call.messages, system=workflow.options.system, bounds=self._bounds)
+            validate_history(call.messages, system=workflow.options.system, bounds=self._bounds)
             workflow.bind(call)
             made: Sequence[Node] = ()
             if turn.said:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from sqlalchemy import Connection, select
 
-from palaver.core import jsons, secrets
+from palaver.core import json, masking
 from palaver.core.descriptions import Description
 from palaver.discovery.registry import Registry
 from palaver.errors import PalaverError
@@ -23,8 +23,8 @@ from palaver.server.error_responses import add_headers, json_answer
 from palaver.server.metrics import METRICS_CONTENT_TYPE
 from palaver.server.request import Exchange
 from palaver.storage.database import Database
-from palaver.workflows.callables import called
-from palaver.workflows.threads import Threads
+from palaver.workflows.signature import underlying_callable
+from palaver.workflows.thread_pool import ThreadPool
 from palaver.workflows.workflow import Workflow
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def agent_info(request: Request, served: ServedWorkflows) -> Answer:
     """What MLflow's clients ask an agent server."""
     served_as = served.default() if request.workflow is None else served.find(request.workflow).name
     document = {"name": served_as or "palaver", "use_case": "agent", "agent_api": "responses"}
-    return Answer(status=200, headers=_JSON, body=jsons.encode(document))
+    return Answer(status=200, headers=_JSON, body=json.encode(document))
 
 
 WORKING, NOT_WORKING = "working", "not working"
@@ -137,7 +137,7 @@ class HealthChecks:
         self._registry = registry
         self._database = database
         self._version = version
-        self._threads = Threads(_MAX_CONCURRENT_CHECKS)
+        self._threads = ThreadPool(_MAX_CONCURRENT_CHECKS)
         self._asking: dict[str, asyncio.Task[ComponentStatus]] = {}
         self._said: dict[str, _CachedStatus] = {}
 
@@ -152,7 +152,7 @@ class HealthChecks:
 
     async def answer(self) -> Answer:
         """The same, as an answer."""
-        body = jsons.encode(await self.document())
+        body = json.encode(await self.document())
         headers = (("content-type", "application/json"), ("x-api-version", self._version))
         return Answer(status=200, headers=(*headers, ("cache-control", "no-store")), body=body)
 
@@ -182,7 +182,7 @@ class HealthChecks:
             given = await self._given(check)
             words = _component_status(name, given)
         except Exception as error:  # The author's code may raise anything, and says by it that something is wrong.
-            what = printable(secrets.masked(f"{type(error).__name__}: {error}"))
+            what = printable(masking.mask_secrets(f"{type(error).__name__}: {error}"))
             log.warning("The health of %s could not be told: %s", name, what)
             words = {name: NOT_WORKING}
         self._said[name] = _CachedStatus(words, time.monotonic())
@@ -191,7 +191,7 @@ class HealthChecks:
 
     async def _given(self, check: Callable[[], Any]) -> object:
         given: object
-        if inspect.iscoroutinefunction(called(check)):
+        if inspect.iscoroutinefunction(underlying_callable(check)):
             return await check()
         given = await self._in_thread(check)
         return await cast("Any", given) if inspect.isawaitable(given) else given

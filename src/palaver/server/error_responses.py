@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.core.events import Event, RunFailed
 from palaver.errors import (
     Failure,
@@ -155,4 +155,4 @@ def with_error_headers(answer: Answer, error: PalaverError) -> Answer:
 
 def json_answer(status: int, document: Any) -> Answer:
     """A document as JSON."""
-    return Answer(status=status, headers=(("content-type", agenta.JSON),), body=jsons.encode(document))
+    return Answer(status=status, headers=(("content-type", agenta.JSON),), body=json.encode(document))

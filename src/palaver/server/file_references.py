@@ -9,11 +9,9 @@ from typing import Any, cast
 
 from sqlalchemy import Connection
 
-from palaver.core import jsons
-from palaver.core.files import file_ids, gone, with_files
-from palaver.core.ids import LONGEST
-from palaver.core.messages import Message
-from palaver.core.parts import File, Part
+from palaver.core import json
+from palaver.core.ids import MAX_ID_LENGTH
+from palaver.core.messages import File, Message, Part, file_ids, missing_file_notice, replace_files
 from palaver.storage import files
 
 _FILE_URL = re.compile(r"(?P<before>.*)/api/files/(?P<name>[A-Za-z0-9_]{1,64})")
@@ -32,7 +30,7 @@ def resolve_file_urls(messages: Sequence[Message], *, host: str, root_path: str)
             return part
         return File(part.media_type, None, None, found["name"], part.filename, part.detail)
 
-    return with_files(messages, named)
+    return replace_files(messages, named)
 
 
 def require_files(
@@ -43,7 +41,7 @@ def require_files(
     NotFound for one that the project does not have, with its place in what was `sent`. What a client says that the
     assistant gave is no reason to refuse the rest: a model's provider has ids of its own. It is given in words.
     """
-    there = files.find_files(db, project, [name for name in file_ids(messages) if len(name) <= LONGEST])
+    there = files.find_files(db, project, [name for name in file_ids(messages) if len(name) <= MAX_ID_LENGTH])
 
     def found(part: File) -> Part:
         if part.file_id is None:
@@ -54,16 +52,16 @@ def require_files(
         return File(file.media_type, None, None, file.id, file.filename, part.detail)
 
     def told(part: File) -> Part:
-        return found(part) if part.file_id is None or part.file_id in there else gone(part)
+        return found(part) if part.file_id is None or part.file_id in there else missing_file_notice(part)
 
-    looked_up = [with_files([message], told if message.role == "assistant" else found) for message in messages]
+    looked_up = [replace_files([message], told if message.role == "assistant" else found) for message in messages]
     return tuple([message for (message,) in looked_up])
 
 
 def file_pointer(sent: object, name: str) -> str | None:
     """A JSON pointer to where a file is named in a body, by its id or by a URL; None where it is not."""
     if isinstance(sent, bytes):
-        sent = jsons.opened(sent.decode(errors="replace"))
+        sent = json.decode_or_text(sent.decode(errors="replace"))
     waiting: list[tuple[str, object]] = [("", sent)]
     while waiting:
         pointer, value = waiting.pop()
@@ -74,7 +72,7 @@ def file_pointer(sent: object, name: str) -> str | None:
                 return pointer
             case dict():
                 inside = cast("dict[str, object]", value).items()
-                waiting += reversed([(f"{pointer}/{jsons.escaped(key)}", inner) for key, inner in inside])
+                waiting += reversed([(f"{pointer}/{json.escape_pointer(key)}", inner) for key, inner in inside])
             case list() | tuple():
                 inner = cast("Sequence[Any]", value)
                 waiting += reversed([(f"{pointer}/{index}", item) for index, item in enumerate(inner)])

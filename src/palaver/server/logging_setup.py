@@ -15,7 +15,7 @@ from typing import Any, TextIO
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from palaver.core import jsons, secrets
+from palaver.core import json, masking
 from palaver.outbound import printable, printable_json, printable_lines
 
 access_logger = logging.getLogger("palaver.access")
@@ -113,7 +113,7 @@ def _access_line(seen: AccessRecord, worker: int | None = None) -> _AccessLine:
     at, request_id, method, path, status, seconds, run_id = seen
     milliseconds = round(seconds * 1000, 1)
     if "plv_" in path:
-        path = secrets.masked(path)  # A key is no part of a path, but some will try.
+        path = masking.mask_secrets(path)  # A key is no part of a path, but some will try.
     said = f"{method} {path}  {status}  {milliseconds} ms"
     run: str | UnsetType = UNSET if run_id is None else run_id
     whose: int | UnsetType = UNSET if worker is None else worker
@@ -187,13 +187,13 @@ def _worker_prefix(worker: int | None) -> str:
 
 def _encode_line(line: Any) -> str:
     try:
-        return printable_json(jsons.encode(line).decode())
+        return printable_json(json.encode(line).decode())
     except UnicodeEncodeError:  # Half a character, in a path as it was sent.
-        return printable_json(jsons.encode(jsons.plain(line)).decode())
+        return printable_json(json.encode(json.to_builtins(line)).decode())
 
 
 def _mask_secrets(text: str) -> str:
-    return secrets.masked(text, _environment_secrets())
+    return masking.mask_secrets(text, _environment_secrets())
 
 
 def _environment_secrets() -> set[str]:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from palaver.core.calls import Call
 from palaver.core.messages import Message
+from palaver.core.runs import Call
 from palaver.discovery.registry import Registry
 from palaver.errors import SettingsError
 from palaver.server.settings import Settings

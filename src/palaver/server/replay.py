@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, nullcontext
 from typing import Any
 
-from palaver.core.brokenoff import Unended, turned_away
 from palaver.core.events import Event
+from palaver.core.interruption import OpenItems, rejection_events
 from palaver.protocols.base import Answer, Frames
 from palaver.server.auth import CREDENTIAL_ENDED
 from palaver.server.request import Exchange
@@ -73,7 +73,7 @@ async def _send_events(
 ) -> None:
     await exchange.open(head.status, head.headers)
     await _send_chunk(exchange, opening, stall)
-    unended = Unended()
+    unended = OpenItems()
     async with aclosing(batches) as following:
         while batch := await _next_batch(following, exchange, head.keep_alive, stall, away):
             for body in _chunks(batch, frames, unended):
@@ -82,7 +82,7 @@ async def _send_events(
                     break
     last = b""
     if away.done() and not unended.is_over:
-        last = escape_line_separators(b"".join(map(frames, turned_away(unended, CREDENTIAL_ENDED))))
+        last = escape_line_separators(b"".join(map(frames, rejection_events(unended, CREDENTIAL_ENDED))))
     await _send_chunk(exchange, last, stall, more=False)
 
 
@@ -114,7 +114,7 @@ async def _read_batch(batches: AsyncGenerator[Sequence[Event]]) -> Sequence[Even
     return await anext(batches, None) or ()  # As a default, CPython 3.11 breaks on an empty tuple.
 
 
-def _chunks(batch: Sequence[Event], frames: Frames, unended: Unended) -> Iterator[bytes]:
+def _chunks(batch: Sequence[Event], frames: Frames, unended: OpenItems) -> Iterator[bytes]:
     """The frames of a batch, made as they are sent: so whoever is turned away has heard what was noted."""
     waiting: list[bytes] = []
     size = 0

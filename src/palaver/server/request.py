@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMappi
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
-from palaver.core.ids import sortable
+from palaver.core.ids import sortable_id
 from palaver.errors import RequestTimeout, TooLarge
 from palaver.protocols.base import Answer, Headers
 from palaver.server.settings import Settings
@@ -119,7 +119,7 @@ class Exchange:
         if self.run_id is not None:
             return self.run_id
         if self._id is None:
-            self._id = sortable(time.time_ns() // 1_000_000, secrets.randbits(80))
+            self._id = sortable_id(time.time_ns() // 1_000_000, secrets.randbits(80))
         return self._id
 
     @property

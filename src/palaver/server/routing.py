@@ -6,7 +6,7 @@ from functools import lru_cache, partial
 from types import ModuleType, SimpleNamespace
 from typing import Literal, NamedTuple, Protocol, cast
 
-from palaver.core.descriptions import RESERVED
+from palaver.core.descriptions import RESERVED_NAMES
 from palaver.errors import MethodNotAllowed, NotFound, PalaverError
 from palaver.protocols import agenta, chat_completions, invoke, openai_errors, responses, run, services, ui_stream
 from palaver.protocols.base import Adapter, Answer, Request
@@ -171,7 +171,7 @@ def match_path(path: str) -> RouteMatch | None:
     """What a path means; None where it means nothing. A slash at its end changes nothing."""
     whole = path.strip("/")
     first, _, rest = whole.partition("/")
-    if first not in RESERVED and rest in WORKFLOW_ROUTES:
+    if first not in RESERVED_NAMES and rest in WORKFLOW_ROUTES:
         return RouteMatch(WORKFLOW_ROUTES[rest], first, rest)
     if whole in WORKFLOW_ROUTES:
         return RouteMatch(WORKFLOW_ROUTES[whole], None, whole)
@@ -185,7 +185,7 @@ def match_path(path: str) -> RouteMatch | None:
         return _match_service(rest)
     if not rest and first in SERVER_ROUTES:
         return RouteMatch(SERVER_ROUTES[first], None, first)
-    found = _match_pattern(whole, None) if first in RESERVED else _match_pattern(rest, first)
+    found = _match_pattern(whole, None) if first in RESERVED_NAMES else _match_pattern(rest, first)
     return found or (RouteMatch(_API, None, "api") if first == "api" else None)
 
 

@@ -21,7 +21,7 @@ from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.traces.aside import Aside
 from palaver.traces.writing import Writer
-from palaver.workflows.threads import Threads
+from palaver.workflows.thread_pool import ThreadPool
 
 
 class Telemetry:
@@ -77,7 +77,7 @@ async def evaluation_runtime(
         store=recorder,
         tracing=telemetry.tracing,
         fetch=FileFetcher(database, allow_private=settings.allow_private_urls),
-        threads=Threads(settings.threads),
+        threads=ThreadPool(settings.threads),
         bounds=settings.run_bounds,
         history=settings.history_bounds,
         record=settings.record,

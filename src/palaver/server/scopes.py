@@ -6,7 +6,7 @@ What the tables do not name needs an admin, so that a route somebody forgot is c
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, assert_never
 
-from palaver.core.keys import Scope
+from palaver.core.api_keys import Scope
 from palaver.errors import MissingScope
 from palaver.server.auth import Caller
 from palaver.server.routing import RouteMatch

@@ -10,7 +10,7 @@ from collections.abc import MutableMapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.core.descriptions import Description, Schemas
 from palaver.discovery.registry import Registry
 from palaver.errors import ConflictingFields, InvalidBody, PalaverError, ShuttingDown, StillRunning, Unauthorized
@@ -250,7 +250,7 @@ class ServiceSocket:
             log.debug("A call on a socket broke off: %r", error)  # The application has logged it.
         self._let_in = self._let_in or call.status not in _REJECTED_STATUSES
         self._call = None  # Before the last message is told: whoever reads it may start the next call at once.
-        await self.tell(call.last or service_socket.complete(jsons.encode(call.unended)))
+        await self.tell(call.last or service_socket.complete(json.encode(call.unended)))
         if self._is_leaving:
             await self._close(_SERVICE_RESTART, "the server stops")
 

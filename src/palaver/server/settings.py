@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from palaver.core import history, jsons
-from palaver.core.calls import Record
-from palaver.core.retention import Keep
+from palaver.core import history, json
+from palaver.core.retention import RetentionPolicy
+from palaver.core.runs import RecordMode
 from palaver.discovery.declared import Declared
 from palaver.engine.limits import RunLimits
 from palaver.errors import SettingsError
@@ -70,21 +70,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of a path and its query; beyond: 414."""
     max_headers: int = 32 * KIB
     """Bytes of all headers together, of which there may be 100; beyond: 431."""
-    max_json_depth: int = jsons.DEEPEST
+    max_json_depth: int = json.MAX_DEPTH
     """Levels of nesting; beyond: 400."""
-    max_json_keys: int = jsons.MOST_KEYS
+    max_json_keys: int = json.MAX_KEYS
     """Keys of one object; beyond: 400."""
-    max_json_items: int = jsons.MOST_ITEMS
+    max_json_items: int = json.MAX_ITEMS
     """Items of one list; beyond: 400."""
-    max_string: int = jsons.LONGEST_STRING
+    max_string: int = json.MAX_STRING_BYTES
     """Characters of one string; beyond: 413."""
-    max_messages: int = history.BOUNDS.messages
+    max_messages: int = history.DEFAULT_HISTORY_LIMITS.messages
     """Messages of one call; beyond: 400."""
-    max_parts: int = history.BOUNDS.parts
+    max_parts: int = history.DEFAULT_HISTORY_LIMITS.parts
     """Parts of one message; beyond: 400."""
-    max_files: int = history.BOUNDS.files
+    max_files: int = history.DEFAULT_HISTORY_LIMITS.files
     """Files of one call; beyond: 413."""
-    max_file: int = history.BOUNDS.file
+    max_file: int = history.DEFAULT_HISTORY_LIMITS.file
     """Bytes of one file, decoded; beyond: 413."""
     files_max: int = 10 * 1024 * MIB
     """Bytes of all files of a project; beyond: 507."""
@@ -144,9 +144,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How long a run that its reader left may go on with nobody reading."""
     obfuscate: bool = False
     """Fill up the deltas of streams, in protocols with a field for it, so that their sizes tell nothing."""
-    record: Record = "full"
+    record: RecordMode = "full"
     """What is kept of runs at most: full, metadata or off; then no response is stored, either."""
-    trace_content: Record = "full"
+    trace_content: RecordMode = "full"
     """What spans of runs hold at most: full, metadata (no messages, inputs, outputs or values) or off (no spans)."""
     trace_retention_days: NonNegativeInt = 30
     """How many days spans are kept; 0: for ever."""
@@ -179,11 +179,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return _is_loopback(self.host)
 
     @property
-    def spans_kept(self) -> Keep:
+    def spans_kept(self) -> RetentionPolicy:
         """How long spans are kept, and how much of them."""
         own = {name: one.trace_retention_days for name, one in self.projects.items()}
         days = {name: number for name, number in own.items() if number is not None}
-        return Keep(days=self.trace_retention_days, of_projects=days, bytes=self.trace_max_bytes)
+        return RetentionPolicy(days=self.trace_retention_days, of_projects=days, bytes=self.trace_max_bytes)
 
     @property
     def testset_limits(self) -> TestsetLimits:
@@ -201,16 +201,16 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return RunLimits(seconds=self.run_seconds, events=self.run_events, bytes=self.run_bytes)
 
     @property
-    def history_bounds(self) -> history.Bounds:
+    def history_bounds(self) -> history.HistoryLimits:
         """How much the history of a call may hold."""
-        return history.Bounds(
+        return history.HistoryLimits(
             messages=self.max_messages, parts=self.max_parts, files=self.max_files, file=self.max_file
         )
 
     @property
-    def json_bounds(self) -> jsons.Bounds:
+    def json_bounds(self) -> json.JsonLimits:
         """How much a JSON body may hold."""
-        return jsons.Bounds(
+        return json.JsonLimits(
             depth=self.max_json_depth, keys=self.max_json_keys, items=self.max_json_items, string=self.max_string
         )
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 import msgspec
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.core.descriptions import Description
 
 Client = Literal["curl", "openai-python", "openai-node", "ai-sdk", "langchain"]
@@ -157,7 +157,7 @@ _CLIENTS: tuple[tuple[Client, Language, Callable[[_SnippetContext], str]], ...] 
 
 def _json(value: Any) -> str:
     """JSON, which is also how JavaScript writes a value, and Python a string."""
-    return jsons.encode(value).decode()
+    return json.encode(value).decode()
 
 
 def _python(value: Any) -> str:

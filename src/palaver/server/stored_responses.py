@@ -11,9 +11,8 @@ import msgspec
 from sqlalchemy import Connection
 
 from palaver.core.events import Event, RunStarted
-from palaver.core.files import has_files
-from palaver.core.history import believed
-from palaver.core.messages import Message
+from palaver.core.history import validate_history
+from palaver.core.messages import Message, has_files
 from palaver.engine.ids import new_id
 from palaver.engine.run_reader import RunReader
 from palaver.errors import (
@@ -112,7 +111,7 @@ class StoredResponses:
     async def conversations(self, exchange: Exchange, request: Request) -> Answer:
         """POST of a new conversation."""
         given = await self._with_files(exchange, request, conversations.decode_new(request))
-        believed(given.messages, system="keep", bounds=self._settings.history_bounds)  # As in _add.
+        validate_history(given.messages, system="keep", bounds=self._settings.history_bounds)  # As in _add.
         thread = NewThread(
             id=new_id("conv"), at=self._now(), origin="api", workflow=request.workflow, metadata=given.metadata
         )
@@ -210,7 +209,9 @@ def _append_items(
         raise ConversationLocked(f"A turn runs in the conversation {thread!r}: wait until it has ended.")
     stored = tuple(node.message for node in threads.get_branch(db, project, thread))
     fresh = tuple(response_history.new(stored, messages).values())
-    believed((*stored, *fresh), system="keep")  # Refuses a result that answers nothing; a call may wait for its own.
+    validate_history(
+        (*stored, *fresh), system="keep"
+    )  # Refuses a result that answers nothing; a call may wait for its own.
     made = threads.append_messages(db, project, thread, "head", fresh, origin="client", at=at)
     return made, threads.get_branch(db, project, thread)
 

@@ -10,24 +10,23 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from palaver.core.ids import sortable
-from palaver.core.variants import DEFAULT, read_reference
+from palaver.core.ids import sortable_id
+from palaver.core.variants import DEFAULT_VARIANT, parse_reference
 from palaver.errors import InvalidParameter, NameTaken, StaleBase
 from palaver.frameworks.remote import RemoteWorkflow
 from palaver.storage import variants
 from palaver.storage.database import Database
 from palaver.storage.variants import ResolvedVariant
-from palaver.workflows.fitting import misfits
-from palaver.workflows.workflow import Workflow
+from palaver.workflows.workflow import Workflow, find_parameter_faults
 
 
 async def resolve_variant(database: Database, project: str, workflow: Workflow, reference: str) -> ResolvedVariant:
     """What `short` or `short:3` means for a workflow now; InvalidParameter if nothing, or nothing that it can take."""
     name = workflow.description.name
-    if read_reference(reference).name == DEFAULT:
+    if parse_reference(reference).name == DEFAULT_VARIANT:
         await store_default_variant(database, project, workflow)
     found = await database.read(variants.resolve_reference, project, name, reference)
-    faults = misfits(workflow, found.parameters)
+    faults = find_parameter_faults(workflow, found.parameters)
     if faults:
         listed = [{"code": fault.code, "message": fault.message, "path": fault.pointer} for fault in faults[:20]]
         raise InvalidParameter(
@@ -49,6 +48,6 @@ async def store_default_variant(database: Database, project: str, workflow: Work
     if await database.read(variants.is_default_current, project, name, parameters):
         return
     now = datetime.now(UTC)
-    made = f"var_{sortable(time.time_ns() // 1_000_000, secrets.randbits(80))}"
+    made = f"var_{sortable_id(time.time_ns() // 1_000_000, secrets.randbits(80))}"
     with suppress(NameTaken, StaleBase):  # Another process was quicker.
         await database.write(variants.sync_default, project, name, parameters, id=made, at=now)

@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import Connection, Row, Select, and_, delete, exists, insert, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from palaver.core.keys import Scope, hashed, make, read_scopes, told_scopes
+from palaver.core.api_keys import Scope, generate_key, hash_secret, minimal_scopes, parse_scopes
 from palaver.storage import notifications
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
 from palaver.storage.tables import keys, sessions
@@ -49,12 +49,12 @@ def new_api_key(
     random_bits: Callable[[int], int] = randbits,
 ) -> tuple[ApiKey, str]:
     """A new key, not kept yet, and the text of it that its owner is shown."""
-    made = make(random_bits)
+    made = generate_key(random_bits)
     key = ApiKey(
         project=project,
         id=made.id,
         name=name,
-        hash=hashed(made.secret),
+        hash=hash_secret(made.secret),
         scopes=scopes,
         created_at=now,
         expires_at=expires_at,
@@ -65,7 +65,7 @@ def new_api_key(
 
 def insert_key(db: Connection, key: ApiKey) -> None:
     """Keep a new one."""
-    db.execute(insert(keys).values(msgspec.structs.asdict(key) | {"scopes": told_scopes(key.scopes)}))
+    db.execute(insert(keys).values(msgspec.structs.asdict(key) | {"scopes": minimal_scopes(key.scopes)}))
     notifications.notify(db, "key", [key.id])
 
 
@@ -139,7 +139,7 @@ def _row_to_key(row: Row[Any]) -> ApiKey:
         id=row.id,
         name=row.name,
         hash=row.hash,
-        scopes=read_scopes(row.scopes),
+        scopes=parse_scopes(row.scopes),
         created_at=row.created_at,
         expires_at=row.expires_at,
         last_used_at=row.last_used_at,
@@ -164,7 +164,7 @@ class LoginSession(msgspec.Struct, frozen=True, kw_only=True):
 def insert_session(db: Connection, session: LoginSession) -> None:
     """Keep a new one; those that have expired by now go."""
     db.execute(delete(sessions).where(sessions.c.expires_at <= session.created_at))
-    db.execute(insert(sessions).values(msgspec.structs.asdict(session) | {"scopes": told_scopes(session.scopes)}))
+    db.execute(insert(sessions).values(msgspec.structs.asdict(session) | {"scopes": minimal_scopes(session.scopes)}))
 
 
 def find_sessions(db: Connection, hashes: Collection[bytes]) -> list[LoginSession]:
@@ -179,7 +179,7 @@ def delete_session(db: Connection, hashed: bytes) -> None:
 
 
 def _row_to_session(row: dict[str, Any]) -> LoginSession:
-    row["scopes"] = read_scopes(row["scopes"])
+    row["scopes"] = parse_scopes(row["scopes"])
     return LoginSession(**row)
 
 

@@ -8,7 +8,7 @@ import msgspec
 from sqlalchemy import Connection, Row, delete, func, insert, select, tuple_, update
 
 from palaver.core.boards import Cell, Grid, Mode
-from palaver.core.origins import RunStatus
+from palaver.core.runs import RunStatus
 from palaver.errors import NotFound
 from palaver.storage import run_log
 from palaver.storage.notifications import Change, mark_changed

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import ColumnElement, Connection, LargeBinary, Select, delete, func, literal, select, type_coerce
 
-from palaver.core.ids import sortable
+from palaver.core.ids import sortable_id
 from palaver.storage import runs
 from palaver.storage.spans import retention as span_erasing
 from palaver.storage.spans.retention import Label
@@ -159,4 +159,4 @@ def _is_from(source: Any, threads: set[str | None], traces: set[str | None]) -> 
 
 def _row_reference(row: Any) -> dict[str, str]:
     number = int.from_bytes(row.row)
-    return {"kind": "row", "id": f"row_{sortable(number >> 80, number)}", "testset": row.testset}
+    return {"kind": "row", "id": f"row_{sortable_id(number >> 80, number)}", "testset": row.testset}

@@ -9,9 +9,16 @@ import msgspec
 from sqlalchemy import ColumnElement, Connection, Row, delete, exists, func, insert, literal, not_, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from palaver.core.files import file_ids, gone, has_files, is_stored, with_files
-from palaver.core.messages import Message
-from palaver.core.parts import File, Part
+from palaver.core.messages import (
+    File,
+    Message,
+    Part,
+    file_ids,
+    has_files,
+    is_stored_file,
+    missing_file_notice,
+    replace_files,
+)
 from palaver.errors import DiskFull, NotFound
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
 from palaver.storage.tables import file_pieces, file_uses, files
@@ -257,9 +264,9 @@ def replace_missing_files(db: Connection, project: str, messages: Sequence[Messa
     there = find_files(db, project, [name for name in file_ids(messages) if len(name) <= _MAX_ID_LENGTH])
 
     def looked_for(part: File) -> Part:
-        return gone(part) if is_stored(part) and part.file_id not in there else part
+        return missing_file_notice(part) if is_stored_file(part) and part.file_id not in there else part
 
-    return with_files(messages, looked_for)
+    return replace_files(messages, looked_for)
 
 
 def _remove_references(db: Connection, project: str, which: Iterable[ColumnElement[bool]]) -> None:

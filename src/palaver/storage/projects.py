@@ -7,7 +7,7 @@ import msgspec
 from sqlalchemy import Connection, Row, Table, delete, exists, insert, select, tuple_
 from sqlalchemy.exc import IntegrityError
 
-from palaver.core.origins import DEFAULT_PROJECT
+from palaver.core.runs import DEFAULT_PROJECT
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
 from palaver.storage.spans import retention as span_retention
 from palaver.storage.tables import keys, metadata, projects, runs, sessions

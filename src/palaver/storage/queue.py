@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 from sqlalchemy import Connection, delete, or_, select, tuple_, update
 
-from palaver.core.calls import Call
-from palaver.core.records import NewRun
+from palaver.core.runs import Call, NewRun
 from palaver.storage import boards, files, notifications, run_history, run_log, runs
 from palaver.storage.notifications import Change
 from palaver.storage.runs import RunRow, StoredRun

@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 from sqlalchemy import Connection
 
-from palaver.core.calls import Call
 from palaver.core.messages import Message
+from palaver.core.runs import Call
 
 _REDACTOR_KEY = "palaver.cleaner"
 

@@ -3,8 +3,7 @@
 import msgspec
 from sqlalchemy import Connection, select, update
 
-from palaver.core.files import file_ids
-from palaver.core.messages import Message
+from palaver.core.messages import Message, file_ids
 from palaver.storage import files, runs
 from palaver.storage.runs import StoredRun, decode_call
 from palaver.storage.tables import nodes

@@ -7,15 +7,13 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection
 
-from palaver.core import jsons
-from palaver.core.brokenoff import rest
-from palaver.core.calls import Call, Reply
-from palaver.core.events import TERMINAL, Event, RunCancelled, RunFailed, RunFinished, RunStarted, Terminal
-from palaver.core.extraction import preview, preview_of
+from palaver.core import json
+from palaver.core.events import TERMINAL_EVENTS, Event, RunCancelled, RunFailed, RunFinished, RunStarted, TerminalEvent
+from palaver.core.extraction import preview, preview_messages
 from palaver.core.fold import fold
+from palaver.core.interruption import interruption_events
 from palaver.core.messages import Message
-from palaver.core.origins import Origin, RunStatus
-from palaver.core.records import Batch, EndedRun, NewRun
+from palaver.core.runs import Call, EventBatch, FinishedRun, NewRun, Origin, Reply, RunStatus
 from palaver.storage import files, notifications, redaction, runs
 from palaver.storage.notifications import Change
 from palaver.storage.runs import RunEnding, StoredRun
@@ -24,8 +22,8 @@ from palaver.storage.runs import RunEnding, StoredRun
 def record_runs(
     db: Connection,
     new: Sequence[NewRun],
-    batches: Sequence[Batch],
-    ended: Sequence[EndedRun],
+    batches: Sequence[EventBatch],
+    ended: Sequence[FinishedRun],
     now: datetime,
     followed: Collection[str] = (),
     process: str | None = None,
@@ -97,7 +95,7 @@ def _run_row(one: NewRun, ending: RunEnding | None) -> dict[str, Any]:
         "seq": -1,
         "usage": None,
         "call": _encode_call(call, said) if has_content else None,
-        "reading": None if origin.reading is None else jsons.encode(origin.reading),
+        "reading": None if origin.reading is None else json.encode(origin.reading),
         "reply": None,
         "preview_in": _input_preview(said or call.messages, call.inputs) if has_content else None,
         "preview_out": None,
@@ -133,18 +131,18 @@ def _encode_call(call: Call, said: tuple[Message, ...]) -> bytes | None:
     """The call without its secrets, which are for the run alone; nothing of one that is no JSON."""
     kept = msgspec.structs.replace(call, secrets={}, messages=said)
     try:
-        return jsons.encode(kept)
-    except jsons.NotJson:  # An author who calls a workflow from Python may give it anything.
+        return json.encode(kept)
+    except json.NotJson:  # An author who calls a workflow from Python may give it anything.
         return None
 
 
 def _input_preview(said: Sequence[Message], inputs: Mapping[str, Any]) -> Any:
-    return preview_of(said, "input") if said else preview(dict(inputs), "input")
+    return preview_messages(said, "input") if said else preview(dict(inputs), "input")
 
 
-def _run_ending(one: EndedRun, now: datetime) -> RunEnding:
+def _run_ending(one: FinishedRun, now: datetime) -> RunEnding:
     last = one.events[-1]
-    assert isinstance(last, TERMINAL)
+    assert isinstance(last, TERMINAL_EVENTS)
     reply = fold(one.events)
     kept = reply if one.has_content else None
     return RunEnding(
@@ -162,11 +160,11 @@ def _run_ending(one: EndedRun, now: datetime) -> RunEnding:
     )
 
 
-def _value(last: Terminal) -> Any:
+def _value(last: TerminalEvent) -> Any:
     return last.value if isinstance(last, RunFinished) else msgspec.UNSET
 
 
-def terminal_status(last: Terminal) -> RunStatus:
+def terminal_status(last: TerminalEvent) -> RunStatus:
     """How a run ended, in a word."""
     if isinstance(last, RunFailed):
         return "failed"
@@ -177,16 +175,16 @@ def terminal_status(last: Terminal) -> RunStatus:
 
 def _output_preview(reply: Reply) -> Any:
     if reply.messages:
-        return preview_of(reply.messages, "output")
+        return preview_messages(reply.messages, "output")
     return None if reply.value is msgspec.UNSET else preview(reply.value, "output")
 
 
-def _append_to_thread(db: Connection, one: EndedRun, now: datetime) -> None:
+def _append_to_thread(db: Connection, one: FinishedRun, now: datetime) -> None:
     from palaver.storage.threads import repository as threads
 
     origin, last, reply = one.origin, one.events[-1], fold(one.events)
     assert origin.thread is not None
-    assert isinstance(last, TERMINAL)
+    assert isinstance(last, TERMINAL_EVENTS)
     status = terminal_status(last)
     threads.append_run_output(
         db,
@@ -211,7 +209,7 @@ def _redact_call(db: Connection, project: str, run: str) -> None:
         return
     clean, reading = cleaner.call(project, found.row.workflow, call, found.reading)
     shown = _input_preview(clean.messages, clean.inputs) if clean.messages or clean.inputs else None
-    runs.update_run(db, project, run, call=jsons.encode(clean), reading=reading, preview_in=shown)
+    runs.update_run(db, project, run, call=json.encode(clean), reading=reading, preview_in=shown)
 
 
 def interrupt_run(db: Connection, project: str, run: str, now: datetime) -> bool:
@@ -223,10 +221,10 @@ def interrupt_run(db: Connection, project: str, run: str, now: datetime) -> bool
     now = _end_time(found, now)
     said = runs.read_events(db, project, run)
     if said:
-        _finish_run(db, found, said, rest(said, now), now)
+        _finish_run(db, found, said, interruption_events(said, now), now)
     else:
         started = _started_event(found)
-        _finish_run(db, found, [], [started, *rest([started], now)], now)
+        _finish_run(db, found, [], [started, *interruption_events([started], now)], now)
     return True
 
 
@@ -265,11 +263,11 @@ def _finish_run(db: Connection, found: StoredRun, said: list[Event], last: list[
     row, whole = found.row, [*said, *last]
     has_content = found.call is not None
     if has_content:
-        runs.append_events(db, [Batch(row.project, row.id, last)])
+        runs.append_events(db, [EventBatch(row.project, row.id, last)])
     origin = Origin(project=row.project, protocol=row.protocol, thread=row.thread, answers=row.answers, board=row.board)
     started = whole[0]
     assert isinstance(started, RunStarted)
-    one = EndedRun(
+    one = FinishedRun(
         started=started,
         origin=origin,
         events=whole,

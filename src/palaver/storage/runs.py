@@ -24,12 +24,9 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Row
 
-from palaver.core.calls import Call, Reply
-from palaver.core.events import Event
-from palaver.core.ids import sortable
-from palaver.core.origins import RunStatus
-from palaver.core.packing import pack, unpack
-from palaver.core.records import Batch
+from palaver.core.events import Event, pack_events, unpack_events
+from palaver.core.ids import sortable_id
+from palaver.core.runs import Call, EventBatch, Reply, RunStatus
 from palaver.storage import files, notifications
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
 from palaver.storage.schema import storable_text
@@ -47,19 +44,19 @@ _insert_events = {
 }
 
 
-def append_events(db: Connection, batches: Sequence[Batch]) -> None:
+def append_events(db: Connection, batches: Sequence[EventBatch]) -> None:
     """Add to the logs of runs. What begins at the same place was sent before, when nobody told us that it was kept."""
     db.execute(_insert_events[db.dialect.name], [_events_row(batch) for batch in batches])
 
 
-def _events_row(batch: Batch) -> dict[str, Any]:
+def _events_row(batch: EventBatch) -> dict[str, Any]:
     said = batch.events
     return {
         "project": batch.project,
         "run": batch.run,
         "first": said[0].seq,
         "count": len(said),
-        "data": pack(said),
+        "data": pack_events(said),
     }
 
 
@@ -70,7 +67,7 @@ def read_events(db: Connection, project: str, run: str, seq: int = -1) -> list[E
         .where(events.c.project == project, events.c.run == run, events.c.first + events.c.count > seq + 1)
         .order_by(events.c.first)
     )
-    found = [event for _, data in db.execute(asked) for event in unpack(data)]
+    found = [event for _, data in db.execute(asked) for event in unpack_events(data)]
     return [event for event in found if event.seq > seq]
 
 
@@ -187,7 +184,7 @@ def update_run(db: Connection, project: str, run: str, **values: Any) -> None:
     db.execute(update(runs).where(_COLUMN.project == project, _COLUMN.id == run).values(**values))
 
 
-def set_first_output(db: Connection, batches: Sequence[Batch]) -> None:
+def set_first_output(db: Connection, batches: Sequence[EventBatch]) -> None:
     """Note when runs first said something."""
     if batches:
         named = [{"of_project": one.project, "of_id": one.run, "at": one.first_output_at} for one in batches]
@@ -386,7 +383,7 @@ def _filtered_runs(db: Connection, project: str, filters: RunFilters) -> Select[
 
 def _first_id(moment: datetime, later: int) -> str:
     """The first id of so many milliseconds later."""
-    return f"run_{sortable(max(int(moment.timestamp() * 1000) + later, 0), 0)[:10]}"
+    return f"run_{sortable_id(max(int(moment.timestamp() * 1000) + later, 0), 0)[:10]}"
 
 
 def _preview_contains(db: Connection, cell: ColumnElement[Any], text: str) -> ColumnElement[bool]:

@@ -14,7 +14,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
-from palaver.core import jsons
+from palaver.core import json
 
 metadata = MetaData(
     naming_convention={
@@ -72,4 +72,4 @@ def folded_text(text: str) -> str:
 
 def storable_text(text: str) -> str:
     """A text as a database holds it: PostgreSQL has no NUL."""
-    return jsons.whole_text(text).replace("\0", "\ufffd")
+    return json.replace_surrogates(text).replace("\0", "\ufffd")

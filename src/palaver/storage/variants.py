@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, Select, and_, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from palaver.core import variants as core
-from palaver.core.variants import DEFAULT, Reference, VariantFile, is_same, read_reference
+from palaver.core.variants import DEFAULT_VARIANT, VariantFile, VariantReference, is_same_json, parse_reference
 from palaver.errors import InvalidParameter, NameTaken, NotFound, StaleBase
 from palaver.storage.notifications import Change, mark_changed
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
@@ -131,13 +131,13 @@ def get_head(db: Connection, project: str, variant: str) -> VariantHead:
 
 def resolve_reference(db: Connection, project: str, workflow: str, reference: str) -> ResolvedVariant:
     """What a reference means now, as `short:3` for ever after."""
-    asked = read_reference(reference)
+    asked = parse_reference(reference)
     found = find_variant(db, project, workflow, asked.name) if asked.workflow in (None, workflow) else None
     number = asked.version or (found.head if found is not None else 0)
     if found is None or number > found.head:
         raise InvalidParameter(f"The workflow {workflow!r} has no variant {reference!r}.")
     set_by = get_version(db, project, found.id, number)
-    return ResolvedVariant(str(Reference(asked.name, number)), set_by.parameters)
+    return ResolvedVariant(str(VariantReference(asked.name, number)), set_by.parameters)
 
 
 # Changing
@@ -145,8 +145,10 @@ def resolve_reference(db: Connection, project: str, workflow: str, reference: st
 
 def create_variant(db: Connection, project: str, wanted: VariantDraft, *, id: str, at: datetime) -> Variant:
     """A new one, with its first version."""
-    if wanted.name == DEFAULT:
-        raise NameTaken(f"The variant {DEFAULT!r} is made by the code itself: take another name.", pointer="/name")
+    if wanted.name == DEFAULT_VARIANT:
+        raise NameTaken(
+            f"The variant {DEFAULT_VARIANT!r} is made by the code itself: take another name.", pointer="/name"
+        )
     return _insert_variant(db, project, wanted, id, at)
 
 
@@ -179,8 +181,8 @@ def update_variant(
     if changed == found:
         return VariantHead(found, head)
     if changed.name != found.name:
-        if changed.name == DEFAULT:
-            raise NameTaken(f"The variant {DEFAULT!r} is made by the code itself.", pointer="/name")
+        if changed.name == DEFAULT_VARIANT:
+            raise NameTaken(f"The variant {DEFAULT_VARIANT!r} is made by the code itself.", pointer="/name")
         _check_name_free(db, project, changed)
     db.execute(update(table).where(*_is_variant(project, variant)).values(**fields, updated_at=at))
     mark_changed(db, Change(project, "variant", variant))
@@ -193,7 +195,7 @@ def commit_version(
     """A new version, made from version `base`; or the newest one and False, if it sets the same."""
     found = _lock_variant(db, project, variant)
     head = get_version(db, project, variant, found.head)
-    if core.is_same(head.parameters, wanted.parameters):
+    if core.is_same_json(head.parameters, wanted.parameters):
         return head, False
     if base != found.head:
         raise StaleBase(
@@ -215,8 +217,8 @@ def sync_default(
     at: datetime,
 ) -> None:
     """See to it that the newest version of `default` is what the code says now."""
-    wanted = VariantDraft(workflow=workflow, name=DEFAULT, parameters=parameters)
-    found = find_variant(db, project, workflow, DEFAULT)
+    wanted = VariantDraft(workflow=workflow, name=DEFAULT_VARIANT, parameters=parameters)
+    found = find_variant(db, project, workflow, DEFAULT_VARIANT)
     if found is None:
         _insert_variant(db, project, wanted, id, at)
     else:
@@ -225,8 +227,10 @@ def sync_default(
 
 def is_default_current(db: Connection, project: str, workflow: str, parameters: Mapping[str, Any]) -> bool:
     """Is the newest version of `default` what the code says now?"""
-    found = find_variant(db, project, workflow, DEFAULT)
-    return found is not None and core.is_same(get_version(db, project, found.id, found.head).parameters, parameters)
+    found = find_variant(db, project, workflow, DEFAULT_VARIANT)
+    return found is not None and core.is_same_json(
+        get_version(db, project, found.id, found.head).parameters, parameters
+    )
 
 
 def _insert_version(db: Connection, project: str, variant: Variant, wanted: VariantDraft, at: datetime) -> Version:
@@ -299,7 +303,7 @@ def export_variants(
 ) -> Page[VariantFile]:
     """A page of those that are in use, as files; what the code makes itself is not among them."""
     found = list_variants(db, project, workflow=workflow, window=window)
-    kept = [_variant_file(db, project, variant) for variant in found.data if variant.name != DEFAULT]
+    kept = [_variant_file(db, project, variant) for variant in found.data if variant.name != DEFAULT_VARIANT]
     return Page(kept, found.next)
 
 
@@ -339,7 +343,7 @@ def import_variants(
 def _verdict(file: VariantFile, head: VariantHead | None) -> ImportVerdict:
     if head is None:
         return "created"
-    same = is_same(head.head.parameters, file.parameters) and head.variant.description == file.description
+    same = is_same_json(head.head.parameters, file.parameters) and head.variant.description == file.description
     return "unchanged" if same and not head.variant.archived else "updated"
 
 

@@ -9,8 +9,8 @@ from typing import Any, Literal, Self, cast
 
 import msgspec
 
-from palaver.core import jsons
-from palaver.core.recognition import dialect_of
+from palaver.core import json
+from palaver.core.dialects.detection import dialect_of
 from palaver.errors import TooLarge
 from palaver.testsets.scripts import is_script
 
@@ -143,7 +143,7 @@ def _looks_like_chat(text: str) -> bool:
     """A list of messages, as JSON text? Most texts tell by their first letter that they are not."""
     if text[:1] != "[" and (not text[:1].isspace() or text.lstrip()[:1] != "["):
         return False
-    value = jsons.parsed(text)
+    value = json.parse_or_text(text)
     return isinstance(value, list) and dialect_of(cast("object", value)) is not None
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy import Connection
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.errors import InvalidValue, StaleBase
 from palaver.storage.database import Database
 from palaver.storage.testsets import imports as testset_imports
@@ -112,7 +112,7 @@ def change_contents(
     new: dict[bytes, bytes] = {}
     for old, raw in kept:
         data = change_columns(msgspec.json.decode(raw), changes)
-        written = jsons.encode(data)
+        written = json.encode(data)
         limits.check_row(len(written), _COLUMNS_POINTER)
         if changes.fill:
             check_scripts(data, _COLUMNS_POINTER)
@@ -248,7 +248,7 @@ def prepare_restore(db: Connection, project: str, testset: str, named: str | int
 
 def encode_row(data: RowData, pointer: str, limits: TestsetLimits) -> tuple[bytes, bytes]:
     """The hash of a row's data and the data as it is kept; or what is wrong with it."""
-    kept = jsons.encode(data)
+    kept = json.encode(data)
     limits.check_row(len(kept), pointer)
     check_scripts(data, pointer)
     return row_hash(data), kept

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.errors import InvalidValue
 from palaver.testsets.rows import RowData, pack_row_id, row_hash
 
@@ -189,7 +189,7 @@ def _check_columns(changes: ColumnChanges, columns: Collection[str], pointer: st
     left = [name for name in columns if name not in changes.rename]
     taken = {*left}
     for old, new in changes.rename.items():
-        place = f"{pointer}/rename/{jsons.escaped(old)}"
+        place = f"{pointer}/rename/{json.escape_pointer(old)}"
         if old not in columns:
             raise InvalidValue(f"There is no column {old[:80]!r} to rename.", pointer=place)
         if new in taken:

@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 import msgspec
 from sqlalchemy import Connection, Integer, column
 
-from palaver.core.recognition import dialect_of
+from palaver.core.dialects.detection import dialect_of
 from palaver.storage import pagination
 from palaver.storage.pagination import FIRST_PAGE, Page, Window
 from palaver.storage.testsets import rows as testset_pieces

@@ -11,8 +11,7 @@ from msgspec import UNSET
 
 from palaver.core import dialects
 from palaver.core.extraction import Prefer, read_conversation
-from palaver.core.messages import Message
-from palaver.core.parts import Text
+from palaver.core.messages import Message, Text
 from palaver.errors import InvalidValue
 from palaver.testsets.rows import RowData
 from palaver.traces import repeats

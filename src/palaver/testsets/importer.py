@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import msgspec
 from sqlalchemy import Connection
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.errors import InvalidValue
 from palaver.storage.database import Database
 from palaver.storage.testsets import repository as testset_revisions
@@ -92,7 +92,7 @@ class FileImport:
         yield self._given()
 
     def _take(self, row: FileRow) -> None:
-        kept = jsons.encode(row.data)
+        kept = json.encode(row.data)
         self._limits.check_row(len(kept), f"Line {row.line}")
         if b'"turns"' in kept:
             check_scripts(row.data, f"/lines/{row.line}")

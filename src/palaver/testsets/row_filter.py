@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import msgspec
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.errors import InvalidValue
 
 _decode = msgspec.json.Decoder().decode
@@ -37,14 +37,14 @@ def parse_row_filter(text: str | None) -> Mapping[str, Any]:
     if not text:
         return {}
     if text.startswith("{"):
-        found = jsons.parsed(text)
+        found = json.parse_or_text(text)
         if not isinstance(found, dict):
             raise InvalidValue("A filter that begins with { is a JSON object of columns and values.", pointer=_POINTER)
         return cast("dict[str, Any]", found)
     name, sign, value = text.partition("=")
     if not sign or not name:
         raise InvalidValue('A filter is column=value, or {"column": value}.', pointer=_POINTER)
-    return {name: jsons.parsed(value)}
+    return {name: json.parse_or_text(value)}
 
 
 def json_equal(one: Any, other: Any) -> bool:
@@ -62,7 +62,7 @@ def json_equal(one: Any, other: Any) -> bool:
 
 def _may_contain(raw: bytes, needle: str) -> bool:
     """Could the text be in it? Most rows are told by their bytes, unread."""
-    written = jsons.encode(needle)[1:-1]
+    written = json.encode(needle)[1:-1]
     if needle.isascii() and raw.isascii():
         return written.lower() in raw.lower()
     return True
@@ -86,4 +86,4 @@ def _texts(value: Any) -> Iterator[str]:
             yield from inside
             open_ += inside.values()
         else:
-            yield jsons.encode(one).decode()
+            yield json.encode(one).decode()

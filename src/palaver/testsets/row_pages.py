@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy import Connection, Integer, column
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.errors import NotFound
 from palaver.storage import pagination
 from palaver.storage.database import Database
@@ -166,7 +166,7 @@ def shorten_cells(data: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]
     cut: dict[str, int] = {}
     shown: dict[str, Any] = {}
     for name, value in data.items():
-        size = len(jsons.encode(value)) if isinstance(value, str | list | dict) else 0
+        size = len(json.encode(value)) if isinstance(value, str | list | dict) else 0
         if size > MAX_CELL_BYTES:
             cut[name] = size
         shown[name] = _shorten(value, MAX_CELL_BYTES)[0] if name in cut else value
@@ -175,7 +175,7 @@ def shorten_cells(data: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]
 
 def _shorten(value: Any, room: int) -> tuple[Any, int]:
     """As much of a value as there is room for, of the same shape: the beginning of a conversation is one, too."""
-    size = len(jsons.encode(value))
+    size = len(json.encode(value))
     if size <= room:
         return value, size
     if isinstance(value, str):

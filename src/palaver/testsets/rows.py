@@ -35,7 +35,7 @@ class Row(msgspec.Struct, frozen=True):
 
 def new_row_id(milliseconds: int, randomness: int) -> str:
     """An id that was never given before."""
-    return _PREFIX + ids.sortable(milliseconds, randomness)
+    return _PREFIX + ids.sortable_id(milliseconds, randomness)
 
 
 def new_packed_id(milliseconds: int, randomness: int) -> bytes:
@@ -55,7 +55,7 @@ def format_row_id(packed: bytes) -> str:
     if len(packed) != 16:
         raise ValueError(f"an id of a row has 16 bytes, not {len(packed)}")
     number = int.from_bytes(packed)
-    return _PREFIX + ids.sortable(number >> _RANDOM_BITS, number)
+    return _PREFIX + ids.sortable_id(number >> _RANDOM_BITS, number)
 
 
 def canonical_json(data: Any) -> bytes:

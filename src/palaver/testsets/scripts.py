@@ -5,8 +5,8 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from palaver.core import dialects, jsons
-from palaver.core.elements import judge
+from palaver.core import dialects, json
+from palaver.core.dialects.detection import detect_element
 from palaver.core.messages import Message
 from palaver.errors import InvalidMessages, InvalidValue
 
@@ -30,7 +30,7 @@ def _check_fields(value: Any, pointer: str, known: Mapping[str, Callable[[Any, s
         return {}
     fields = _require_object(value, pointer, f"`{what}` is an object.")
     for key, given in fields.items():
-        place = f"{pointer}/{jsons.escaped(key)}"
+        place = f"{pointer}/{json.escape_pointer(key)}"
         check = known.get(key)
         if check is None:
             raise InvalidValue(f"`{what}` has no {key[:80]!r}. Known: {', '.join(known)}.", pointer=place)
@@ -230,7 +230,7 @@ def check_scripts(data: Mapping[str, Any], pointer: str = "") -> None:
     """The same for every cell of a row that has the shape of one."""
     for name, value in data.items():
         if type(value) in _OBJECT_TYPES and "turns" in value and is_script(value):
-            read_script(value, f"{pointer}/{jsons.escaped(name)}")
+            read_script(value, f"{pointer}/{json.escape_pointer(name)}")
 
 
 def read_script(value: Any, pointer: str = "") -> Script:
@@ -255,7 +255,7 @@ def read_script(value: Any, pointer: str = "") -> Script:
 
 def find_canned_result(script: Script, turn: ScriptTurn | None, name: str, arguments: Any) -> Any:
     """What a tool answers in that turn to these arguments (or their JSON text); UNSET where nothing is canned."""
-    given = jsons.parsed(arguments) if isinstance(arguments, str) else arguments
+    given = json.parse_or_text(arguments) if isinstance(arguments, str) else arguments
     for results in (turn.tool_results if turn else {}, script.tool_results):
         for each in results.get(name, ()):
             if each.when is None or json_contains(given, each.when):
@@ -300,7 +300,7 @@ def _read_message(said: Any, role: Literal["user", "assistant"], pointer: str) -
         return Message.user(said) if role == "user" else Message.assistant(said)
     if isinstance(said, list):
         message: dict[str, Any] = {"role": role, "parts": said}
-        verdict = judge(message)
+        verdict = detect_element(message)
         if verdict is None or verdict[0] not in _DIALECTS_WITH_PARTS:
             message = {"role": role, "content": said}
     else:
@@ -324,7 +324,7 @@ def _read_results(value: Any, pointer: str) -> CannedResults:
     if not isinstance(value, dict):
         raise InvalidValue("`tool_results` is an object: a tool's name, and what it answers.", pointer=pointer)
     named = cast("dict[str, Any]", value)
-    return {name: _read_canned(answer, f"{pointer}/{jsons.escaped(name)}") for name, answer in named.items()}
+    return {name: _read_canned(answer, f"{pointer}/{json.escape_pointer(name)}") for name, answer in named.items()}
 
 
 def _read_canned(answer: Any, pointer: str) -> tuple[CannedResult, ...]:

@@ -9,11 +9,10 @@ from typing import Any
 
 import msgspec
 
-from palaver.core import jsons, secrets
-from palaver.core.calls import Call, Record
+from palaver.core import json, masking
 from palaver.core.dialects import gen_ai
-from palaver.core.messages import Message
-from palaver.core.parts import File
+from palaver.core.messages import File, Message
+from palaver.core.runs import Call, RecordMode
 from palaver.traces.otlp.bounds import LARGEST_SPAN, LONGEST_TEXT
 
 LARGEST = LARGEST_SPAN // 4
@@ -27,7 +26,7 @@ class Contents:
 
     __slots__ = ("_full", "_known", "_lost", "_notes", "attributes")
 
-    def __init__(self, call: Call, record: Record) -> None:
+    def __init__(self, call: Call, record: RecordMode) -> None:
         self.attributes: dict[str, Any] = {}
         self._full = record == "full"
         self._known = [secret.reveal() for secret in call.secrets.values()] if call.secrets else ()
@@ -55,14 +54,14 @@ class Contents:
             return None
         value = self._clean(value)
         try:
-            text = jsons.encode(value)
+            text = json.encode(value)
         except Exception:  # Who calls a workflow from Python may give it anything.
             try:
-                value = jsons.plain(value)
-            except jsons.NotJson:
+                value = json.to_builtins(value)
+            except json.NotJson:
                 self._notes[f"unwritable:{name}"] = None
                 return None
-            text = jsons.encode(value)
+            text = json.encode(value)
         return value if self._fits(name, text) else None
 
     def text(self, name: str, value: Any) -> Any:
@@ -71,8 +70,8 @@ class Contents:
             return self.value(name, value)
         if not self._full:
             return None
-        text = self._clean(jsons.whole_text(value))
-        return jsons.parsed(text) if self._fits(name, text.encode()) else None
+        text = self._clean(json.replace_surrogates(value))
+        return json.parse_or_text(text) if self._fits(name, text.encode()) else None
 
     def messages(self, name: str, messages: Sequence[Message]) -> tuple[Message, ...]:
         """Messages in gen_ai's form, without the ids that only their sender knows; those that are recorded."""
@@ -85,9 +84,9 @@ class Contents:
             try:
                 text = _written(said)
             except Exception:  # As above.
-                said = _converted(jsons.plain(said))
+                said = _converted(json.to_builtins(said))
                 text = _written(said)
-        except (jsons.NotJson, msgspec.ValidationError, TypeError):
+        except (json.NotJson, msgspec.ValidationError, TypeError):
             self._notes[f"unwritable:{name}"] = None
             return ()
         if len(text) > LONGEST_TEXT and (lighter := _without_data(said)) is not None:
@@ -99,7 +98,7 @@ class Contents:
         return said if self._fits(name, text) else ()
 
     def _clean(self, value: Any) -> Any:
-        return secrets.without(value, self._known) if self._known else value
+        return masking.mask_values(value, self._known) if self._known else value
 
     def _fits(self, name: str, text: bytes) -> bool:
         """May it stay in its field? In the attributes, too, if it is not too long for one."""
@@ -114,7 +113,7 @@ class Contents:
 
 
 def _written(messages: Sequence[Message]) -> bytes:
-    return jsons.encode(gen_ai.write(messages))
+    return json.encode(gen_ai.write(messages))
 
 
 def _converted(value: Any) -> tuple[Message, ...]:

@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from palaver.core.calls import Call, Record
 from palaver.core.events import Event
-from palaver.core.origins import Origin
+from palaver.core.runs import Call, Origin, RecordMode
 
 NO_PARENT = "1".zfill(16)
 """The parent in the `traceparent` of a run whose trace was named before it began: it goes on with nobody's span."""
@@ -29,7 +28,7 @@ class Home(NamedTuple):
     session: str
     run_id: str
     call: Call
-    record: Record
+    record: RecordMode
 
 
 class Facts(NamedTuple):
@@ -54,7 +53,7 @@ class Facts(NamedTuple):
     """Did its frameworks tell of more steps than spans were made of?"""
 
 
-def kept_of(call: Call, content: Record) -> Record:
+def kept_of(call: Call, content: RecordMode) -> RecordMode:
     """How much of a run is recorded: the least of what its call and our settings allow."""
     if call.record == "off" or content == "off":
         return "off"

@@ -11,8 +11,7 @@ from typing import Any
 from msgspec import UNSET
 
 from palaver.core.extraction import Prefer, read_conversation
-from palaver.core.messages import Message
-from palaver.core.usage import Usage
+from palaver.core.messages import Message, Usage
 from palaver.traces.conventions import (
     agenta,
     aggregated,

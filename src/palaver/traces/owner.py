@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from palaver.core.calls import Record
+from palaver.core.runs import RecordMode
 
 
 class Owner(NamedTuple):
@@ -12,6 +12,6 @@ class Owner(NamedTuple):
     project: str
     session: str
     run_id: str
-    record: Record
+    record: RecordMode
     known: Sequence[str] = ()
     """The secrets that its caller gave to it alone."""

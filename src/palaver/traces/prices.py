@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-from palaver.core.usage import Usage
+from palaver.core.messages import Usage
 from palaver.traces.record import Span
 
 _MILLION = 1_000_000

@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from palaver.core.messages import Message
-from palaver.core.usage import Usage
+from palaver.core.messages import Message, Usage
 
 Kind = Literal[
     "workflow",

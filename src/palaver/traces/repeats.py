@@ -7,9 +7,8 @@ compared twice, as they are and by what was said aloud; instructions at the star
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from palaver.core.extraction.compact import written
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File
+from palaver.core.extraction.excerpts import written
+from palaver.core.messages import Data, File, Message
 
 _SHORT, _LONG = 256, 64 * 1024
 """Characters that are compared, of a file and of a value."""

@@ -8,13 +8,11 @@ import math
 from collections.abc import Iterator
 from typing import Any, assert_never
 
-from palaver.core import jsons
-from palaver.core.extraction import CELL, Preview, preview, preview_of
-from palaver.core.extraction.compact import written
-from palaver.core.extraction.cutting import before
+from palaver.core import json
+from palaver.core.extraction import CELL, Preview, preview, preview_messages
+from palaver.core.extraction.excerpts import before, written
 from palaver.core.extraction.previews import ChatPreview, EmptyPreview, JsonPreview, TextPreview
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.core.messages import Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult
 from palaver.storage.spans.full_text import normalize_words
 from palaver.storage.spans.writes import SpanRow, compress_body
 from palaver.traces.record import Span
@@ -66,8 +64,8 @@ def row_of(span: Span) -> SpanRow:
         output_tokens=None if usage is None else min(usage.output_tokens, _MOST),
         cost=_finite(span.cost),
         cost_source=span.cost_source,
-        preview_in=jsons.encode(shown_in),
-        preview_out=jsons.encode(shown_out),
+        preview_in=json.encode(shown_in),
+        preview_out=json.encode(shown_out),
         words=normalize_words(_searched(span, shown_in, shown_out)),
         labels=labels(span.attributes),
         body=compress_body(_json(span)),
@@ -76,9 +74,9 @@ def row_of(span: Span) -> SpanRow:
 
 def _json(span: Span) -> bytes:
     try:
-        return jsons.encode(span)
+        return json.encode(span)
     except UnicodeEncodeError:  # Half of a character, which no JSON holds.
-        return jsons.encode(jsons.plain(span))
+        return json.encode(json.to_builtins(span))
 
 
 # Previews
@@ -86,12 +84,14 @@ def _json(span: Span) -> bytes:
 
 def preview_in(span: Span) -> Preview:
     """What the column of inputs shows: the last that the user said, or else the inputs."""
-    return preview_of(span.messages_in, "input", CELL) if span.messages_in else preview(span.inputs, "input", CELL)
+    return (
+        preview_messages(span.messages_in, "input", CELL) if span.messages_in else preview(span.inputs, "input", CELL)
+    )
 
 
 def preview_out(span: Span) -> Preview:
     """What the column of outputs shows: the last that was answered, or else the outputs, or why there are none."""
-    said = preview_of(span.messages_out, "output", CELL) if span.messages_out else EmptyPreview()
+    said = preview_messages(span.messages_out, "output", CELL) if span.messages_out else EmptyPreview()
     if not said.text and span.outputs is not None:
         given = preview(span.outputs, "output", CELL)
         said = said if isinstance(given, EmptyPreview) else given
@@ -135,7 +135,7 @@ def _beginning(span: Span) -> Iterator[str]:
     left = SEARCHED
     for message in (*span.messages_in, *span.messages_out):
         for text in _said(message, left):
-            head = jsons.whole_text(text[:left]).encode()[:left]
+            head = json.replace_surrogates(text[:left]).encode()[:left]
             yield head.decode(errors="ignore")
             left -= len(head)
             if left <= 0:
@@ -174,12 +174,12 @@ def labels(attributes: dict[str, Any]) -> str:
             break
         kept[name] = short
     try:
-        encoded = jsons.encode(kept)
+        encoded = json.encode(kept)
     except UnicodeEncodeError:  # Half of a character.
         encoded = _NULL
     if _NULL in encoded:  # Rarely: else each text would have to be looked at.
         kept = {_sound(name): _sound(value) if type(value) is str else value for name, value in kept.items()}
-        encoded = jsons.encode(kept)
+        encoded = json.encode(kept)
     return encoded.decode()
 
 
@@ -210,7 +210,7 @@ def _sound(text: str) -> str:
     """As both databases take it."""
     if text.isascii() and "\0" not in text:  # Most are so, and every span has dozens of them.
         return text
-    return jsons.whole_text(text).replace("\0", "\ufffd")
+    return json.replace_surrogates(text).replace("\0", "\ufffd")
 
 
 def _finite(number: float | None) -> float | None:

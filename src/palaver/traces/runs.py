@@ -13,24 +13,22 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from palaver.core.brokenoff import rest
-from palaver.core.calls import Call, Record, Reply
 from palaver.core.events import (
-    TERMINAL,
-    TOOLS,
+    TERMINAL_EVENTS,
+    TOOL_EVENTS,
     RunFailed,
     RunStarted,
-    Terminal,
+    TerminalEvent,
     ToolEnded,
     ToolReturned,
     ToolStarted,
 )
 from palaver.core.extraction import Prefer, read_conversation
 from palaver.core.fold import fold
-from palaver.core.ids import bounded
-from palaver.core.messages import Message
-from palaver.core.parts import ToolCall
-from palaver.core.usage import Usage
+from palaver.core.ids import truncate_id
+from palaver.core.interruption import interruption_events
+from palaver.core.messages import Message, ToolCall, Usage
+from palaver.core.runs import Call, RecordMode, Reply
 from palaver.traces.contents import Contents
 from palaver.traces.conventions.messages import conversation_messages
 from palaver.traces.facts import NO_PARENT, Facts, kept_of
@@ -47,17 +45,17 @@ _ENDS: Mapping[str, Status] = {"cancelled": "cancelled", "interrupted": "incompl
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-def spans_of(facts: Facts, content: Record = "full") -> list[Span]:
+def spans_of(facts: Facts, content: RecordMode = "full") -> list[Span]:
     """The run's own span, then those of its tools in the order of their answers; nothing where nothing is recorded."""
     record = kept_of(facts.call, content)
     if record == "off":
         return []
     events = facts.events
-    if not isinstance(events[-1], TERMINAL):
-        events = [*events, *rest(events, facts.ended_at)]
+    if not isinstance(events[-1], TERMINAL_EVENTS):
+        events = [*events, *interruption_events(events, facts.ended_at)]
     started, last = events[0], events[-1]
     assert isinstance(started, RunStarted)
-    assert isinstance(last, TERMINAL)
+    assert isinstance(last, TERMINAL_EVENTS)
     root = _root(facts, started, last, fold(events), Contents(facts.call, record))
     return [root, *(_tool(seen, root, facts, Contents(facts.call, record)) for seen in _untold(facts))]
 
@@ -65,7 +63,7 @@ def spans_of(facts: Facts, content: Record = "full") -> list[Span]:
 # The run
 
 
-def _root(facts: Facts, started: RunStarted, last: Terminal, reply: Reply, contents: Contents) -> Span:
+def _root(facts: Facts, started: RunStarted, last: TerminalEvent, reply: Reply, contents: Contents) -> Span:
     call, origin, usage = facts.call, facts.origin, reply.usage
     start = started.at or facts.ended_at
     failed = last if isinstance(last, RunFailed) else None
@@ -191,7 +189,7 @@ def _tools(facts: Facts) -> Iterator[_Seen]:
     started: dict[str, ToolStarted] = {}
     ended: dict[str, ToolEnded] = {}
     by_call: dict[str, str] = {}
-    for event in [event for event in facts.events if type(event) in TOOLS]:
+    for event in [event for event in facts.events if type(event) in TOOL_EVENTS]:
         if type(event) is ToolStarted:
             started[event.item], by_call[event.call_id] = event, event.item
         elif type(event) is ToolEnded:
@@ -210,7 +208,7 @@ def _tools(facts: Facts) -> Iterator[_Seen]:
 
 def _untold(facts: Facts) -> Iterator[_Seen]:
     """Those of which nobody else tells. Who names no call has told of the first of that name."""
-    calls = {bounded(one.call_id) for one in facts.told if one.call_id}
+    calls = {truncate_id(one.call_id) for one in facts.told if one.call_id}
     names = Counter(one.name for one in facts.told if not one.call_id)
     for seen in _tools(facts):
         if seen.returned.call_id in calls:
@@ -223,7 +221,7 @@ def _untold(facts: Facts) -> Iterator[_Seen]:
 
 def _asked(call: Call, call_id: str) -> ToolCall | None:
     calls = (part for message in reversed(call.messages) for part in message.tool_calls)
-    return next((part for part in calls if bounded(part.call_id) == call_id), None)
+    return next((part for part in calls if truncate_id(part.call_id) == call_id), None)
 
 
 def _tool(seen: _Seen, root: Span, facts: Facts, contents: Contents) -> Span:

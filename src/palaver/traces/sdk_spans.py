@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from palaver.core import secrets
+from palaver.core import masking
 from palaver.traces.mapping import to_span
 from palaver.traces.otlp.bounds import (
     DEEPEST,
@@ -54,11 +54,12 @@ def placed(raw: Raw, owner: Owner) -> Span:
 def _cleaned(raw: Raw, known: Sequence[str]) -> Raw:
     return msgspec.structs.replace(
         raw,
-        name=secrets.without(raw.name, known),
-        status_message=secrets.without(raw.status_message, known),
-        attributes=secrets.without(raw.attributes, known),
+        name=masking.mask_values(raw.name, known),
+        status_message=masking.mask_values(raw.status_message, known),
+        attributes=masking.mask_values(raw.attributes, known),
         events=tuple(
-            msgspec.structs.replace(event, attributes=secrets.without(event.attributes, known)) for event in raw.events
+            msgspec.structs.replace(event, attributes=masking.mask_values(event.attributes, known))
+            for event in raw.events
         ),
     )
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from palaver.core import secrets
+from palaver.core import masking
 from palaver.core.extraction import Prefer
 from palaver.core.messages import Message
-from palaver.core.steps import Fault, Step, StepKind, Told
+from palaver.core.steps import Step, StepDetails, StepError, StepKind
 from palaver.traces.contents import Contents
 from palaver.traces.conventions.messages import messages_of, settled
 from palaver.traces.facts import Home
@@ -79,7 +79,7 @@ def spans_of(step: Step, home: Home, finish: str | None = None) -> Sequence[Span
     return [msgspec.structs.replace(to_span(raw, project=home.project), run_id=home.run_id, **shown)]
 
 
-def _told(step: Step, losses: Losses) -> Told:
+def _told(step: Step, losses: Losses) -> StepDetails:
     """What was told at the beginning and at the end, as one; the end knows better."""
     known: dict[str, Any] = {}
     for tell in step.tells:
@@ -88,19 +88,19 @@ def _told(step: Step, losses: Losses) -> Told:
         except Exception:  # It is the framework's word, or our reading of it: the step still happened.
             losses.note(UNREADABLE)
             continue
-        known |= {name: value for name in Told.__struct_fields__ if _says(value := getattr(told, name))}
-    return Told(**known)
+        known |= {name: value for name in StepDetails.__struct_fields__ if _says(value := getattr(told, name))}
+    return StepDetails(**known)
 
 
 def _says(value: Any) -> bool:
     return value is not None and not (isinstance(value, str | list | tuple | dict) and not value)
 
 
-def _name(step: Step, told: Told) -> str:
+def _name(step: Step, told: StepDetails) -> str:
     return (told.model or step.name) if step.kind in ("llm", "embedding") else step.name
 
 
-def _label(step: Step, told: Told, home: Home, contents: Contents, finish: str | None) -> None:
+def _label(step: Step, told: StepDetails, home: Home, contents: Contents, finish: str | None) -> None:
     contents.label("gen_ai.operation.name", _OPERATIONS[step.kind])
     contents.label("gen_ai.conversation.id", home.session or None)
     match step.kind:
@@ -124,7 +124,7 @@ def _label(step: Step, told: Told, home: Home, contents: Contents, finish: str |
     contents.label("palaver.finish", finish)
 
 
-def _show(step: Step, told: Told, contents: Contents) -> dict[str, Any]:
+def _show(step: Step, told: StepDetails, contents: Contents) -> dict[str, Any]:
     """Say the contents, as far as they are recorded; those that are too long for an attribute, for their fields."""
     messages_in, messages_out = settled(_messages(told.messages_in, "input"), _messages(told.messages_out, "output"))
     fields: dict[str, tuple[str, Any]] = {
@@ -150,28 +150,28 @@ def _messages(given: Sequence[Any], side: Prefer) -> tuple[Message, ...]:
 # What went wrong
 
 
-def _fault(error: BaseException | Fault | None, home: Home, losses: Losses) -> Fault | None:
+def _fault(error: BaseException | StepError | None, home: Home, losses: Losses) -> StepError | None:
     """What is kept of it. An exception's words may be somebody's: they are content."""
     if error is None:
         return None
     if home.record != "full":
-        return Fault(_type(error), "")
+        return StepError(_type(error), "")
     try:
-        message = error.message if isinstance(error, Fault) else str(error)
+        message = error.message if isinstance(error, StepError) else str(error)
     except Exception:  # An author's exception may not even know what it says.
         message = ""
     known = [secret.reveal() for secret in home.call.secrets.values()]
-    return Fault(_type(error), kept(secrets.without(message, known), "exception", losses, _LONGEST_MESSAGE))
+    return StepError(_type(error), kept(masking.mask_values(message, known), "exception", losses, _LONGEST_MESSAGE))
 
 
-def _type(error: BaseException | Fault) -> str:
-    if isinstance(error, Fault):
+def _type(error: BaseException | StepError) -> str:
+    if isinstance(error, StepError):
         return error.type
     kind = type(error)
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _raised(fault: Fault, at: datetime) -> SpanEvent:
+def _raised(fault: StepError, at: datetime) -> SpanEvent:
     said = {"exception.type": fault.type, "exception.message": fault.message}
     return SpanEvent("exception", at, {name: text for name, text in said.items() if text})
 

@@ -9,8 +9,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 
-from palaver.core.messages import Message
-from palaver.core.parts import Data, Part, Text
+from palaver.core.messages import Data, Message, Part, Text
 from palaver.traces import repeats
 from palaver.traces.record import Defined, Span, Status
 

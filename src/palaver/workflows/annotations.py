@@ -1,11 +1,17 @@
 """Annotations, as far as they can be evaluated, and the notes that `Annotated` hangs on them."""
 
 import inspect
+import re
 import sys
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, get_args, get_origin
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, cast, get_args, get_origin
+
+import msgspec
+
+from palaver.core import json
 
 
 def hints_of(target: Any, *, also: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -20,7 +26,7 @@ def hints_of(target: Any, *, also: Mapping[str, Any] | None = None) -> dict[str,
     return hints
 
 
-def sans_none(annotation: Any) -> Any:
+def strip_none(annotation: Any) -> Any:
     """`X` for `X | None`; any other annotation as it is."""
     if get_origin(annotation) not in (typing.Union, types.UnionType):
         return annotation
@@ -28,35 +34,35 @@ def sans_none(annotation: Any) -> Any:
     return others[0] if len(others) == 1 else annotation
 
 
-def bare(annotation: Any) -> Any:
+def strip_annotation(annotation: Any) -> Any:
     """The annotation without `Annotated` and `| None` around it."""
-    inner = sans_none(annotation)
+    inner = strip_none(annotation)
     if get_origin(inner) is Annotated:
         inner = get_args(inner)[0]
-    return annotation if inner is annotation else bare(inner)
+    return annotation if inner is annotation else strip_annotation(inner)
 
 
 def members_of(annotation: Any) -> tuple[Any, ...]:
     """What a list or another collection holds by its annotation; of `list[A | B]` both."""
-    annotation = bare(annotation)
+    annotation = strip_annotation(annotation)
     origin = get_origin(annotation)
     if not isinstance(origin, type) or not issubclass(origin, Iterable):
         return ()
-    return tuple(kind for held in get_args(annotation) for kind in _alternatives(bare(held)))
+    return tuple(kind for held in get_args(annotation) for kind in _alternatives(strip_annotation(held)))
 
 
-def notes_of(annotation: Any) -> Iterator[Any]:
+def metadata_of(annotation: Any) -> Iterator[Any]:
     """What `Annotated` adds to it, also as one half of `… | None`."""
     yield from getattr(annotation, "__metadata__", ())
-    inner = sans_none(annotation)
+    inner = strip_none(annotation)
     if inner is not annotation:
-        yield from notes_of(inner)
+        yield from metadata_of(inner)
 
 
 def _alternatives(annotation: Any) -> tuple[Any, ...]:
     if get_origin(annotation) not in (typing.Union, types.UnionType):
         return (annotation,)
-    return tuple(kind for member in get_args(annotation) for kind in _alternatives(bare(member)))
+    return tuple(kind for member in get_args(annotation) for kind in _alternatives(strip_annotation(member)))
 
 
 def _annotated(target: Any) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
@@ -74,3 +80,162 @@ def _evaluated(annotation: Any, space: dict[str, Any]) -> Any:
         return typing.get_type_hints(shim, globalns=space, include_extras=True)["it"]
     except Exception:  # Evaluating a stranger's annotation may raise anything.
         return str(getattr(annotation, "__forward_arg__", annotation))
+
+
+Defs = dict[str, Any]
+
+
+class Misfit(NamedTuple):
+    """One thing that is wrong with a value: a JSON pointer below it, and why."""
+
+    pointer: str
+    why: str
+
+
+class Misfits(Exception):
+    """All that is wrong with a value; binding.py makes errors of it."""
+
+    def __init__(self, found: list[Misfit]) -> None:
+        super().__init__(found)
+        self.found = found
+
+
+class ValueSchema(ABC):
+    """How values of one annotation look."""
+
+    known = True
+    """False where the annotation says nothing that a schema could."""
+
+    @abstractmethod
+    def schema(self) -> tuple[dict[str, Any], Defs]:
+        """The schema, and the definitions that its references (`#/$defs/…`) need."""
+
+    @abstractmethod
+    def read(self, value: Any) -> Any:
+        """The Python value for a JSON value, or Misfits."""
+
+
+class _Anything(ValueSchema):
+    """No annotation, or one that nobody can read."""
+
+    def __init__(self, *, known: bool) -> None:
+        self.known = known
+
+    def schema(self) -> tuple[dict[str, Any], Defs]:
+        return {}, {}
+
+    def read(self, value: Any) -> Any:
+        return value
+
+
+class _Msgspec(ValueSchema):
+    def __init__(self, annotation: Any) -> None:
+        self._annotation = annotation
+
+    def schema(self) -> tuple[dict[str, Any], Defs]:
+        (schema,), defs = msgspec.json.schema_components([self._annotation], ref_template="#/$defs/{name}")
+        return dict(schema), dict(defs)
+
+    def read(self, value: Any) -> Any:
+        try:
+            return msgspec.convert(value, self._annotation, str_keys=True)
+        except msgspec.ValidationError as error:
+            raise Misfits([_msgspec_misfit(str(error))]) from None
+
+
+class _Pydantic(ValueSchema):
+    def __init__(self, annotation: Any) -> None:
+        self._adapter = sys.modules["pydantic"].TypeAdapter(annotation)
+
+    def schema(self) -> tuple[dict[str, Any], Defs]:
+        schema: dict[str, Any] = self._adapter.json_schema(ref_template="#/$defs/{model}")
+        return schema, schema.pop("$defs", {})
+
+    def read(self, value: Any) -> Any:
+        try:
+            # From JSON text, because strict Python input would refuse the texts that dates and enums are on the wire.
+            return self._adapter.validate_json(json.encode(value), strict=True)
+        except sys.modules["pydantic"].ValidationError as error:
+            raise Misfits(pydantic_misfits(error, value)) from None
+
+
+def schema_for(annotation: Any) -> ValueSchema:
+    """The shape of an annotation; `Any` and `object` take anything, and so does one that nobody can read."""
+    if annotation is Any or annotation is object:
+        return _Anything(known=True)
+    if isinstance(annotation, str):
+        return _Anything(known=False)  # It could not be evaluated.
+    for attempt in (_Pydantic, _Msgspec) if _uses_pydantic(annotation, set()) else (_Msgspec, _Pydantic):
+        if attempt is _Pydantic and "pydantic" not in sys.modules:
+            continue
+        try:
+            shape = attempt(annotation)
+            shape.schema()
+        except Exception:  # noqa: S112 - libraries refuse annotations in many ways; the next one is asked
+            continue
+        return shape
+    return _Anything(known=False)
+
+
+# Whose annotation is it?
+
+
+def _uses_pydantic(annotation: Any, seen: set[int]) -> bool:
+    """Does any part of it come from pydantic? msgspec would pass over a pydantic Field in Annotated."""
+    if id(annotation) in seen:
+        return False
+    seen.add(id(annotation))
+    return _of_pydantic(annotation) or any(_uses_pydantic(part, seen) for part in _parts(annotation))
+
+
+def _of_pydantic(part: Any) -> bool:
+    kind: type = part if isinstance(part, type) else type(part)
+    if hasattr(kind, "__get_pydantic_core_schema__") or hasattr(kind, "__pydantic_validator__"):
+        return True
+    return any(base.__module__.partition(".")[0] in ("pydantic", "annotated_types") for base in kind.__mro__)
+
+
+def _parts(annotation: Any) -> Iterator[Any]:
+    yield from getattr(annotation, "__metadata__", ())
+    if get_origin(annotation) is not None:
+        yield from get_args(annotation)
+    elif hasattr(annotation, "__dataclass_fields__") or hasattr(annotation, "__required_keys__"):
+        yield from hints_of(annotation).values()
+
+
+# What is wrong, and where
+
+
+def pydantic_misfits(error: Any, value: Any) -> list[Misfit]:
+    """What a ValidationError of pydantic's lists about that value."""
+    details: list[dict[str, Any]] = error.errors(include_url=False, include_context=False, include_input=False)
+    return [Misfit(_pointer(value, detail["loc"], detail["type"]), detail["msg"]) for detail in details]
+
+
+def _pointer(value: Any, steps: Sequence[str | int], kind: str) -> str:
+    """The steps that lead into the value; pydantic also names members of unions and such, which nobody sent."""
+    pointer = ""
+    for place, step in enumerate(steps, start=1):
+        if isinstance(value, dict | list) and _has(value, step):  # pyright: ignore[reportUnknownArgumentType]  # JSON
+            value = cast("Any", value)[step]
+        elif kind != "missing" or place < len(steps):
+            continue
+        pointer += f"/{json.escape_pointer(str(step))}"
+    return pointer
+
+
+def _has(value: dict[str, Any] | list[Any], step: str | int) -> bool:
+    return step in value if isinstance(value, dict) else isinstance(step, int) and 0 <= step < len(value)
+
+
+_PLACE = re.compile(r"^(.*) - at `(?:key` in `)?\$(.*)`$", re.DOTALL)
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+
+
+def _msgspec_misfit(message: str) -> Misfit:
+    """The place stands as a JSON path at the end of msgspec's message; ours is a pointer."""
+    placed = _PLACE.match(message)
+    if placed is None:
+        return Misfit("", message)
+    path, _, _ = placed[2].partition("[...]")  # Some value of a mapping: it does not say which.
+    return Misfit("".join(f"/{json.escape_pointer(name or index)}" for name, index in _STEP.findall(path)), placed[1])

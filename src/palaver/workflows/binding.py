@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.errors import CallFault, InvalidInput, InvalidParameter, MissingInput, UnknownInput, UnknownParameter
-from palaver.workflows.shapes import Misfit, Misfits, pydantic_misfits
+from palaver.workflows.annotations import Misfit, Misfits, pydantic_misfits
 from palaver.workflows.signature import Argument, Signature
 
 _Values = dict[str, Any]
@@ -28,7 +28,7 @@ def _bind_inputs(signature: Signature, given: Mapping[str, Any]) -> tuple[_Value
         if name in given:
             _read(argument, given[name], values, faults)
         elif argument.required:
-            faults.append(MissingInput(f"Input {name!r} is required.", pointer=f"/inputs/{jsons.escaped(name)}"))
+            faults.append(MissingInput(f"Input {name!r} is required.", pointer=f"/inputs/{json.escape_pointer(name)}"))
     # `**kwargs` takes only what nobody else is named: an input cannot become the context, or an unchecked parameter.
     for name, value in given.items():
         if name in inputs:
@@ -37,7 +37,7 @@ def _bind_inputs(signature: Signature, given: Mapping[str, Any]) -> tuple[_Value
             values[name] = value
         else:
             fault = _unknown("input", name, inputs)
-            faults.append(UnknownInput(fault, pointer=f"/inputs/{jsons.escaped(name)}"))
+            faults.append(UnknownInput(fault, pointer=f"/inputs/{json.escape_pointer(name)}"))
     return values, faults
 
 
@@ -50,7 +50,7 @@ def _bind_parameters(signature: Signature, given: Mapping[str, Any]) -> tuple[_V
         argument = signature.settings.get(name)
         if argument is None:
             fault = _unknown("parameter", name, signature.settings)
-            faults.append(UnknownParameter(fault, pointer=f"/parameters/{jsons.escaped(name)}"))
+            faults.append(UnknownParameter(fault, pointer=f"/parameters/{json.escape_pointer(name)}"))
         else:
             _read(argument, value, values, faults)
     marked = signature.of("parameter")
@@ -88,11 +88,11 @@ def _read(argument: Argument, value: Any, values: _Values, faults: list[CallFaul
         kind, fault = ("input", InvalidInput) if argument.use == "input" else ("parameter", InvalidParameter)
         for misfit in misfits.found:
             why = f"{kind.capitalize()} {argument.name!r} does not fit: {_sentence(misfit.why)}"
-            faults.append(fault(why, pointer=f"/{kind}s/{jsons.escaped(argument.name)}{misfit.pointer}"))
+            faults.append(fault(why, pointer=f"/{kind}s/{json.escape_pointer(argument.name)}{misfit.pointer}"))
 
 
 def _missing(name: str) -> CallFault:
-    return InvalidParameter(f"Parameter {name!r} is required.", pointer=f"/parameters/{jsons.escaped(name)}")
+    return InvalidParameter(f"Parameter {name!r} is required.", pointer=f"/parameters/{json.escape_pointer(name)}")
 
 
 def _unknown(kind: str, name: str, known: Mapping[str, Argument]) -> str:

@@ -5,11 +5,10 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, get_args
 
-from palaver.core.calls import Call, Finish, Secret
-from palaver.core.events import PartAdded, RunStarted
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File
-from palaver.workflows.threads import Threads
+from palaver.core.events import FinishReason, PartAdded, RunStarted
+from palaver.core.messages import Data, File, Message
+from palaver.core.runs import Call, Secret
+from palaver.workflows.thread_pool import ThreadPool
 
 Emit = Callable[[object], None]
 
@@ -44,7 +43,7 @@ class Context:
         call: Call,
         flags: Mapping[str, bool],
         emit: Emit,
-        threads: Threads,
+        threads: ThreadPool,
         fetch: Fetch,
     ) -> None:
         self.run_id = started.run_id
@@ -56,7 +55,7 @@ class Context:
         """Tools that the caller will run itself: call them and end the run."""
         self.secrets: Mapping[str, Secret] = call.secrets
         self.flags = flags
-        self.ending: Finish = "stop"
+        self.ending: FinishReason = "stop"
         """How the run will end when it ends well; set by `finish()`."""
         self.cancelled = False
         """True once the run was stopped: sync code looks here, async code gets CancelledError."""
@@ -104,10 +103,10 @@ class Context:
         """Show a line of status: seen while it happens, not kept with the answer."""
         self.emit(PartAdded(part=Data(name="status", value=line), transient=True))
 
-    def finish(self, reason: Finish) -> None:
+    def finish(self, reason: FinishReason) -> None:
         """Say how the run will end when it ends well: `ctx.finish("length")`."""
-        if reason not in get_args(Finish):
-            raise ValueError(f"finish() takes one of {', '.join(get_args(Finish))}, not {reason!r}")
+        if reason not in get_args(FinishReason):
+            raise ValueError(f"finish() takes one of {', '.join(get_args(FinishReason))}, not {reason!r}")
         self.ending = reason
 
     @contextmanager

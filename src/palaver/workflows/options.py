@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal, cast, get_args
 
 import msgspec
 
-from palaver.core.calls import Record
 from palaver.core.history import SystemPolicy
+from palaver.core.runs import RecordMode
 from palaver.errors import InvalidOption
 
 OnDisconnect = Literal["cancel", "finish"]
@@ -33,7 +33,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What becomes of a turn while another one runs in the same conversation."""
     idempotent: bool = False
     """May a run in the background start again when its process died?"""
-    record: Record = "full"
+    record: RecordMode = "full"
     """What is kept of its runs: everything, that they were, or nothing."""
     health: Callable[[], Any] | None = None
     """Says whether it works, when somebody asks for /status."""
@@ -62,7 +62,7 @@ def read_options(
         ("system", system, get_args(SystemPolicy)),
         ("turns", turns, get_args(TurnPolicy)),
         ("idempotent", idempotent, (True, False)),
-        ("record", record, get_args(Record)),
+        ("record", record, get_args(RecordMode)),
     ):
         if value not in words:
             listed = ", ".join(repr(word) for word in words)

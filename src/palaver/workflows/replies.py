@@ -11,22 +11,20 @@ from typing import Any, cast
 
 from msgspec import UNSET, UnsetType
 
-from palaver.core import dialects, jsons
-from palaver.core.calls import Reply
+from palaver.core import dialects, json
+from palaver.core.dialects.detection import dialect_of
 from palaver.core.events import Event, TextDelta
-from palaver.core.grammar import Given
-from palaver.core.messages import Message
-from palaver.core.parts import Data, Part, Text
-from palaver.core.recognition import dialect_of
-from palaver.core.usage import Usage
+from palaver.core.grammar import OutputValue
+from palaver.core.messages import Data, Message, Part, Text, Usage
+from palaver.core.runs import Reply
 from palaver.errors import BadStream, InvalidMessages
-from palaver.workflows.frameworks import Framework, Reader, framework_of
-from palaver.workflows.produce import Emitted, Returned
+from palaver.workflows.adapters import FrameworkAdapter, OutputReader, adapter_for
+from palaver.workflows.execution import Emitted, Returned
 
 _OURS = (Event | Part | Usage).__args__
 
 
-class Replies:
+class ReplyReader:
     """Understands what one run of one workflow gives."""
 
     def __init__(self, *, is_chat: bool, history: Sequence[Message] = ()) -> None:
@@ -36,7 +34,7 @@ class Replies:
         self._values: list[Any] = []
         self._text: list[str] = []
         self._returned: Any | UnsetType = UNSET
-        self._readers: dict[int, Reader] = {}  # By the identity of their framework's module.
+        self._readers: dict[int, OutputReader] = {}  # By the identity of their framework's module.
 
     @property
     def warnings(self) -> list[str]:
@@ -44,7 +42,7 @@ class Replies:
         told = [warning for reader in self._readers.values() for warning in getattr(reader, "warnings", ())]
         return self._warnings + told
 
-    def feed(self, value: object) -> Iterator[Given]:
+    def feed(self, value: object) -> Iterator[OutputValue]:
         """What one value amounts to; raises BadStream for what is no answer at all."""
         if isinstance(value, Emitted):
             yield from self.emitted(value.value)
@@ -56,22 +54,22 @@ class Replies:
         if returned and not self._is_chat:
             self._returned = _plain(value)
         elif isinstance(value, _OURS):
-            yield cast("Given", value)
+            yield cast("OutputValue", value)
         elif self._is_chat:
             yield from self._chat(value)
         else:
             yield from self._yielded(value)
 
-    def emitted(self, value: object) -> Iterator[Given]:
+    def emitted(self, value: object) -> Iterator[OutputValue]:
         """What `ctx.emit(…)` said: one of our own values, and no part of a workflow's value."""
         if isinstance(value, Message):
             yield from self._messages([value])
         elif isinstance(value, _OURS):
-            yield cast("Given", value)
+            yield cast("OutputValue", value)
         else:
             raise BadStream(f"ctx.emit() takes an event, a part, a message or a usage, not a {type(value).__name__}.")
 
-    def end(self) -> list[Given]:
+    def end(self) -> list[OutputValue]:
         """What remains to be said when the workflow has come to its end."""
         return [given for reader in self._readers.values() for given in reader.end()]
 
@@ -86,7 +84,7 @@ class Replies:
         self._join_text()
         return self._values if len(self._values) > 1 else self._values[0] if self._values else None
 
-    def _chat(self, value: object) -> Iterator[Given]:
+    def _chat(self, value: object) -> Iterator[OutputValue]:
         if value is None:
             return
         if isinstance(value, str):
@@ -112,15 +110,15 @@ class Replies:
             messages = _as_messages(cast("dict[str, Any]", value).get("messages"))
         return messages
 
-    def _foreign(self, value: object) -> Iterable[Given] | None:
+    def _foreign(self, value: object) -> Iterable[OutputValue] | None:
         """What a framework's objects amount to: one, or those that stand in a list; None where there are none."""
-        framework = framework_of(value)
+        framework = adapter_for(value)
         given = self._reader(framework).feed(value) if framework is not None else None
         if given is None and isinstance(value, list | tuple):
             return self._foreign_list(cast("Sequence[object]", value))
         return given
 
-    def _foreign_under(self, value: object) -> Iterable[Given] | None:
+    def _foreign_under(self, value: object) -> Iterable[OutputValue] | None:
         """The same of `{"messages": …}`, and of the updates of a graph: by node, such a change."""
         if not isinstance(value, dict):
             return None
@@ -134,16 +132,16 @@ class Replies:
         listed = [given for given in found if given is not None]
         return [each for given in listed for each in given] if listed else None
 
-    def _foreign_list(self, values: Sequence[object]) -> Iterable[Given] | None:
+    def _foreign_list(self, values: Sequence[object]) -> Iterable[OutputValue] | None:
         """Of a list some of which are a framework's objects, all that it says; None where that is not messages."""
-        whose = [framework_of(value) for value in values]
+        whose = [adapter_for(value) for value in values]
         first = next((framework for framework in whose if framework), None)
         if first is None:
             return None
         if isinstance(values, tuple) and (given := self._reader(first).feed(values)) is not None:
             return given  # Two things that belong together, as LangGraph's message and its metadata.
-        said: list[Given] = []
-        for framework, run in groupby(values, framework_of):
+        said: list[OutputValue] = []
+        for framework, run in groupby(values, adapter_for):
             if framework is not None:
                 given = self._reader(framework).feed(list(run))
             else:
@@ -154,11 +152,11 @@ class Replies:
             said += given
         return said
 
-    def _reader(self, framework: Framework) -> Reader:
+    def _reader(self, framework: FrameworkAdapter) -> OutputReader:
         known = self._readers.get(id(framework))
         return known or self._readers.setdefault(id(framework), framework.Reader(self._history))
 
-    def _messages(self, messages: Sequence[Message]) -> Iterator[Given]:
+    def _messages(self, messages: Sequence[Message]) -> Iterator[OutputValue]:
         """The new ones: not the history again, and nobody speaks for the user but the user."""
         for message in messages[self._repeated(messages) :]:
             if message.role in ("assistant", "tool"):
@@ -173,12 +171,12 @@ class Replies:
         # No reply holds a user's message; without one, what looks like the history may be said anew.
         return len(same) if any(message.role == "user" for message, _ in same) else 0
 
-    def _yielded(self, value: object) -> Iterator[Given]:
+    def _yielded(self, value: object) -> Iterator[OutputValue]:
         if isinstance(value, str):
             self._text.append(value)
             yield TextDelta(delta=value)
             return
-        framework = framework_of(value)
+        framework = adapter_for(value)
         if framework is not None and (given := self._reader(framework).feed(value)) is not None:
             for each in given:
                 self._text.append(_text_of(each))
@@ -215,7 +213,7 @@ def _as_messages(value: Any) -> Sequence[Message] | None:
         raise BadStream(f"The workflow gave messages that cannot be read: {error}") from None
 
 
-def _text_of(given: Given) -> str:
+def _text_of(given: OutputValue) -> str:
     match given:
         case TextDelta(delta=text) | Text(text=text):
             return text
@@ -237,6 +235,6 @@ def _gist(message: Message) -> tuple[object, ...]:
 
 def _plain(value: object) -> Any:
     try:
-        return jsons.plain(value)
-    except jsons.NotJson as error:
+        return json.to_builtins(value)
+    except json.NotJson as error:
         raise BadStream(f"The workflow gave {error}: return text, messages or JSON.") from None

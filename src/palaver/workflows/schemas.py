@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.core.descriptions import Schemas
-from palaver.workflows.models import NOTHING
-from palaver.workflows.shapes import Defs, Misfits, Shape
+from palaver.workflows.annotations import Defs, Misfits, ValueSchema
+from palaver.workflows.config_models import NO_DEFAULT
 from palaver.workflows.signature import Argument, Signature
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -50,7 +50,7 @@ def _object(arguments: Iterable[Argument], *, is_open: bool, messages: bool) -> 
     return document | ({"required": required} if required else {}) | ({"$defs": defs} if defs else {})
 
 
-def _alone(shape: Shape) -> dict[str, Any]:
+def _alone(shape: ValueSchema) -> dict[str, Any]:
     defs: Defs = {}
     schema = _merged(shape, defs)
     return {"$schema": _DRAFT, **schema, **({"$defs": defs} if defs else {})} if schema else {}
@@ -58,17 +58,17 @@ def _alone(shape: Shape) -> dict[str, Any]:
 
 def _default(argument: Argument) -> list[Any]:
     """A list of one; of none where there is no default, or only one that no caller may send (`x: int = None`)."""
-    if argument.default is NOTHING:
+    if argument.default is NO_DEFAULT:
         return []
     try:
-        default = jsons.plain(argument.default)
+        default = json.to_builtins(argument.default)
         argument.shape.read(default)
-    except (jsons.NotJson, Misfits):
+    except (json.NotJson, Misfits):
         return []
     return [default]
 
 
-def _merged(shape: Shape, defs: Defs) -> dict[str, Any]:
+def _merged(shape: ValueSchema, defs: Defs) -> dict[str, Any]:
     """The shape's schema, its definitions moved into `defs`; two of one name that differ are told apart by a number."""
     schema, own = shape.schema()
     number = 0

@@ -1,5 +1,6 @@
 """Signatures: which parameter of a function gets what. What a call brings for it, binding.py checks."""
 
+import functools
 import inspect
 import re
 from collections.abc import (
@@ -15,19 +16,51 @@ from collections.abc import (
 )
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
-from palaver.core.elements import Dialect
+from palaver.core.dialects.detection import Dialect
 from palaver.core.messages import Message
 from palaver.errors import ChatWithoutMessages, DeclarationError, NotAWorkflow
-from palaver.workflows.annotations import bare, hints_of, members_of, notes_of
-from palaver.workflows.callables import definition
+from palaver.workflows.adapters import FrameworkAdapter, adapter_for_class
+from palaver.workflows.annotations import ValueSchema, hints_of, members_of, metadata_of, schema_for, strip_annotation
+from palaver.workflows.config_models import NO_DEFAULT, ConfigModel, is_config_model
 from palaver.workflows.context import Context
-from palaver.workflows.frameworks import Framework, framework_of_class
-from palaver.workflows.models import NOTHING, Model, is_model
-from palaver.workflows.shapes import Shape, shape_of
+
+
+def underlying_callable(function: Any) -> Any:
+    """What runs when it is called: of a partial its function, of an object its `__call__`."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if inspect.isroutine(function) or isinstance(function, type):
+        return function
+    return type(function).__call__
+
+
+def unwrap_definition(function: Any) -> Any:
+    """Where its annotations, docstring and source stand: a decorated function is asked for the one it wraps."""
+    while (inner := underlying_callable(inspect.unwrap(function))) is not function:
+        function = inner
+    return function
+
+
+def source_location(function: Any) -> str:
+    """File and line of the function; the path of a file below the working folder, the name of any other."""
+    code = getattr(unwrap_definition(function), "__code__", None)
+    if code is None:
+        return type(function).__name__
+    path, here = Path(code.co_filename), Path.cwd()
+    return f"{path.relative_to(here) if path.is_relative_to(here) else path.name}:{code.co_firstlineno}"
+
+
+def callable_name(function: Any) -> str:
+    """The name of the function; an object that can be called goes by its class."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return getattr(function, "__name__", type(function).__name__)
+
 
 Use = Literal["messages", "context", "config", "parameter", "input"]
 
@@ -48,12 +81,12 @@ class Argument:
 
     name: str
     use: Use
-    shape: Shape
+    shape: ValueSchema
     required: bool
-    default: Any = NOTHING
+    default: Any = NO_DEFAULT
     description: str = ""
     positional: bool = False
-    model: Model | None = None
+    model: ConfigModel | None = None
     """Of the config argument alone."""
 
 
@@ -64,10 +97,10 @@ class Signature:
     arguments: tuple[Argument, ...]
     open: bool
     """Does it take inputs that it does not name (`**kwargs`)?"""
-    returns: Shape
+    returns: ValueSchema
     dialect: Dialect
     """In which dialect the function wants its history."""
-    framework: Framework | None = None
+    framework: FrameworkAdapter | None = None
     """Whose messages it wants instead, as objects."""
     settings: Mapping[str, Argument]
     """The workflow's parameters by name: the marked arguments, and the config model's fields."""
@@ -117,7 +150,7 @@ def read_signature(function: Callable[..., Any], *, is_chat: bool, name: str) ->
     return Signature(
         arguments=arguments,
         open=any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters),
-        returns=shape_of(_given_back(hints.get("return", Any))),
+        returns=schema_for(_given_back(hints.get("return", Any))),
         dialect="palaver" if history and _is_our_messages(hints.get(history)) else "chat-completions",
         framework=_framework_of_messages(hints.get(history)) if history else None,
         settings=_settings(arguments, name),
@@ -133,21 +166,21 @@ def takes_messages(function: Callable[..., Any]) -> bool:
 
 
 def _argument(parameter: inspect.Parameter, annotation: Any, history: str | None, notes: Mapping[str, str]) -> Argument:
-    kind = bare(annotation)
+    kind = strip_annotation(annotation)
     use: Use = "input"
     if parameter.name == history:
         use = "messages"
     elif parameter.name == "ctx" or kind is Context:
         use = "context"
-    elif any(note is Parameter or isinstance(note, Parameter) for note in notes_of(annotation)):
+    elif any(note is Parameter or isinstance(note, Parameter) for note in metadata_of(annotation)):
         use = "parameter"
-    elif parameter.name == "config" and is_model(kind):
+    elif parameter.name == "config" and is_config_model(kind):
         use = "config"
     return Argument(
         name=parameter.name,
         use=use,
-        shape=shape_of(annotation if use in ("input", "parameter") else Any),
-        required=parameter.default is NOTHING,
+        shape=schema_for(annotation if use in ("input", "parameter") else Any),
+        required=parameter.default is NO_DEFAULT,
         default=parameter.default,
         description=_described(annotation) or notes.get(parameter.name, ""),
         positional=parameter.kind is parameter.POSITIONAL_ONLY,
@@ -155,9 +188,9 @@ def _argument(parameter: inspect.Parameter, annotation: Any, history: str | None
     )
 
 
-def _model(kind: Any, default: Any) -> Model:
+def _model(kind: Any, default: Any) -> ConfigModel:
     try:
-        return Model(kind, default)
+        return ConfigModel(kind, default)
     except NameError as error:
         raise DeclarationError(f"The fields of {kind.__name__} cannot be read: {error}.") from error
 
@@ -172,7 +205,7 @@ def _settings(arguments: Iterable[Argument], name: str) -> dict[str, Argument]:
             settings[field.name] = Argument(
                 name=field.name,
                 use="parameter",
-                shape=shape_of(field.annotation),
+                shape=schema_for(field.annotation),
                 required=field.required and config.required,
                 default=field.default,
                 description=_described(field.annotation),
@@ -192,10 +225,10 @@ def _is_our_messages(annotation: Any) -> bool:
     return Message in members_of(annotation)
 
 
-def _framework_of_messages(annotation: Any) -> Framework | None:
+def _framework_of_messages(annotation: Any) -> FrameworkAdapter | None:
     """Of `list[BaseMessage]` or a list of any of its subclasses, LangChain."""
     for member in members_of(annotation):
-        found = framework_of_class(member) if isinstance(member, type) else None
+        found = adapter_for_class(member) if isinstance(member, type) else None
         if found is not None and found.MESSAGES is not None and issubclass(member, found.MESSAGES):
             return found
     return None
@@ -203,7 +236,7 @@ def _framework_of_messages(annotation: Any) -> Framework | None:
 
 def _described(annotation: Any) -> str:
     """What the annotation says about itself: in its Parameter, or as a plain text beside the type."""
-    notes = list(notes_of(annotation))
+    notes = list(metadata_of(annotation))
     said = [note.description for note in notes if isinstance(note, Parameter)]
     return next((text for text in (*said, *(note for note in notes if isinstance(note, str))) if text), "")
 
@@ -219,7 +252,7 @@ def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    return hints_of(definition(function), also=_OURS)
+    return hints_of(unwrap_definition(function), also=_OURS)
 
 
 def _given_back(annotation: Any) -> Any:
@@ -236,7 +269,7 @@ _NOTE = re.compile(r"^\s+(\w+)(?: \([^)]*\))?: (.+)$")
 
 def _docstring_notes(function: Callable[..., Any]) -> dict[str, str]:
     """Lines `name: what it is` below `Args:`."""
-    _, found, section = inspect.cleandoc(definition(function).__doc__ or "").partition("Args:\n")
+    _, found, section = inspect.cleandoc(unwrap_definition(function).__doc__ or "").partition("Args:\n")
     notes: dict[str, str] = {}
     for line in section.splitlines() if found else ():
         if line.strip() and not line.startswith(" "):

@@ -1,25 +1,24 @@
 """The promise that every workflow keeps, and the workflow that a Python function makes."""
 
 import functools
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Protocol, cast, runtime_checkable
 
-from palaver.core import dialects
-from palaver.core.calls import Call
+from palaver.core import dialects, json
 from palaver.core.descriptions import Description
 from palaver.core.messages import Message
-from palaver.errors import FaultyCall
+from palaver.core.runs import Call
+from palaver.errors import CallFault, FaultyCall
 from palaver.workflows.binding import bind
-from palaver.workflows.callables import place_of
 from palaver.workflows.context import Context
-from palaver.workflows.inlining import inlined, names_stored
+from palaver.workflows.execution import FunctionKind, OutputStream, Returned, call_function, function_kind
+from palaver.workflows.files import has_stored_files, inline_files
 from palaver.workflows.options import Options
-from palaver.workflows.produce import Kind, Returned, Values, kind_of, produce
 from palaver.workflows.schemas import defaults_of, schemas_of
-from palaver.workflows.signature import Signature, read_signature
+from palaver.workflows.signature import Signature, read_signature, source_location
 
-Producer = Callable[[Context], Values]
+Producer = Callable[[Context], OutputStream]
 """One bound call: given its context, the values that it gives (see replies.py)."""
 
 
@@ -64,7 +63,7 @@ class FunctionWorkflow:
     ) -> None:
         self.function = function
         self.options = options
-        self._kind: Kind = kind_of(function)
+        self._kind: FunctionKind = function_kind(function)
         self.signature: Signature = read_signature(function, is_chat=flags["is_chat"], name=name)
         self.description = Description(
             name=name,
@@ -86,7 +85,7 @@ class FunctionWorkflow:
     @property
     def place(self) -> str:
         """File and line of the function; the path of a file below the working folder, the name of any other."""
-        return place_of(self.function)
+        return source_location(self.function)
 
     @property
     def unknown_types(self) -> list[str]:
@@ -105,7 +104,7 @@ class FunctionWorkflow:
             if faults:
                 raise FaultyCall(faults)
         history = self.signature.of("messages")
-        if history and not self._reads_ids and names_stored(call.messages):
+        if history and not self._reads_ids and has_stored_files(call.messages):
             return functools.partial(self._with_files, values, call.messages)
         for argument in history:
             values[argument.name] = self._history(call.messages)
@@ -127,7 +126,7 @@ class FunctionWorkflow:
         self, values: dict[str, Any], messages: Sequence[Message], context: Context
     ) -> AsyncGenerator[object, None]:
         """What the function gives, once it has the bytes of the files that were named to us."""
-        told = self._history(await inlined(messages, context))
+        told = self._history(await inline_files(messages, context))
         values = values | {argument.name: told for argument in self.signature.of("messages")}
         given = self._produce(values, context)
         if self._kind == "coroutine":
@@ -137,7 +136,7 @@ class FunctionWorkflow:
             async for value in all_given:
                 yield value
 
-    def _produce(self, values: dict[str, Any], context: Context) -> Values:
+    def _produce(self, values: dict[str, Any], context: Context) -> OutputStream:
         positional: list[Any] = []
         named = dict(values)
         for argument in self.signature.arguments:
@@ -145,4 +144,21 @@ class FunctionWorkflow:
                 named[argument.name] = context
             if argument.positional:
                 positional.append(named.pop(argument.name, argument.default))
-        return produce(self._kind, functools.partial(self.function, *positional, **named), context)
+        return call_function(self._kind, functools.partial(self.function, *positional, **named), context)
+
+
+def find_parameter_faults(workflow: Workflow, parameters: Mapping[str, Any]) -> list[CallFault]:
+    """Everything about these parameters that the workflow cannot take.
+
+    One that is required and not among them is no fault: a call may still bring it. What a remote service takes, it
+    knows best.
+    """
+    if not isinstance(workflow, FunctionWorkflow):
+        return []
+    _, faults = bind(workflow.signature, {}, parameters)
+    given = tuple(f"/parameters/{json.escape_pointer(name)}" for name in parameters)
+    return [fault for fault in faults if _concerns(fault.pointer or "", given)]
+
+
+def _concerns(pointer: str, given: tuple[str, ...]) -> bool:
+    return pointer == "/parameters" or any(pointer == one or pointer.startswith(f"{one}/") for one in given)

@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core import dialects, jsons
+from palaver.core import dialects, json
 from palaver.core.dialects import anthropic
-from palaver.core.messages import Message
-from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
-from palaver.core.recognition import dialect_of
-from tests.core.values import messages
+from palaver.core.dialects.detection import dialect_of
+from palaver.core.messages import Annotation, Data, File, Message, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from tests.core.strategies import messages
 
 NOW = ToolCall(call_id="c", name="now", arguments='{"tz":1}')
 CALL = {"type": "tool_use", "id": "c", "name": "now", "input": {"tz": 1}}
@@ -527,7 +526,7 @@ _elements = st.builds(
 def test_nothing_raises_whatever_a_message_holds(elements: list[Any]) -> None:
     read = anthropic.read(elements)
 
-    for other in (anthropic, *dialects.READABLE.values()):
+    for other in (anthropic, *dialects.DIALECT_MODULES.values()):
         other.write(read)
 
 
@@ -547,9 +546,9 @@ def test_what_could_never_be_written_is_not_read(block: dict[str, Any]) -> None:
         deep = [{"type": "x", "content": deep}]
     element = said("assistant", {key: deep if value == 5 else value for key, value in block.items()})
 
-    with pytest.raises(jsons.NotJson):
+    with pytest.raises(json.NotJson):
         anthropic.read([element])
-    with pytest.raises(jsons.NotJson):
+    with pytest.raises(json.NotJson):
         anthropic.read([element])
 
 

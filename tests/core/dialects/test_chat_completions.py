@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaver.core.dialects import chat_completions
-from palaver.core.messages import Message
-from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
-from tests.core.values import messages
+from palaver.core.messages import Annotation, Data, File, Message, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from tests.core.strategies import messages
 
 PNG = "data:image/png;base64,AAAA"
 

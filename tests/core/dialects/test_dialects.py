@@ -7,12 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaver.core import dialects
+from palaver.core.dialects.detection import dialect_of
 from palaver.core.extraction import read_conversation
-from palaver.core.messages import Message
-from palaver.core.parts import Data, Text, ToolCall
-from palaver.core.recognition import dialect_of
+from palaver.core.messages import Data, Message, Text, ToolCall
 from palaver.errors import InvalidMessages
-from tests.core.values import Unwritable, messages
+from tests.core.strategies import Unwritable, messages
 
 U = {"role": "user", "content": "hi"}
 OURS = {"role": "assistant", "id": "m", "parts": [{"type": "data", "name": "n", "value": 1}]}
@@ -106,7 +105,7 @@ def test_messages_are_written_in_the_dialect_that_is_asked() -> None:
     assert dialects.write(said, "palaver") == [{"role": "user", "parts": [{"type": "text", "text": "hi"}], "id": "m"}]
 
 
-@pytest.mark.parametrize("name", sorted(dialects.READABLE))
+@pytest.mark.parametrize("name", sorted(dialects.DIALECT_MODULES))
 @given(said=st.lists(messages, max_size=4))
 def test_what_we_write_we_recognise_and_read(name: Any, said: list[Message]) -> None:
     # Reasoning alone is no conversation to anybody; somebody asked for it.
@@ -115,7 +114,7 @@ def test_what_we_write_we_recognise_and_read(name: Any, said: list[Message]) -> 
     # Text and reasoning alone are the same in ours and in UI messages, plain texts in Anthropic's and the usual ones.
     alike = {"palaver": "ui-message", "anthropic": "chat-completions"}
     assert dialect_of(written) in (name, alike.get(name))
-    assert dialects.read([*written]) == dialects.READABLE[name].read(written)
+    assert dialects.read([*written]) == dialects.DIALECT_MODULES[name].read(written)
 
 
 # What strangers send: whatever is in an element that we take for a message, it is read
@@ -165,11 +164,13 @@ _elements = st.lists(
 @pytest.mark.parametrize("name", ["langchain", "responses", "ui-message"])
 @given(elements=_elements)
 def test_nothing_raises_whatever_a_message_holds(name: Any, elements: list[Any]) -> None:
-    said = dialects.READABLE[name].read(elements)
+    said = dialects.DIALECT_MODULES[name].read(elements)
 
-    for other in dialects.READABLE.values():
+    for other in dialects.DIALECT_MODULES.values():
         other.write(said)
-    if dialect_of(elements) in dialects.READABLE and all(dialect_of(one) in dialects.READABLE for one in elements):
+    if dialect_of(elements) in dialects.DIALECT_MODULES and all(
+        dialect_of(one) in dialects.DIALECT_MODULES for one in elements
+    ):
         dialects.read(elements)
 
 

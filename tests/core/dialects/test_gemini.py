@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.core.dialects import gemini
-from palaver.core.messages import Message
-from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
-from palaver.core.recognition import dialect_of
-from tests.core.values import Unwritable, messages
+from palaver.core.dialects.detection import dialect_of
+from palaver.core.messages import Annotation, Data, File, Message, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from tests.core.strategies import Unwritable, messages
 
 
 def call(name: str = "now", **fields: Any) -> dict[str, Any]:
@@ -406,14 +405,14 @@ def test_what_could_never_be_written_is_not_read(field: str) -> None:
         deep = [{"parts": deep}]
     element = content("model", {field: {"name": "now", "args": deep, "response": {"output": deep}}})
 
-    with pytest.raises(jsons.NotJson):
+    with pytest.raises(json.NotJson):
         gemini.read([element])
-    with pytest.raises(jsons.NotJson):
+    with pytest.raises(json.NotJson):
         gemini.read([element])
 
 
 def test_arguments_that_are_not_json_say_so() -> None:
-    with pytest.raises(jsons.NotJson):
+    with pytest.raises(json.NotJson):
         gemini.read([content("model", call(args={"a": Unwritable()}))])
 
 

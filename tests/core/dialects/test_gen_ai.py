@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.core.dialects import gen_ai
-from palaver.core.messages import Message
-from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
-from palaver.core.recognition import dialect_of
-from tests.core.values import Unwritable, messages
+from palaver.core.dialects.detection import dialect_of
+from palaver.core.messages import Annotation, Data, File, Message, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from tests.core.strategies import Unwritable, messages
 
 NOW = ToolCall(call_id="c", name="now", arguments='{"tz":1}')
 A = (Text(text="a"),)
@@ -427,7 +426,7 @@ def _deep() -> Any:
     ids=["arguments", "a result", "a deep result", "our own data", "a deep part", "an object"],
 )
 def test_only_what_could_never_be_written_is_refused(part: Any) -> None:
-    with pytest.raises(jsons.NotJson):
+    with pytest.raises(json.NotJson):
         gen_ai.read([{"role": "assistant", "parts": [part]}])
 
 

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.core.dialects import langchain
-from palaver.core.messages import Message
-from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
-from tests.core.values import Unwritable, messages
+from palaver.core.messages import Annotation, Data, File, Message, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from tests.core.strategies import Unwritable, messages
 
 PNG = "data:image/png;base64,AAAA"
 NOW = ToolCall(call_id="c", name="now", arguments='{"tz":1}')
@@ -289,7 +288,7 @@ def test_a_function_answers_the_call_of_its_name_and_a_removal_is_no_message() -
     ids=["a block", "an object", "a file that is none", "arguments", "a result"],
 )
 def test_only_what_could_never_be_written_is_refused(element: Any) -> None:
-    with pytest.raises(jsons.NotJson):
+    with pytest.raises(json.NotJson):
         langchain.read([element])
 
 

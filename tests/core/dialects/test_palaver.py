@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaver.core.dialects import palaver
-from palaver.core.messages import Message
-from palaver.core.parts import Annotation, Data, File, Text, ToolCall
-from tests.core.values import messages
+from palaver.core.messages import Annotation, Data, File, Message, Text, ToolCall
+from tests.core.strategies import messages
 
 
 @given(st.lists(messages, max_size=4))

@@ -10,10 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaver.core.dialects import responses
-from palaver.core.jsons import NotJson
-from palaver.core.messages import Message
-from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
-from tests.core.values import Unwritable, messages
+from palaver.core.json import NotJson
+from palaver.core.messages import Annotation, Data, File, Message, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from tests.core.strategies import Unwritable, messages
 
 PNG = "data:image/png;base64,AAAA"
 NOW = ToolCall(call_id="c", name="now", arguments='{"tz": 1}')

@@ -2,8 +2,8 @@
 
 import pytest
 
-from palaver.core.dialects.roles import role_of
-from palaver.core.elements import KNOWN_ROLES
+from palaver.core.dialects.common import parse_role
+from palaver.core.dialects.detection import KNOWN_ROLES
 from palaver.core.messages import Role
 
 
@@ -25,10 +25,10 @@ from palaver.core.messages import Role
     ],
 )
 def test_a_known_role_is_one_of_five_in_any_case(written: str, role: Role) -> None:
-    assert role_of(written) == role_of(written.upper()) == (role, None)
+    assert parse_role(written) == parse_role(written.upper()) == (role, None)
     assert written in KNOWN_ROLES
 
 
 def test_an_unknown_role_becomes_a_name() -> None:
-    assert role_of("Researcher") == ("assistant", "Researcher")
-    assert role_of("weather", answers_a_call=True) == ("tool", "weather")
+    assert parse_role("Researcher") == ("assistant", "Researcher")
+    assert parse_role("weather", answers_a_call=True) == ("tool", "weather")

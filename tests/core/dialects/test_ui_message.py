@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaver.core.dialects import ui_message
-from palaver.core.messages import Message
-from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
-from tests.core.values import messages
+from palaver.core.messages import Annotation, Data, File, Message, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from tests.core.strategies import messages
 
 NOW = ToolCall(call_id="c", name="now", arguments='{"tz":1}')
 LATER = ToolCall(call_id="d", name="later", arguments="{}")

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from palaver.core.extraction import dialect_of, extract_chat_messages, is_chat_messages, read_conversation
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.core.messages import Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult
 
 U = {"role": "user", "content": "hi"}
 A = {"role": "assistant", "content": "hello"}

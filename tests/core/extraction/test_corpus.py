@@ -7,11 +7,10 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from palaver.core.extraction import extract_chat_messages, read_conversation, reading, wide
-from palaver.core.extraction.cells import preview
-from palaver.core.jsons import escaped
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.core.extraction import conversation, extract_chat_messages, read_conversation, search
+from palaver.core.extraction.previews import preview
+from palaver.core.json import escape_pointer
+from palaver.core.messages import Data, File, Message, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
 
 P = TypeVar("P", bound=Part)
 CORPUS = Path(__file__).parents[2] / "corpus"
@@ -113,7 +112,7 @@ def walk(value: Any, pointer: str = "") -> Iterator[tuple[str, Any]]:
     yield pointer, value
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for step, held in inside:
-        yield from walk(held, f"{pointer}/{escaped(str(step))}")
+        yield from walk(held, f"{pointer}/{escape_pointer(str(step))}")
 
 
 def joined(messages: Iterable[Message]) -> list[Message]:
@@ -165,8 +164,8 @@ def of(kind: type[P], parts: Iterable[Part]) -> list[P]:
 
 def test_what_is_json_is_never_read_as_if_it_were_not(monkeypatch: pytest.MonkeyPatch) -> None:
     detours: list[str] = []
-    monkeypatch.setattr(reading, "_read_one", lambda *_: detours.append("read part by part") or [])
-    monkeypatch.setattr(wide, "honest", lambda value: detours.append("copied") or value)
+    monkeypatch.setattr(conversation, "_read_one", lambda *_: detours.append("read part by part") or [])
+    monkeypatch.setattr(search, "plain_copy", lambda value: detours.append("copied") or value)
 
     for path in FILES:
         value = msgspec.json.decode(path.read_bytes(), type=Case).value

@@ -10,7 +10,6 @@ from unittest.mock import Mock
 import msgspec
 import pytest
 
-from palaver.core import jsons
 from palaver.core.extraction import (
     dialect_of,
     extract_chat_messages,
@@ -18,8 +17,9 @@ from palaver.core.extraction import (
     preview,
     read_conversation,
 )
+from palaver.core.json import encode
 from palaver.core.messages import Message
-from tests.core.extraction import near
+from tests.core.extraction import near_misses
 
 U = {"role": "user", "content": "hi"}
 A = {"role": "assistant", "content": "hello"}
@@ -27,9 +27,9 @@ DEEP = 100_000
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "is_chat_messages": is_chat_messages,
     "dialect_of": dialect_of,
-    **{f"extract {prefer}": partial(extract_chat_messages, prefer=prefer) for prefer in near.PREFERENCES},
-    **{f"read {prefer}": partial(read_conversation, prefer=prefer) for prefer in near.PREFERENCES},
-    **{f"preview {prefer}": partial(preview, prefer=prefer) for prefer in near.PREFERENCES},
+    **{f"extract {prefer}": partial(extract_chat_messages, prefer=prefer) for prefer in near_misses.PREFERENCES},
+    **{f"read {prefer}": partial(read_conversation, prefer=prefer) for prefer in near_misses.PREFERENCES},
+    **{f"preview {prefer}": partial(preview, prefer=prefer) for prefer in near_misses.PREFERENCES},
 }
 every_function = pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
 
@@ -137,7 +137,7 @@ def test_what_a_message_holds_may_be_as_deep_and_the_message_is_still_found(name
         assert time.thread_time() - started < 5
         assert read is not None
         assert (read.path, read.messages[0].text) == ("/messages", "hi")
-        assert jsons.encode(read.messages)
+        assert encode(read.messages)
 
 
 # Size
@@ -165,9 +165,9 @@ def seconds(function: Callable[[Any], Any], value: Any) -> float:
 
 
 MANY: dict[str, Callable[[int], Any]] = {
-    **{f"messages like {number}": lambda count, one=one: [one] * count for number, one in enumerate(near.EXACT)},
+    **{f"messages like {number}": lambda count, one=one: [one] * count for number, one in enumerate(near_misses.EXACT)},
     "one bad element at the end": lambda count: [U] * count + [5],
-    "dialects in turn": lambda count: [near.EXACT[place % len(near.EXACT)] for place in range(count)],
+    "dialects in turn": lambda count: [near_misses.EXACT[place % len(near_misses.EXACT)] for place in range(count)],
     "parts": lambda count: [{"role": "user", "parts": [{"type": "text", "text": "x"}] * count}],
     "content": lambda count: [{"role": "user", "content": [{"type": "text", "text": "x"}] * count}],
     "content of results": lambda count: [
@@ -211,7 +211,7 @@ def test_thirty_times_as_much_takes_about_thirty_times_as_long(name: str) -> Non
 # Sharing and circles
 
 
-@pytest.mark.parametrize("names", [("data", "inputs", "outputs", "request", "response"), tuple(near.WRAPPERS)])
+@pytest.mark.parametrize("names", [("data", "inputs", "outputs", "request", "response"), tuple(near_misses.WRAPPERS)])
 @every_function
 def test_what_many_wrappers_share_is_not_visited_once_for_each_path(
     function: Callable[[Any], Any], names: tuple[str, ...]
@@ -230,7 +230,7 @@ def test_what_many_wrappers_share_is_not_visited_once_for_each_path(
 def test_what_is_found_at_the_end_of_many_shared_ways_is_the_first() -> None:
     value: dict[str, Any] = {"messages": [U]}
     for _ in range(6):
-        value = dict.fromkeys(near.WRAPPERS, value)
+        value = dict.fromkeys(near_misses.WRAPPERS, value)
 
     assert where(value) == ("chat-completions", "/data/data/data/data/data/data/messages")
     assert where(value, "output") == ("chat-completions", "/outputs/outputs/outputs/outputs/outputs/outputs/messages")
@@ -239,7 +239,7 @@ def test_what_is_found_at_the_end_of_many_shared_ways_is_the_first() -> None:
 @every_function
 def test_circles_end(function: Callable[[Any], Any]) -> None:
     few = ["data", "input", "messages", "message", "contents", "choices", "content", "candidates", "generations"]
-    for name in few if "preview" in str(function) else [*few, *near.WRAPPERS, *near.KEYS]:
+    for name in few if "preview" in str(function) else [*few, *near_misses.WRAPPERS, *near_misses.KEYS]:
         alone: dict[str, Any] = {}
         alone[name] = alone
         listed: list[Any] = []
@@ -247,19 +247,21 @@ def test_circles_end(function: Callable[[Any], Any]) -> None:
         of_lists: list[Any] = []
         of_lists.append(of_lists)
         everywhere: dict[str, Any] = {}
-        everywhere.update(dict.fromkeys(near.WRAPPERS, everywhere))
+        everywhere.update(dict.fromkeys(near_misses.WRAPPERS, everywhere))
         everywhere[name] = [everywhere]
         for value in (alone, listed, of_lists, everywhere, {name: of_lists}, {**U, "data": alone, name: alone}):
             function(value)
 
 
-@pytest.mark.parametrize("name", [*near.WRAPPERS, "unrelated"])
+@pytest.mark.parametrize("name", [*near_misses.WRAPPERS, "unrelated"])
 def test_a_circle_hides_nothing(name: str) -> None:
     value: dict[str, Any] = {"response": {"messages": [A]}}
     value["response"][name] = value
 
-    assert [extract_chat_messages(value, prefer) for prefer in near.PREFERENCES] == [[A]] * 3
-    assert [where(value, prefer) for prefer in near.PREFERENCES] == [("chat-completions", "/response/messages")] * 3
+    assert [extract_chat_messages(value, prefer) for prefer in near_misses.PREFERENCES] == [[A]] * 3
+    assert [where(value, prefer) for prefer in near_misses.PREFERENCES] == [
+        ("chat-completions", "/response/messages")
+    ] * 3
 
 
 # Texts
@@ -339,9 +341,9 @@ def hostile(value: Any, *, texts: bool) -> Any:
     return HostileText(value) if texts and isinstance(value, str) else value
 
 
-@pytest.mark.parametrize("number", range(len(near.EXACT)))
+@pytest.mark.parametrize("number", range(len(near_misses.EXACT)))
 def test_subclasses_of_dict_and_list_are_read_as_what_they_hold(number: int) -> None:
-    plain = {"data": {"messages": [U, near.EXACT[number]]}}
+    plain = {"data": {"messages": [U, near_misses.EXACT[number]]}}
     value = hostile(plain, texts=False)
 
     assert (where(value), said(value)) == (where(plain), said(plain))
@@ -349,9 +351,9 @@ def test_subclasses_of_dict_and_list_are_read_as_what_they_hold(number: int) -> 
         function(value)
 
 
-@pytest.mark.parametrize("number", range(len(near.EXACT)))
+@pytest.mark.parametrize("number", range(len(near_misses.EXACT)))
 def test_subclasses_of_str_harm_nothing(number: int) -> None:
-    plain = {"data": {"messages": [U, near.EXACT[number]]}}
+    plain = {"data": {"messages": [U, near_misses.EXACT[number]]}}
     value = hostile(plain, texts=True)
 
     assert where(value) == where(plain)
@@ -439,7 +441,7 @@ def test_what_is_no_json_is_a_leaf(function: Callable[[Any], Any], leaves: list[
         function(leaf)
         function([leaf])
         function([U, leaf])
-        for name in [*near.KEYS, *near.WRAPPERS, "choices", "candidates", "generations", "content"]:
+        for name in [*near_misses.KEYS, *near_misses.WRAPPERS, "choices", "candidates", "generations", "content"]:
             function({name: leaf})
             function({name: [leaf]})
 
@@ -638,7 +640,7 @@ def test_whatever_stands_in_any_field_what_was_read_can_be_written(name: str, ba
     for spoilt in with_each_place_spoilt(WHOLE[name], BAD[bad]()):
         read = read_conversation({"messages": [U, spoilt]})
 
-        assert read is None or msgspec.json.decode(jsons.encode(read.messages), type=list[Message])
+        assert read is None or msgspec.json.decode(encode(read.messages), type=list[Message])
 
 
 @pytest.mark.parametrize("bad", BAD)
@@ -652,7 +654,7 @@ def test_a_part_that_cannot_be_written_is_an_empty_data_part() -> None:
     read = read_conversation([{"role": "user", "content": ["hi", {"type": "chart", "value": object()}]}])
 
     assert read is not None
-    assert jsons.encode(read.messages) == jsons.encode(
+    assert encode(read.messages) == encode(
         [
             {
                 "role": "user",

@@ -13,7 +13,7 @@ from palaver.core.extraction import (
     read_conversation,
 )
 from palaver.core.extraction.previews import ChatPreview
-from tests.core.extraction import near, oracle
+from tests.core.extraction import near_misses, reference_search
 
 hard = settings(max_examples=300)
 """Harder than elsewhere: a mistake here is a mistake in every table."""
@@ -25,45 +25,45 @@ def place(value: Any, prefer: Any) -> tuple[str, str, str | None, int] | None:
 
 
 @hard
-@given(near.drawn(near.value))
+@given(near_misses.drawn(near_misses.value))
 def test_1_a_preference_never_decides_whether_something_is_found(value: Any) -> None:
-    strict = [extract_chat_messages(value, prefer) is None for prefer in near.PREFERENCES]
-    wide = [read_conversation(value, prefer) is None for prefer in near.PREFERENCES]
+    strict = [extract_chat_messages(value, prefer) is None for prefer in near_misses.PREFERENCES]
+    wide = [read_conversation(value, prefer) is None for prefer in near_misses.PREFERENCES]
 
     assert (len(set(strict)), len(set(wide))) == (1, 1)
 
 
 @hard
-@given(near.drawn(near.value))
+@given(near_misses.drawn(near_misses.value))
 def test_2_where_the_strict_search_finds_something_the_wide_one_does(value: Any) -> None:
-    for prefer in near.PREFERENCES:
+    for prefer in near_misses.PREFERENCES:
         if extract_chat_messages(value, prefer) is not None:
             assert read_conversation(value, prefer) is not None
 
 
 @hard
-@given(near.drawn(near.value))
+@given(near_misses.drawn(near_misses.value))
 def test_3_what_was_extracted_is_extracted_from_itself(value: Any) -> None:
-    for prefer in near.PREFERENCES:
+    for prefer in near_misses.PREFERENCES:
         found = extract_chat_messages(value, prefer)
 
-        assert found is None or all(extract_chat_messages(found, other) is found for other in near.PREFERENCES)
+        assert found is None or all(extract_chat_messages(found, other) is found for other in near_misses.PREFERENCES)
 
 
 def one_place(rng: Random) -> Any:
     """Without objects in two places, so that a match has one path."""
-    return rng.choice([near.chain, near.tree])(rng)
+    return rng.choice([near_misses.chain, near_misses.tree])(rng)
 
 
 @hard
-@given(near.drawn(one_place))
+@given(near_misses.drawn(one_place))
 def test_4_the_only_match_is_given_under_every_preference_with_the_same_path(value: Any) -> None:
-    search = oracle.Search(None)
+    search = reference_search.Search(None)
     root, hops = search.opened(None, "", value, 0)
     matches = list(search.visit(root, [], 0, hops, False))
     assume(len(matches) == 1)
 
-    found = [place(value, prefer) for prefer in near.PREFERENCES]
+    found = [place(value, prefer) for prefer in near_misses.PREFERENCES]
 
     assert [one and one[:2] for one in found] == [(matches[0].dialect, matches[0].path)] * 3
 
@@ -79,11 +79,11 @@ def with_more(value: Any) -> Any:
 
 
 @hard
-@given(near.drawn(one_place))
+@given(near_misses.drawn(one_place))
 def test_5_keys_outside_all_tables_change_nothing(value: Any) -> None:
     more = with_more(value)
 
-    for prefer in near.PREFERENCES:
+    for prefer in near_misses.PREFERENCES:
         strict, with_more_strict = extract_chat_messages(value, prefer), extract_chat_messages(more, prefer)
 
         assert with_more_strict == (None if strict is None else with_more(strict))
@@ -91,7 +91,7 @@ def test_5_keys_outside_all_tables_change_nothing(value: Any) -> None:
 
 
 @hard
-@given(near.drawn(near.value))
+@given(near_misses.drawn(near_misses.value))
 def test_6_one_wrapper_more_keeps_what_was_not_too_deep(value: Any) -> None:
     read = read_conversation(value)
     if read is not None and read.path.count("/") <= 5:
@@ -115,15 +115,15 @@ def keys_to(found: list[Any], value: Any) -> int:
 
 
 @hard
-@given(near.drawn(near.messages))
+@given(near_misses.drawn(near_misses.messages))
 def test_7_what_passes_the_strict_test_has_a_dialect(value: Any) -> None:
     assert not is_chat_messages(value) or dialect_of(value) is not None
 
 
 @hard
-@given(near.drawn(near.value))
+@given(near_misses.drawn(near_misses.value))
 def test_8_a_cell_shows_a_chat_exactly_when_a_conversation_is_read(value: Any) -> None:
-    for prefer in near.PREFERENCES:
+    for prefer in near_misses.PREFERENCES:
         is_chat = isinstance(preview(value, prefer), ChatPreview)
 
         assert is_chat == (read_conversation(value, prefer) is not None)

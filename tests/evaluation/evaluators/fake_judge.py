@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from palaver.core import jsons
-from palaver.core.calls import Finish, Reply
-from palaver.core.messages import Message
-from palaver.core.parts import ToolCall
+from palaver.core import json
+from palaver.core.events import FinishReason
+from palaver.core.messages import Message, ToolCall
+from palaver.core.runs import Reply
 from palaver.errors import InvalidValue
 from palaver.evaluation.case import Case, Flags, Turn, make_case, make_turn
 from palaver.evaluation.context import EvaluatorContext
@@ -19,16 +19,16 @@ from palaver.evaluation.score import ScoreRecord
 
 def call(name: str, arguments: Any = "{}", call_id: str = "c") -> ToolCall:
     """A call; arguments that are no text become their JSON."""
-    text = arguments if isinstance(arguments, str) else jsons.encode(arguments).decode()
+    text = arguments if isinstance(arguments, str) else json.encode(arguments).decode()
     return ToolCall(call_id=call_id, name=name, arguments=text)
 
 
-def turn(*messages: Message, finish: Finish = "stop", **more: Any) -> Turn:
+def turn(*messages: Message, finish: FinishReason = "stop", **more: Any) -> Turn:
     reply = Reply(run_id="", messages=messages, finish=finish, usage=more.pop("usage", None))
     return make_turn(reply, is_chat=True, **more)
 
 
-def chat(*messages: Message, finish: Finish = "stop", **more: Any) -> Case:
+def chat(*messages: Message, finish: FinishReason = "stop", **more: Any) -> Case:
     """A chat that answered with these messages."""
     return talk(turn(*messages, finish=finish), **more)
 

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from palaver.core.messages import Message
-from palaver.core.parts import Annotation, Text
+from palaver.core.messages import Annotation, Message, Text
 from palaver.evaluation.case import Case
 from tests.evaluation.evaluators.fake_judge import asked, call, chat, refused, told
 

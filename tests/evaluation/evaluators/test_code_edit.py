@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from palaver.core.messages import Message
-from palaver.core.parts import Data
+from palaver.core.messages import Data, Message
 from palaver.evaluation.case import Case
 from tests.evaluation.evaluators.fake_judge import asked, chat, refused, told
 

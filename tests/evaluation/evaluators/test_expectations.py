@@ -6,9 +6,7 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
-from palaver.core.messages import Message
-from palaver.core.parts import Data, Refusal
-from palaver.core.usage import Usage
+from palaver.core.messages import Data, Message, Refusal, Usage
 from palaver.evaluation.case import Turn
 from palaver.evaluation.evaluators.expectations import ExpectationCheck, check_turn
 from palaver.evaluation.offline_context import OfflineContext

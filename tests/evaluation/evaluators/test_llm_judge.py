@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from palaver.core.usage import Usage
+from palaver.core.messages import Usage
 from palaver.errors import InvalidValue
 from palaver.evaluation.evaluators import built_in
 from palaver.evaluation.offline_context import OfflineContext

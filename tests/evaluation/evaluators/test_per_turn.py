@@ -5,8 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from palaver.core.messages import Message
-from palaver.core.usage import Usage
+from palaver.core.messages import Message, Usage
 from palaver.evaluation.case import Case
 from palaver.evaluation.evaluator import evaluator
 from palaver.evaluation.offline_context import OfflineContext

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from palaver.core.messages import Message
-from palaver.core.parts import Refusal
+from palaver.core.messages import Message, Refusal
 from palaver.evaluation.offline_context import OfflineContext
 from tests.evaluation.evaluators.fake_judge import asked, chat, talk, told, turn
 

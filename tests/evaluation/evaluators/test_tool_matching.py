@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from palaver.core import jsons
-from palaver.core.messages import Message
-from palaver.core.parts import ToolCall
+from palaver.core import json
+from palaver.core.messages import Message, ToolCall
 from palaver.evaluation.case import CaseToolCall
 from palaver.evaluation.evaluators.tool_matching import (
     ArgumentMatch,
@@ -23,7 +22,7 @@ BARE = ExpectedCall(name="search")
 
 
 def made(name: str, arguments: str = "{}") -> CaseToolCall:
-    parsed = jsons.parsed(arguments) if jsons.is_json(arguments) else UNSET
+    parsed = json.parse_or_text(arguments) if json.is_json(arguments) else UNSET
     return CaseToolCall(call_id="c", name=name, arguments=arguments, parsed=parsed)
 
 
@@ -95,7 +94,7 @@ def test_wanted_calls_are_read_from_anything(value: Any, wanted: Any) -> None:
 def test_messages_of_our_own_form_are_read_too() -> None:
     message = Message.assistant(ToolCall(call_id="c", name="search", arguments='{"q": "http"}'))
 
-    assert read_expected_calls([jsons.plain(message)]) == (SEARCH,)
+    assert read_expected_calls([json.to_builtins(message)]) == (SEARCH,)
 
 
 @pytest.mark.parametrize(

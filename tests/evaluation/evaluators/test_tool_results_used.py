@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from palaver.core.messages import Message
-from palaver.core.parts import Text, ToolResult
+from palaver.core.messages import Message, Text, ToolResult
 from tests.evaluation.evaluators.fake_judge import asked, call, chat, told
 
 

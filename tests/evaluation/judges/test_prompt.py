@@ -1,7 +1,6 @@
 """What a judge reads of a case: all that was said and called, who said it by marks, and nothing of what was thought."""
 
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.core.messages import Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult
 from palaver.evaluation.case import Case, CaseToolCall, Turn
 from palaver.evaluation.judges.prompt import PromptMarks, describe_calls, format_conversation, format_value
 from tests.evaluation.scoring import answer

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from palaver.core.usage import Usage
+from palaver.core.messages import Usage
 from palaver.evaluation.context import record_spending, track_spending
 from palaver.evaluation.judges.verdict import combine_verdicts
 from palaver.evaluation.score import Score

@@ -4,9 +4,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from palaver.core.messages import Message
-from palaver.core.parts import Text, ToolCall, ToolResult
-from palaver.core.usage import Usage
+from palaver.core.messages import Message, Text, ToolCall, ToolResult, Usage
 from palaver.evaluation.live.trace_cases import make_trace_case, read_session_case, read_trace_case
 from palaver.storage.database import MEMORY_URL, open_database
 from palaver.storage.spans.queries import TraceTotals

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, select, update
 
-from palaver.core.usage import Usage
+from palaver.core.messages import Usage
 from palaver.errors import InvalidValue, Overloaded
 from palaver.evaluation.live.scorer import LiveScorer
 from palaver.evaluation.live.worker import is_sampled, parse_trace_filter

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from palaver import Message, Parameter, chat, workflow
-from palaver.core.structs import fitted
+from palaver.core.json import decode_struct
 from palaver.discovery.registry import Registry
 from palaver.errors import ConflictingFields, InvalidParameter, InvalidValue, NotFound, RequestError
 from palaver.evaluation.plan.plan import (
@@ -90,7 +90,7 @@ def planning(**more: Any) -> EvaluationPlanner:
 
 def asked(**more: Any) -> NewEvaluation:
     body = {"testset": {"id": "ts_1"}, "variants": [{"workflow": "tutor"}], "evaluators": [{"key": "exact_match"}]}
-    return fitted(body | more, NewEvaluation)
+    return decode_struct(body | more, NewEvaluation)
 
 
 async def test_a_plan_holds_what_the_request_named() -> None:

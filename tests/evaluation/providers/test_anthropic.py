@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from palaver.core.usage import Usage
+from palaver.core.messages import Usage
 from palaver.evaluation.providers import anthropic
 from palaver.evaluation.providers.wire import ProviderAnswer, UnreadableAnswer
 

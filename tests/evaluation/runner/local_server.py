@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.discovery.registry import Registry
 from palaver.engine.engine import utc_now
 from palaver.evaluation.plan.plan import (
@@ -66,7 +66,7 @@ def rows(count: int) -> list[dict[str, Any]]:
 
 def put(db: Connection, id: str, planned: Plan, data: Sequence[dict[str, Any]]) -> Evaluation:
     """Keep an evaluation of these rows."""
-    contents = {row_hash(one): jsons.encode(one) for one in data}
+    contents = {row_hash(one): json.encode(one) for one in data}
     testset_rows.insert_contents(db, "default", TESTSET, contents)
     packed = b"".join(pack_row_id(new_row_id(number, number)) + row_hash(one) for number, one in enumerate(data))
     return evaluations.create_evaluation(

@@ -8,12 +8,10 @@ import pytest
 
 from palaver import Failure, chat, workflow
 from palaver.core import steps
-from palaver.core.calls import Call
 from palaver.core.events import RunFailed
-from palaver.core.messages import Message
-from palaver.core.origins import Origin
-from palaver.core.steps import Told
-from palaver.core.usage import Usage
+from palaver.core.messages import Message, Usage
+from palaver.core.runs import Call, Origin
+from palaver.core.steps import StepDetails
 from palaver.engine.engine import Engine
 from palaver.engine.tracing import RunTracer
 from palaver.errors import Overloaded, UpstreamFailed
@@ -212,15 +210,15 @@ def test_statuses_of_what_stays(status: int) -> None:
 
 ASKED = Call(workflow="advisor", messages=(Message.user("Hi"),))
 PRICES = {"gpt-9*": Price(input=2, output=10), "small": Price(input=1)}
-NINE = Told(model="gpt-9-2026", usage=Usage(1_000_000, 100_000))
+NINE = StepDetails(model="gpt-9-2026", usage=Usage(1_000_000, 100_000))
 
 
-def asking(*told: tuple[steps.StepKind, Told], usage: Usage | None) -> Workflow:
+def asking(*told: tuple[steps.StepKind, StepDetails], usage: Usage | None) -> Workflow:
     """A chat that has told of these steps, and reports that usage."""
 
     @chat
     async def advisor(messages: Any) -> Any:
-        listener = steps.listener()
+        listener = steps.current_listener()
         assert listener is not None
         for kind, one in told:
             step = listener.begin(("house",), kind, "model")
@@ -237,17 +235,17 @@ def asking(*told: tuple[steps.StepKind, Told], usage: Usage | None) -> Workflow:
     ("told", "usage", "cost"),
     [
         ([("llm", NINE)], Usage(1_000_000, 100_000), 3.0),
-        ([("llm", NINE), ("embedding", Told(model="small", usage=Usage(500_000, 0)))], Usage(1, 1), 3.5),
+        ([("llm", NINE), ("embedding", StepDetails(model="small", usage=Usage(500_000, 0)))], Usage(1, 1), 3.5),
         ([("agent", NINE), ("llm", NINE)], Usage(1, 1), 3.0),
         ([("llm", NINE)], Usage(1, 1, cost=0.25), 0.25),
-        ([("llm", Told(model="other", usage=Usage(1, 1, cost=0.5))), ("llm", NINE)], Usage(1, 1), 3.5),
-        ([("llm", Told(model="other", usage=Usage(1, 1)))], Usage(1, 1), None),
-        ([("llm", Told(usage=Usage(1, 1))), ("llm", Told(model="small"))], Usage(1, 1), None),
+        ([("llm", StepDetails(model="other", usage=Usage(1, 1, cost=0.5))), ("llm", NINE)], Usage(1, 1), 3.5),
+        ([("llm", StepDetails(model="other", usage=Usage(1, 1)))], Usage(1, 1), None),
+        ([("llm", StepDetails(usage=Usage(1, 1))), ("llm", StepDetails(model="small"))], Usage(1, 1), None),
         ([], Usage(1, 1), None),
     ],
 )
 async def test_a_reply_that_tells_tokens_alone_costs_what_its_trace_costs(
-    told: list[tuple[steps.StepKind, Told]], usage: Usage, cost: float | None
+    told: list[tuple[steps.StepKind, StepDetails]], usage: Usage, cost: float | None
 ) -> None:
     spans: list[Span] = []
     tracing = RunTracer(spans.extend)

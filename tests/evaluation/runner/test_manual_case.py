@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from palaver.core.messages import Message
-from palaver.core.usage import Usage
+from palaver.core.messages import Message, Usage
 from palaver.errors import InvalidMessages, InvalidValue
 from palaver.evaluation.case import CaseToolCall, Flags
 from palaver.evaluation.runner.manual_case import read_manual_case, reply_from_output

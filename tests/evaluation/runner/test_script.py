@@ -7,11 +7,8 @@ import pytest
 from msgspec import UNSET
 
 from palaver import chat
-from palaver.core.calls import Call
-from palaver.core.messages import Message
-from palaver.core.origins import Origin
-from palaver.core.parts import Text
-from palaver.core.usage import Usage
+from palaver.core.messages import Message, Text, Usage
+from palaver.core.runs import Call, Origin
 from palaver.engine.engine import Engine
 from palaver.evaluation.case import Flags, make_case
 from palaver.evaluation.context import record_spending

@@ -9,8 +9,8 @@ from sqlalchemy import delete
 
 from palaver import Context, Failure, Score, chat, evaluator, workflow
 from palaver.core import steps
-from palaver.core.steps import Told
-from palaver.core.usage import Usage
+from palaver.core.messages import Usage
+from palaver.core.steps import StepDetails
 from palaver.errors import Overloaded
 from palaver.evaluation.case import Case
 from palaver.evaluation.plan.plan import ColumnMap, PlannedEvaluator
@@ -252,11 +252,11 @@ async def test_what_a_run_spends_is_counted_and_ends_it_when_it_is_enough(databa
 async def test_what_reports_tokens_alone_costs_what_the_operators_list_says(database: Database) -> None:
     @chat
     async def advisor(messages: Any) -> Any:
-        listener = steps.listener()
+        listener = steps.current_listener()
         assert listener is not None
         step = listener.begin(("house",), "llm", "gpt")
         assert step is not None
-        step.end(lambda: Told(model="gpt-9", usage=Usage(500_000, 10)))
+        step.end(lambda: StepDetails(model="gpt-9", usage=Usage(500_000, 10)))
         yield messages[-1]["content"]
         yield Usage(500_000, 10)
 

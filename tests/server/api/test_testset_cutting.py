@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from sqlalchemy import insert
 
-from palaver.core.calls import Call
 from palaver.core.messages import Message
+from palaver.core.runs import Call
 from palaver.discovery.registry import Registry
 from palaver.server.api import testset_cutting, testset_rows, testsets
 from palaver.server.redaction import RedactionPolicy

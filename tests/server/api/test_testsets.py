@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from palaver.core.keys import Scope
+from palaver.core.api_keys import Scope
 from palaver.server.api import testset_revisions, testset_rows, testsets
 from palaver.server.settings import Settings
 from palaver.storage.database import MEMORY_URL, Database, open_database

@@ -8,8 +8,7 @@ import httpx
 import msgspec
 import pytest
 
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.core.messages import Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult
 from palaver.server.api.thread_page import POLICY
 from palaver.storage.database import Database
 from palaver.storage.threads import repository as kept

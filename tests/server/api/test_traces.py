@@ -6,7 +6,7 @@ import httpx
 import msgspec
 import pytest
 
-from palaver.core.extraction import CELL, preview_of
+from palaver.core.extraction import CELL, preview_messages
 from palaver.core.messages import Message
 from palaver.server.api import spans as spans_api
 from tests.server.keyed_server import KeyedServer, keyed_server
@@ -63,8 +63,8 @@ async def test_a_list_has_a_row_for_each_trace_newest_first() -> None:
         "input_tokens": 3,
         "output_tokens": 2,
         "cost": None,
-        "in": plain(preview_of([Message.user("Hi")], "input", CELL)),
-        "out": plain(preview_of([Message.assistant("Hello.")], "output", CELL)),
+        "in": plain(preview_messages([Message.user("Hi")], "input", CELL)),
+        "out": plain(preview_messages([Message.assistant("Hello.")], "output", CELL)),
         "spans": 1,
         "errors": 0,
     }

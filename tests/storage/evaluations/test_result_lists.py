@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from palaver.core.usage import Usage
+from palaver.core.messages import Usage
 from palaver.errors import InvalidValue, NotFound
 from palaver.storage.database import Database
 from palaver.storage.evaluations import repository as evaluations

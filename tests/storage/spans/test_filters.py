@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, Engine, StaticPool, create_engine, event
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.errors import InvalidValue
 from palaver.storage.pagination import Window
 from palaver.storage.postgres import create_postgres_engine
@@ -243,7 +243,7 @@ def holds(asked: Filter, span: SpanRow) -> bool:
         positive = {"ne": "eq", "not_in": "in", "missing": "exists"}[asked.op]
         return not holds(FilterCondition(asked.of, asked.name, positive, asked.values), span)  # type: ignore[arg-type]
     if asked.of == "attribute":
-        attributes = jsons.opened(span.labels)
+        attributes = json.decode_or_text(span.labels)
         if asked.name not in attributes:
             return False
         value = attributes[asked.name]

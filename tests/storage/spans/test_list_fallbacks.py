@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.storage.database import Database
 from palaver.storage.spans import queries as span_pages
 from palaver.storage.spans import traces as span_trees
 from palaver.storage.spans.queries import TraceListItem
 from tests.storage.span_factory import keep, row, trace_id
 
-EMPTY = jsons.encode({"renderer": "empty", "text": ""})
+EMPTY = json.encode({"renderer": "empty", "text": ""})
 SILENT: dict[str, Any] = {"preview_in": EMPTY, "preview_out": EMPTY}
 CALL: dict[str, Any] = {"kind": "llm", "parent": "root"}
 

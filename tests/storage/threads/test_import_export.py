@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File, ToolCall
-from palaver.core.trees import Link, Tree
+from palaver.core.messages import Data, File, Message, ToolCall
+from palaver.core.thread_tree import ThreadNode, ThreadTree
 from palaver.errors import InvalidValue, ItemNotFound, RequestError
 from palaver.storage.database import MEMORY_URL, Database, open_database
 from palaver.storage.threads import copies as thread_copies
@@ -267,7 +266,7 @@ async def _check(database: Database) -> None:
         assert node.parent is None or places[node.parent] < node.place
         assert node.parent is None or statuses[node.parent] != "failed" or node.status == "failed"
     assert thread.head is None or statuses[thread.head] != "failed"
-    tree = Tree(Link(node.id, node.parent, node.place) for node in everything)
+    tree = ThreadTree(ThreadNode(node.id, node.parent, node.place) for node in everything)
     assert [node.id for node in await database.read(threads.get_branch, P, "conv_1")] == tree.path(thread.head)
     whole = await database.read(message_tree.load_tree, P, "conv_1")
     for upper in tree.path(thread.head):  # The way back to where one is.

@@ -8,8 +8,7 @@ import msgspec
 import pytest
 from sqlalchemy import Connection, insert, select
 
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File, Refusal, ToolCall
+from palaver.core.messages import Data, File, Message, Refusal, ToolCall
 from palaver.errors import InvalidValue, ItemNotFound, StillRunning, ThreadNotFound, TooLarge
 from palaver.storage import runs
 from palaver.storage.database import Database

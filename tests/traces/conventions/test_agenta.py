@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File, ToolCall, ToolResult
+from palaver.core.messages import Data, File, Message, ToolCall, ToolResult
 from palaver.traces.conventions import agenta
 from tests.traces.conventions.vendors import FOREIGN, attributes_of, found, is_sound, raw
 

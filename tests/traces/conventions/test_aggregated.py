@@ -1,6 +1,6 @@
 """What an agent's calls come to: told of the whole, and believed only where nobody counts otherwise."""
 
-from palaver.core.usage import Usage
+from palaver.core.messages import Usage
 from palaver.traces.conventions import aggregated
 from palaver.traces.mapping import to_span
 from tests.traces.conventions.vendors import FOREIGN, found, raw

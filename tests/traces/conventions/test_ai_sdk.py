@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from palaver.core import jsons
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File, Reasoning, ToolCall, ToolResult
+from palaver.core import json
+from palaver.core.messages import Data, File, Message, Reasoning, ToolCall, ToolResult
 from palaver.traces.conventions import ai_sdk
 from palaver.traces.mapping import to_span
 from palaver.traces.record import Defined, Span, Tool
@@ -19,7 +18,7 @@ def told(attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 def text(value: Any) -> str:
-    return jsons.encode(value).decode()
+    return json.encode(value).decode()
 
 
 def test_the_span_of_the_contract() -> None:
@@ -165,7 +164,7 @@ def test_tools_are_a_list_of_texts() -> None:
     expected = {"tools": (Defined("weather", "It is.", schema), Defined("now", parameters=schema))}
 
     assert told({"ai.prompt.tools": tools}) == expected
-    assert told({"ai.prompt.tools": text([jsons.parsed(tool) for tool in tools[:2]])}) == expected
+    assert told({"ai.prompt.tools": text([json.parse_or_text(tool) for tool in tools[:2]])}) == expected
 
 
 def test_a_prompt_in_model_messages() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.traces.conventions.definitions import MOST_TOOLS, defined
 from palaver.traces.record import Defined
 
@@ -24,11 +24,11 @@ PLAIN = {"name": "weather", "description": "Of a city.", "parameters": SCHEMA}
         [{"type": "function", **PLAIN}],
         [{"name": "weather", "description": "Of a city.", "input_schema": SCHEMA}],
         [{"name": "weather", "description": "Of a city.", "inputSchema": SCHEMA}],
-        [{**PLAIN, "parameters": jsons.encode(SCHEMA).decode()}],
+        [{**PLAIN, "parameters": json.encode(SCHEMA).decode()}],
         [{"functionDeclarations": [PLAIN]}],
         [{"toolSpec": {"name": "weather", "description": "Of a city.", "inputSchema": {"json": SCHEMA}}}],
-        [jsons.encode(PLAIN).decode()],
-        jsons.encode([{"type": "function", "function": PLAIN}]).decode(),
+        [json.encode(PLAIN).decode()],
+        json.encode([{"type": "function", "function": PLAIN}]).decode(),
     ],
 )
 def test_a_tool_is_unwrapped(sent: Any) -> None:

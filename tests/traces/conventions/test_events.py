@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from palaver.core import jsons
-from palaver.core.messages import Message
-from palaver.core.parts import ToolCall
+from palaver.core import json
+from palaver.core.messages import Message, ToolCall
 from palaver.traces.conventions import events
 from palaver.traces.conventions.base import Found
 from palaver.traces.record import Raw, SpanEvent
@@ -18,7 +17,7 @@ from tests.traces.conventions.vendors import VALUES, is_sound, raw
 
 
 def text(value: Any) -> str:
-    return jsons.encode(value).decode()
+    return json.encode(value).decode()
 
 
 def sent(*told: tuple[str, dict[str, Any]]) -> Raw:

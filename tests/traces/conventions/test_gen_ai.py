@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from palaver.core import jsons
-from palaver.core.messages import Message
-from palaver.core.parts import Text, ToolCall
+from palaver.core import json
+from palaver.core.messages import Message, Text, ToolCall
 from palaver.traces.conventions import gen_ai
 from palaver.traces.record import Defined, Tool
 from tests.traces.conventions.vendors import FOREIGN, attributes_of, found, is_sound, raw
@@ -25,7 +24,7 @@ CALLED = Message.assistant(ToolCall("c1", "weather", '{"city":"Oslo"}'))
 
 
 def text(value: Any) -> str:
-    return jsons.encode(value).decode()
+    return json.encode(value).decode()
 
 
 def test_a_chat_gives_every_field_it_has() -> None:

@@ -4,16 +4,15 @@ from typing import Any
 
 import pytest
 
-from palaver.core import jsons
-from palaver.core.messages import Message
-from palaver.core.parts import ToolCall
+from palaver.core import json
+from palaver.core.messages import Message, ToolCall
 from palaver.traces.conventions import gen_ai, logfire
 from palaver.traces.record import Tool
 from tests.traces.conventions.vendors import found
 
 
 def text(value: Any) -> str:
-    return jsons.encode(value).decode()
+    return json.encode(value).decode()
 
 
 def said(role: str, words: str) -> dict[str, Any]:

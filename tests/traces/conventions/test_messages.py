@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core import jsons
-from palaver.core.ids import bounded
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File, Reasoning, Text, ToolCall, ToolResult
+from palaver.core import json
+from palaver.core.ids import truncate_id
+from palaver.core.messages import Data, File, Message, Reasoning, Text, ToolCall, ToolResult
 from palaver.traces.conventions.messages import conversation_messages, messages_of, parts_in, settled
-from tests.core.values import messages as any_messages
+from tests.core.strategies import messages as any_messages
 
 HI = Message.user("hi")
 
@@ -174,11 +173,11 @@ def test_results_without_an_id_answer_the_earliest_open_call_and_ids_are_trimmed
     assert settled(said_in, said_out) == (
         (
             Message.assistant(
-                ToolCall("a", "f"), ToolCall("call_2", "f"), ToolCall(bounded(long), "f"), ToolCall("call_4", "f")
+                ToolCall("a", "f"), ToolCall("call_2", "f"), ToolCall(truncate_id(long), "f"), ToolCall("call_4", "f")
             ),
             Message.tool("a", 1),
             Message.tool("call_2", 2),
-            Message.tool(bounded(long), 3),
+            Message.tool(truncate_id(long), 3),
         ),
         (
             Message.assistant(ToolCall("call_5", "f")),
@@ -233,7 +232,7 @@ def test_without_calls_the_messages_are_what_they_were() -> None:
 
 def test_content_that_is_json_text_of_parts_is_opened_and_any_other_is_what_was_said() -> None:
     parts = [{"type": "text", "text": "hi"}, {"text": "you"}]
-    assert parts_in(jsons.encode(parts).decode()) == parts
+    assert parts_in(json.encode(parts).decode()) == parts
     for said in ("hi", "[1, 2]", "[", "[]", '{"type":"text"}', '["a"]', 7, None, parts):
         assert parts_in(said) == said
 
@@ -262,7 +261,7 @@ JSON = st.recursive(
 def test_whatever_is_sent_gives_messages_that_can_be_written_down(sent: Any, side: Any) -> None:
     said = messages_of(sent, side)
     named, _ = settled(said, ())
-    assert jsons.is_writable([jsons.plain(message) for message in named])
+    assert json.is_encodable([json.to_builtins(message) for message in named])
     assert all(call.call_id and len(call.call_id) <= 64 for message in named for call in message.tool_calls)
 
 

@@ -5,9 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from palaver.core.messages import Message
-from palaver.core.parts import ToolCall
-from palaver.core.usage import Usage
+from palaver.core.messages import Message, ToolCall, Usage
 from palaver.traces.conventions import openinference
 from palaver.traces.mapping import to_span
 from palaver.traces.record import Defined, Span, Tool

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File, Reasoning, Text, ToolCall, ToolResult
+from palaver.core.messages import Data, File, Message, Reasoning, Text, ToolCall, ToolResult
 from palaver.traces.conventions import openinference
 from tests.traces.conventions.vendors import found
 

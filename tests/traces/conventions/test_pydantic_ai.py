@@ -18,8 +18,7 @@ from pydantic_ai import (
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from palaver.core.messages import Message
-from palaver.core.parts import ToolCall
+from palaver.core.messages import Message, ToolCall
 from palaver.traces.mapping import to_span
 from palaver.traces.record import Raw, Span, Tool
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from palaver.core.ids import bounded
+from palaver.core.ids import truncate_id
 from palaver.traces.conventions.reading import (
     MOST_ENTRIES,
     Reader,
@@ -93,7 +93,7 @@ def test_the_first_name_with_a_fit_value_counts_and_bad_numbers_are_noted() -> N
 def test_a_label_is_trimmed_and_a_long_one_keeps_its_beginning_and_a_hash() -> None:
     assert label(" s-1\n") == "s-1"
     assert label("x" * 128) == "x" * 128
-    assert label("x" * 129) == bounded("x" * 129)
+    assert label("x" * 129) == truncate_id("x" * 129)
     assert [label(value) for value in (None, "", "  ", True, 1.5, [], 2**80)] == [None] * 7
 
 

@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.traces.conventions.base import Convention, Found
 from palaver.traces.conventions.messages import settled
 from palaver.traces.record import Raw
@@ -110,5 +110,5 @@ def is_sound(told: Found) -> bool:
         all(count is UNSET or (type(count) is int and count >= 0) for count in counts)
         and all(label is UNSET or (type(label) is str and label.strip() != "") for label in labels)
         and "model" not in (told.parameters or {})
-        and all(value is UNSET or jsons.is_writable(msgspec.to_builtins(value)) for value in held)
+        and all(value is UNSET or json.is_encodable(msgspec.to_builtins(value)) for value in held)
     )

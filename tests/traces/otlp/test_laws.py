@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as Sent
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.errors import RequestError
 from palaver.traces.otlp import Batch, decode, encode, requests
 from palaver.traces.record import Link, Raw, Redaction, Span, SpanEvent
@@ -43,7 +43,7 @@ def attempted(body: bytes, media_type: str) -> Batch:
     with contextlib.suppress(RequestError):
         batch = decode(body, media_type, NOW)
     for raw in batch.spans:
-        assert jsons.is_writable(raw)
+        assert json.is_encodable(raw)
         msgspec.convert(msgspec.to_builtins(raw), Raw)
     return batch
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.core import jsons
-from palaver.core.messages import Message
-from palaver.core.parts import Data, ToolCall, ToolResult
+from palaver.core import json
+from palaver.core.messages import Data, Message, ToolCall, ToolResult
 from palaver.traces.record import Defined, Link, Raised, Redaction, Span, SpanEvent, Tool
 from palaver.traces.redaction import MASK, Redactor, redacted, rules_of, texts
 from palaver.traces.redaction import records as module
@@ -268,7 +267,7 @@ def test_many_values_that_are_removed_cost_no_more_than_a_moment() -> None:
 def test_texts_in_texts_without_end_are_masked() -> None:
     text = SECRET
     for _ in range(14):
-        text = jsons.encode([text]).decode()
+        text = json.encode([text]).decode()
         text = "[" * 40 + text + "]" * 40 if len(text) < 5_000 else text
     assert SECRET in text
 

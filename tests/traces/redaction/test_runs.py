@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from palaver.core.calls import Call
 from palaver.core.events import (
     Event,
     PartAdded,
@@ -25,10 +24,8 @@ from palaver.core.events import (
     ToolStarted,
     UsageAdded,
 )
-from palaver.core.messages import Message
-from palaver.core.origins import Origin
-from palaver.core.parts import Annotation, Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult
-from palaver.core.records import NewRun
+from palaver.core.messages import Annotation, Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.core.runs import Call, NewRun, Origin
 from palaver.traces.redaction import MASK, Redactor, rules_of
 from palaver.traces.redaction.runs import RunRedactor
 

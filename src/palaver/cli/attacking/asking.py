@@ -15,7 +15,7 @@ from palaver.cli.attacking import bodies, inputs, keys, meanings, reach, shown
 from palaver.cli.attacking.attacks import Attack, Finding, Server, Verdict, tried
 from palaver.cli.attacking.wire import Reply, Target, reachable, target_of
 from palaver.cli.doctoring.modes import of_key
-from palaver.core import jsons
+from palaver.core import json
 from palaver.errors import PalaverError
 from palaver.outbound import printable, printable_json
 
@@ -92,7 +92,7 @@ async def _known(target: Target, key: str | None) -> Server:
     """The server, and whether it is a Palaver, wants a key, and takes ours."""
     server = Server(target)
     said = await server.ask_as_stranger("GET", "/livez")
-    told: Any = jsons.parsed(said.body.decode("utf-8", "replace"))
+    told: Any = json.parse_or_text(said.body.decode("utf-8", "replace"))
     version = None
     match told:
         case {"version": str(named)} if "x-api-version" in said.headers:
@@ -112,7 +112,7 @@ async def _known(target: Target, key: str | None) -> Server:
 
 
 def _scopes(session: Reply) -> frozenset[str]:
-    told: Any = jsons.parsed(session.body.decode("utf-8", "replace"))
+    told: Any = json.parse_or_text(session.body.decode("utf-8", "replace"))
     match told:
         case {"scopes": [*scopes]}:
             return frozenset(map(str, scopes))

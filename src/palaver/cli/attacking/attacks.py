@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from palaver.cli.attacking.wire import Headers, Reply, Target, ask
-from palaver.core import jsons
+from palaver.core import json
 from palaver.outbound import printable
 
 Verdict = Literal["held", "broken", "not applicable"]
@@ -17,7 +17,7 @@ NOWHERE = "palaver-doctor.invalid"
 """A name that nobody has or will ever have (RFC 2606)."""
 JSON = ("Content-Type", "application/json")
 CALL = "/v1/chat/completions"
-BODY = jsons.encode({"model": NOWHERE, "messages": [{"role": "user", "content": "Hi"}]})
+BODY = json.encode({"model": NOWHERE, "messages": [{"role": "user", "content": "Hi"}]})
 """A call that would run nothing, could it get through: no workflow has that name."""
 
 

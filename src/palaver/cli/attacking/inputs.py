@@ -4,7 +4,7 @@ from functools import partial
 
 from palaver.cli.attacking.attacks import CALL, JSON, Attack, Outcome, Server, Try, judged, status_in
 from palaver.cli.attacking.wire import send
-from palaver.core import jsons
+from palaver.core import json
 
 _CODE = ["os:system", "builtins:eval", "../x", "__class__", "palaver.testing:echo"]
 _UP = ["..%2f", "../", "%2e%2e/", "..%5c", "....//", "..%252f", "%c0%ae%c0%ae/"]
@@ -23,7 +23,7 @@ async def _code(server: Server) -> Outcome:
 
 
 def _for(model: str) -> bytes:
-    return jsons.encode({"model": model, "messages": [{"role": "user", "content": "Hi"}]})
+    return json.encode({"model": model, "messages": [{"role": "user", "content": "Hi"}]})
 
 
 async def _files(server: Server) -> Outcome:

@@ -14,7 +14,7 @@ from palaver.cli.attacking.attacks import (
     judged,
     status_in,
 )
-from palaver.core import jsons
+from palaver.core import json
 
 WRONG = f"plv_doctor00_{'wr0ng' * 8}"
 """Made like a key, and nobody's."""
@@ -63,7 +63,7 @@ async def _two_keys(server: Server) -> Outcome:
 
 
 async def _wrong_login(server: Server) -> Outcome:
-    body = jsons.encode({"key": WRONG})
+    body = json.encode({"key": WRONG})
     send = partial(server.ask_as_stranger, "POST", _SESSION, JSON, body=body)
     sent = f"POST {_SESSION} with a wrong key, once"
     return await judged(
@@ -74,7 +74,7 @@ async def _wrong_login(server: Server) -> Outcome:
 async def _cookie(server: Server) -> Outcome:
     """Log in, look at the cookie, and log out again."""
     sent = f"POST {_SESSION} with the key, then DELETE {_SESSION}"
-    reply = await server.ask_as_stranger("POST", _SESSION, JSON, body=jsons.encode({"key": server.key}))
+    reply = await server.ask_as_stranger("POST", _SESSION, JSON, body=json.encode({"key": server.key}))
     told = reply.headers.get("set-cookie", "")
     pair, *rest = (part.strip() for part in told.split(";"))
     if not told:

@@ -8,7 +8,7 @@ from typing import Any
 
 from palaver.cli.attacking.attacks import CALL, JSON, Attack, Outcome, Server, Try, judged, not_here, status_in
 from palaver.cli.attacking.wire import Reply
-from palaver.core import jsons
+from palaver.core import json
 
 _FILES = ["file:///etc/passwd", "ftp://127.0.0.1:1/x", "gopher://127.0.0.1:1/x", "javascript:alert(1)"]
 _INNER = [
@@ -33,7 +33,7 @@ async def _histories(server: Server) -> Outcome:
         return not_here("/v1/models lists no chat to say it to")
 
     def said(*messages: Any) -> bytes:
-        return jsons.encode({"model": model, "messages": messages})
+        return json.encode({"model": model, "messages": messages})
 
     sent = {
         f"a file at {url}": said({"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]})
@@ -49,7 +49,7 @@ async def _histories(server: Server) -> Outcome:
 
 async def _chat(server: Server) -> str | None:
     reply = await server.ask("GET", "/v1/models")
-    told: Any = jsons.parsed(reply.body.decode("utf-8", "replace"))
+    told: Any = json.parse_or_text(reply.body.decode("utf-8", "replace"))
     match told:
         case {"data": [{"id": str(name)}, *_]}:
             return name
@@ -61,7 +61,7 @@ async def _inner(server: Server) -> Outcome:
     tries = [
         Try(
             f"POST /api/connections, as a dry run, to {url}",
-            partial(server.ask, "POST", "/api/connections", JSON, body=jsons.encode({"url": url, "dry_run": True})),
+            partial(server.ask, "POST", "/api/connections", JSON, body=json.encode({"url": url, "dry_run": True})),
         )
         for url in _INNER
     ]

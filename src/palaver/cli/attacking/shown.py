@@ -18,7 +18,7 @@ from palaver.cli.attacking.attacks import (
 )
 from palaver.cli.attacking.keys import WRONG
 from palaver.cli.attacking.wire import Reply
-from palaver.core import jsons
+from palaver.core import json
 
 _ASSET = re.compile(rb"[\"'](?:[^\"']*/)?(assets/[\w.-]+\.(?:js|css))[\"']")
 _GIVEN_AWAY = ["Traceback (most recent", 'File "', "site-packages", "sqlalchemy", "sqlite3.", "psycopg", "SELECT "]
@@ -82,7 +82,7 @@ async def _errors(server: Server) -> Outcome:
 
 async def _said_back(server: Server) -> Outcome:
     """With a key that is wrong: should it be written into somebody's log, nothing is lost."""
-    shown, login = ("Authorization", f"Bearer {WRONG}"), jsons.encode({"key": WRONG})
+    shown, login = ("Authorization", f"Bearer {WRONG}"), json.encode({"key": WRONG})
     tries = [
         Try(f"{method} {path} with a wrong key", partial(server.ask_as_stranger, method, path, shown, JSON, body=body))
         for method, path, body in (

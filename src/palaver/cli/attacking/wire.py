@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from palaver.errors import UpstreamFailed
 from palaver.outbound import check_url, printable
-from palaver.outbound.clients import trust
+from palaver.outbound.http import ssl_context
 
 _SECONDS = 10.0
 _LARGEST = 256 * 1024
@@ -132,7 +132,9 @@ async def send(target: Target, raw: bytes) -> Reply:
 
 
 async def _opened(target: Target) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    return await asyncio.open_connection(target.host, target.port, ssl=trust() if target.scheme == "https" else None)
+    return await asyncio.open_connection(
+        target.host, target.port, ssl=ssl_context() if target.scheme == "https" else None
+    )
 
 
 def _is_whole(received: bytearray) -> bool:

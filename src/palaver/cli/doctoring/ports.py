@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from palaver.cli.doctoring.checks import Check, ok, problem
-from palaver.core import jsons
+from palaver.core import json
 from palaver.outbound import printable
 from palaver.server.settings import Settings
 
@@ -72,7 +72,7 @@ def _who(host: str, port: int) -> str | None:
         while len(received) < 65_536 and (piece := line.recv(4096)):
             received += piece
     head, _, body = received.partition(b"\r\n\r\n")
-    told: Any = jsons.parsed(body.decode("utf-8", "replace"))
+    told: Any = json.parse_or_text(body.decode("utf-8", "replace"))
     match told:
         case {"version": str(version)} if b"\r\nx-api-version:" in head.lower():
             return version

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from palaver.core.origins import DEFAULT_PROJECT
+from palaver.core.runs import DEFAULT_PROJECT
 from palaver.errors import StillRunning
 from palaver.evaluation.plan.plan import Plan
 from palaver.evaluation.results.export.report import describe_cell_error

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import click
 
-from palaver.core import jsons
-from palaver.core.structs import fitted
+from palaver.core import json
+from palaver.core.json import decode_struct
 from palaver.errors import InvalidValue, PalaverError
 from palaver.evaluation.plan.request import WantedEvaluator, WantedMap, WantedVariant
 from palaver.outbound import printable
@@ -32,7 +32,7 @@ def read_agenta(path: str) -> list[WantedEvaluator]:
     """Evaluators of Agenta's in a file. What cannot be taken over is told, and the rest is."""
     from palaver.evaluation.agenta import import_evaluators
 
-    document = jsons.opened(_contents(Path(path)))
+    document = json.decode_or_text(_contents(Path(path)))
     found = import_evaluators(document)
     for one in found:
         for note in one.notes:
@@ -67,12 +67,12 @@ def read_map(given: tuple[str, ...]) -> WantedMap:
             document[place] = column or None
         else:
             document.setdefault("inputs", {})[place.removeprefix("inputs.")] = column
-    return fitted(document, WantedMap)
+    return decode_struct(document, WantedMap)
 
 
 def _object(text: str, of: str) -> dict[str, Any]:
     try:
-        value = jsons.received(text.encode())
+        value = json.decode(text.encode())
     except PalaverError as error:
         raise click.BadParameter(f"{of}: {error.message}") from None
     if not isinstance(value, dict):

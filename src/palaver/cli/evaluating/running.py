@@ -15,8 +15,8 @@ from palaver.cli.evaluating import figures as eval_figures
 from palaver.cli.evaluating import progress as eval_progress
 from palaver.cli.evaluating import testset as eval_testset
 from palaver.cli.evaluating.figures import Outcome
-from palaver.core.ids import sortable
-from palaver.core.origins import DEFAULT_PROJECT
+from palaver.core.ids import sortable_id
+from palaver.core.runs import DEFAULT_PROJECT
 from palaver.discovery.registry import Registry
 from palaver.engine.engine import utc_now
 from palaver.evaluation.plan.request import NewEvaluation, WantedTestset
@@ -95,4 +95,4 @@ async def _interruptible(alone: LocalRunner) -> AsyncGenerator[None]:
 
 
 def _new_id() -> str:
-    return f"ev_{sortable(time.time_ns() // 1_000_000, secrets.randbits(80))}"
+    return f"ev_{sortable_id(time.time_ns() // 1_000_000, secrets.randbits(80))}"

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from palaver.core.ids import sortable
+from palaver.core.ids import sortable_id
 from palaver.errors import TargetNotFound
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ async def _chunks(file: Path) -> AsyncIterator[bytes]:
 
 
 def _new_id() -> str:
-    return f"ts_{sortable(time.time_ns() // 1_000_000, secrets.randbits(80))}"
+    return f"ts_{sortable_id(time.time_ns() // 1_000_000, secrets.randbits(80))}"
 
 
 def _now() -> datetime:

@@ -157,6 +157,6 @@ def _new_id() -> str:
     import secrets
     import time
 
-    from palaver.core.ids import sortable
+    from palaver.core.ids import sortable_id
 
-    return f"ts_{sortable(time.time_ns() // 1_000_000, secrets.randbits(80))}"
+    return f"ts_{sortable_id(time.time_ns() // 1_000_000, secrets.randbits(80))}"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
-from palaver.core import jsons
-from palaver.core.origins import DEFAULT_PROJECT
+from palaver.core import json
+from palaver.core.runs import DEFAULT_PROJECT
 from palaver.errors import NotFound, RequestError
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _condition(text: str) -> dict[str, Any]:
     """A condition as the filter language of the REST API has it: in short, or as its JSON."""
     if text.lstrip().startswith("{"):
         try:
-            return jsons.received(text.encode())
+            return json.decode(text.encode())
         except RequestError as error:
             raise click.UsageError(f"--filter: {error.message}") from None
     found = _CONDITION.fullmatch(text.strip())

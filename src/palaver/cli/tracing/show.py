@@ -12,7 +12,7 @@ from palaver.cli.databases import db_option, using
 from palaver.cli.tracing.asking import project_option, sure
 from palaver.cli.tracing.lines import COLOURS, duration, tokens
 from palaver.cli.transcript import plain, transcript
-from palaver.core import jsons
+from palaver.core import json
 from palaver.errors import NotFound
 from palaver.outbound import printable, printable_json, printable_lines
 
@@ -56,7 +56,7 @@ def show(trace: str, span: str | None, parts: str | None, as_json: bool, project
 
 
 def _json(value: Any) -> str:
-    return printable_json(msgspec.json.format(jsons.encode(value), indent=2).decode())
+    return printable_json(msgspec.json.format(json.encode(value), indent=2).decode())
 
 
 # A trace
@@ -195,4 +195,4 @@ def _under(text: str) -> list[str]:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else jsons.encode(value).decode()
+    return value if isinstance(value, str) else json.encode(value).decode()

@@ -12,7 +12,7 @@ from palaver.cli.bar import echo
 from palaver.cli.databases import db_option, using
 from palaver.cli.tracing.asking import asked, filter_options, project_option
 from palaver.cli.tracing.lines import line
-from palaver.core import jsons
+from palaver.core import json
 from palaver.outbound import printable_json
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ async def _follow(db: str | None, project: str, query: "SpanQuery", lines: int, 
 
 def _print(rows: "Sequence[SpanListItem]", as_json: bool) -> None:
     for row in rows:
-        echo(printable_json(jsons.encode(row).decode()) if as_json else line(row))
+        echo(printable_json(json.encode(row).decode()) if as_json else line(row))
 
 
 class Spans:

@@ -8,11 +8,10 @@ without an id are named by their index. Which dialect a value is in, recognition
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.core.dialects import anthropic, chat_completions, gemini, gen_ai, langchain, palaver, responses, ui_message
-from palaver.core.elements import Dialect
+from palaver.core.dialects.detection import Dialect, Segment, explain_rejection, split_by_dialect
 from palaver.core.messages import Message
-from palaver.core.recognition import Stretch, stretches, why_not
 from palaver.errors import InvalidMessages
 
 
@@ -26,7 +25,7 @@ class _Dialect(Protocol):
     def write(self, messages: Sequence[Message]) -> list[Any]: ...
 
 
-READABLE: dict[Dialect, _Dialect] = {
+DIALECT_MODULES: dict[Dialect, _Dialect] = {
     "anthropic": anthropic,
     "chat-completions": chat_completions,
     "gemini": gemini,
@@ -42,33 +41,33 @@ def read(value: Any, *, pointer: str = "/messages") -> list[Message]:
     """The messages of a list (or of one message) in any dialect that we read; InvalidMessages says what is not."""
     if value == []:
         return []
-    found = recognised(value)
+    found = detect(value)
     if found is None:
-        index, why = why_not(value)
+        index, why = explain_rejection(value)
         where = f"{pointer}/{index}" if index is not None else pointer
         subject = f"Message {index}" if index is not None else "The history"
         raise InvalidMessages(f"{subject} {why}.", pointer=where)
     try:
-        return read_stretches(found)
-    except jsons.NotJson as error:
+        return read_segments(found)
+    except json.NotJson as error:
         raise InvalidMessages(f"The history holds {error}.", pointer=pointer) from None
 
 
-def recognised(value: object) -> list[Stretch] | None:
+def detect(value: object) -> list[Segment] | None:
     """A list of messages, or one message, by dialect; None where it is no messages."""
-    return stretches(value)
+    return split_by_dialect(value)
 
 
-def read_stretches(found: Sequence[Stretch]) -> list[Message]:
+def read_segments(found: Sequence[Segment]) -> list[Message]:
     """The messages of what was recognised; NotJson where it holds what is none."""
     if len(found) == 1:
-        return READABLE[found[0].dialect].read(found[0].elements)
+        return DIALECT_MODULES[found[0].dialect].read(found[0].elements)
     messages: list[Message] = []
     for stretch in found:
-        messages += READABLE[stretch.dialect].read(stretch.elements, stretch.start)
+        messages += DIALECT_MODULES[stretch.dialect].read(stretch.elements, stretch.start)
     return messages
 
 
 def write(messages: Sequence[Message], dialect: Dialect) -> list[Any]:
     """The messages in that dialect."""
-    return READABLE[dialect].write(messages)
+    return DIALECT_MODULES[dialect].write(messages)

@@ -13,23 +13,35 @@ from typing import Any, cast
 import msgspec
 
 from palaver.core.dialects import chat_completions
-from palaver.core.dialects.pieces import (
+from palaver.core.dialects.common import (
+    ROLE_ALIASES,
     UNKNOWN_MEDIA,
     Object,
     argument_text,
+    as_list,
     content_of,
-    file_at,
-    given,
-    kept,
-    listed,
-    mapping,
+    dict_or_empty,
+    ensure_json,
+    file_from_url,
+    optional_str,
+    parse_role,
     result_text,
-    string,
+    without_none,
 )
-from palaver.core.dialects.roles import ROLES, role_of
-from palaver.core.elements import actor
-from palaver.core.messages import Message, Role
-from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.core.dialects.detection import speaker_role
+from palaver.core.messages import (
+    Annotation,
+    Data,
+    File,
+    Message,
+    Part,
+    Reasoning,
+    Refusal,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 
 LOSSES: Sequence[str] = (
     "ids, names and metadata of messages; a developer's message becomes the system's",
@@ -56,7 +68,7 @@ def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
     """One message per element, and one more for every tool result in it."""
     messages: list[Message] = []
     for index, element in enumerate(elements, start):
-        messages += _messages(mapping(element), index)
+        messages += _messages(dict_or_empty(element), index)
     return messages
 
 
@@ -80,16 +92,16 @@ def write(messages: Sequence[Message]) -> list[Any]:
 
 
 def _messages(element: Object, index: int) -> list[Message]:
-    written, name, own_id = element.get("role"), string(element.get("name")), string(element.get("id"))
-    role = ROLES.get(written) if type(written) is str else None
+    written, name, own_id = element.get("role"), optional_str(element.get("name")), optional_str(element.get("id"))
+    role = ROLE_ALIASES.get(written) if type(written) is str else None
     if role is None:
-        role, told = role_of(actor(element) or "", answers_a_call="tool_call_id" in element)
+        role, told = parse_role(speaker_role(element) or "", answers_a_call="tool_call_id" in element)
         name = told if name is None else name
     content = content_of(element)
     parts = _parts(element, content, index)
     if ToolResult not in map(type, parts):
         if role == "tool":
-            parts = [ToolResult(string(element.get("tool_call_id")) or "", _output(content))]
+            parts = [ToolResult(optional_str(element.get("tool_call_id")) or "", _output(content))]
         return [Message(role, tuple(parts), own_id, name)]
     messages = _cut(parts, "user" if role == "tool" else role, name)
     if own_id is not None:
@@ -112,77 +124,79 @@ def _parts(element: Object, content: Any, index: int) -> list[Part]:
     """What the content holds, and calls that stand beside it as in Chat Completions; no call twice."""
     parts: list[Part] = []
     calls: dict[str, ToolCall] = {}
-    for place, item in enumerate(listed(content)):
+    for place, item in enumerate(as_list(content)):
         part = _part(item, index, place)
         if type(part) is ToolCall:
             if calls.setdefault(part.call_id, part) is part:
                 parts.append(part)
         elif part is not None:
             parts.append(part)
-    parts += [call for call in chat_completions.calls_beside(element, index) if call.call_id not in calls]
+    parts += [call for call in chat_completions.read_tool_calls(element, index) if call.call_id not in calls]
     return parts
 
 
 def _part(item: Any, index: int, place: int) -> Part | None:
-    fields = {} if type(item) is str else mapping(item)
+    fields = {} if type(item) is str else dict_or_empty(item)
     if not fields:
-        words = string(item)
+        words = optional_str(item)
         return _raw(item) if words is None else Text(words) if words else None
-    kind, words = fields.get("type"), string(fields.get("text"))
+    kind, words = fields.get("type"), optional_str(fields.get("text"))
     if words is not None and ("type" not in fields or kind in _TEXTS):
         notes = _annotations(fields["citations"]) if "type" in fields and "citations" in fields else ()
         return Text(words, notes) if words else None
     if kind == "tool_use":
-        call_id, name = string(fields.get("id")), string(fields.get("name"))
+        call_id, name = optional_str(fields.get("id")), optional_str(fields.get("name"))
         call_id = f"call_{index}_{place}" if call_id is None else call_id
         return ToolCall(call_id, name or "", argument_text(fields.get("input")))
     if kind == "tool_result":
         failed = fields.get("is_error") is True
-        return ToolResult(string(fields.get("tool_use_id")) or "", _output(fields.get("content")), failed)
+        return ToolResult(optional_str(fields.get("tool_use_id")) or "", _output(fields.get("content")), failed)
     if kind in _THOUGHTS:
-        return _thought(fields, words if kind == "reasoning" else string(fields.get("thinking")))
-    if kind == "redacted_thinking" and (data := string(fields.get("data"))) is not None:
+        return _thought(fields, words if kind == "reasoning" else optional_str(fields.get("thinking")))
+    if kind == "redacted_thinking" and (data := optional_str(fields.get("data"))) is not None:
         return Reasoning("", data) if data else None
     return _other(fields, kind) or _raw(item)
 
 
 def _raw(item: Any) -> Data:
-    return Data(f"{_RAW}{string(mapping(item).get('type')) or 'part'}", kept(item))
+    return Data(f"{_RAW}{optional_str(dict_or_empty(item).get('type')) or 'part'}", ensure_json(item))
 
 
 def _thought(fields: Object, words: str | None) -> Part | None:
     if words is None:
         return _raw(fields)
-    signature = string(fields.get("signature")) or None
+    signature = optional_str(fields.get("signature")) or None
     return Reasoning(words, signature) if words or signature else None
 
 
 def _other(fields: Object, kind: Any) -> Part | None:
     """Files, and data of ours."""
-    source = mapping(fields.get("source"))
+    source = dict_or_empty(fields.get("source"))
     if kind in ("image", "document"):
-        return _file_from(source, string(fields.get("title")), "image/*" if kind == "image" else UNKNOWN_MEDIA)
+        return _file_from(source, optional_str(fields.get("title")), "image/*" if kind == "image" else UNKNOWN_MEDIA)
     if kind == "image_url":
         image = fields.get("image_url")
-        url = string(mapping(image).get("url") if mapping(image) else image)
-        return None if url is None else file_at(url, "image/*")
-    if kind == "palaver:data" and (name := string(source.get("name"))) is not None and "value" in source:
-        return Data(name, kept(source["value"]))
+        url = optional_str(dict_or_empty(image).get("url") if dict_or_empty(image) else image)
+        return None if url is None else file_from_url(url, "image/*")
+    if kind == "palaver:data" and (name := optional_str(source.get("name"))) is not None and "value" in source:
+        return Data(name, ensure_json(source["value"]))
     return None
 
 
 def _annotations(citations: Any) -> tuple[Annotation, ...]:
     """What a text cites. Places in the source are not places in the text, so they are not read."""
-    return tuple([note for item in listed(citations) if (note := _noted(mapping(item))) is not None])
+    return tuple([note for item in as_list(citations) if (note := _noted(dict_or_empty(item))) is not None])
 
 
 def _noted(citation: Object) -> Annotation | None:
     kind = citation.get("type")
     if kind in _FROM_THE_WEB:
-        url = string(citation.get("url" if kind == _FROM_THE_WEB[0] else "source"))
-        return None if url is None else Annotation("url", string(citation.get("title")), url)
+        url = optional_str(citation.get("url" if kind == _FROM_THE_WEB[0] else "source"))
+        return None if url is None else Annotation("url", optional_str(citation.get("title")), url)
     if kind in _FROM_A_FILE:
-        return Annotation("file", string(citation.get("document_title")), None, string(citation.get("file_id")))
+        return Annotation(
+            "file", optional_str(citation.get("document_title")), None, optional_str(citation.get("file_id"))
+        )
     return None
 
 
@@ -190,17 +204,17 @@ def _output(content: Any) -> Any:
     """A result's content; blocks of text are their text."""
     if type(content) is str or content is None:
         return content
-    blocks: list[Any] = content if type(content) in _LIST else listed(content)
+    blocks: list[Any] = content if type(content) in _LIST else as_list(content)
     if len(blocks) == 1 and type(blocks[0]) in _OBJECT and blocks[0].get("type") == "text":
         text = blocks[0].get("text")
         if type(text) is str:
             return text  # Most are.
     texts: list[str] = []
     for item in blocks:
-        block = item if type(item) in _OBJECT else mapping(item)
+        block = item if type(item) in _OBJECT else dict_or_empty(item)
         text = block.get("text") if block.get("type") in _TEXTS else item
-        if type(text) is not str and (text := string(text)) is None:
-            return kept(content)
+        if type(text) is not str and (text := optional_str(text)) is None:
+            return ensure_json(content)
         texts.append(text)
     return texts[0] if len(texts) == 1 else "".join(texts)
 
@@ -209,14 +223,14 @@ def _file_from(source: Object, title: str | None, unknown: str) -> File | None:
     """A file by where it is, None where that is nowhere we know; the media type of what is unknown tells an image."""
     kind = source.get("type")
     if kind == "url":
-        url = string(source.get("url"))
+        url = optional_str(source.get("url"))
         media_type = unknown if unknown == "image/*" else "application/pdf"  # Of documents, only that may be elsewhere.
         if url is None or url[:5] != "data:":
             return None if url is None else File(media_type, url, None, None, title)
-        return file_at(url, media_type, filename=title)
-    if kind == "file" and (file_id := string(source.get("file_id"))) is not None:
+        return file_from_url(url, media_type, filename=title)
+    if kind == "file" and (file_id := optional_str(source.get("file_id"))) is not None:
         return File(unknown, file_id=file_id, filename=title)
-    data, media_type = string(source.get("data")), string(source.get("media_type"))
+    data, media_type = optional_str(source.get("data")), optional_str(source.get("media_type"))
     if kind == "base64" and data is not None:
         return File(media_type or unknown, data=data, filename=title)
     if kind == "text" and data is not None:
@@ -266,10 +280,10 @@ def _written(part: Part) -> dict[str, Any] | None:
             return {"type": "thinking", "thinking": text, "signature": encrypted or ""}
         case ToolCall(call_id=call_id, name=name):
             value = part.parsed
-            arguments = mapping(value) if isinstance(value, dict) else part.arguments
+            arguments = dict_or_empty(value) if isinstance(value, dict) else part.arguments
             return {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
         case ToolResult(call_id=call_id, is_error=is_error):
-            told = given(content=_written_output(part.output), is_error=is_error or None)
+            told = without_none(content=_written_output(part.output), is_error=is_error or None)
             return {"type": "tool_result", "tool_use_id": call_id, **told}
         case File():
             return _written_file(part)
@@ -282,7 +296,7 @@ def _written_output(output: Any) -> Any:
     if output is None:
         return None
     blocks = cast("list[Any]", output) if isinstance(output, list) else []
-    if blocks and all(string(mapping(block).get("type")) in _RESULT_BLOCKS for block in blocks):
+    if blocks and all(optional_str(dict_or_empty(block).get("type")) in _RESULT_BLOCKS for block in blocks):
         return blocks
     return result_text(output)
 
@@ -290,7 +304,7 @@ def _written_output(output: Any) -> Any:
 def _written_file(file: File) -> dict[str, Any]:
     if file.media_type.startswith("image/"):
         return {"type": "image", "source": _source(file)}
-    return {"type": "document", "source": _source(file), **given(title=file.filename)}
+    return {"type": "document", "source": _source(file), **without_none(title=file.filename)}
 
 
 def _source(file: File) -> dict[str, Any]:
@@ -316,7 +330,7 @@ def _plain_text(data: str) -> str | None:
 
 def _is_raw(part: Data) -> bool:
     """Would its value be read as this very part, and not as a call, say, that nobody made?"""
-    kind = mapping(part.value).get("type")
+    kind = dict_or_empty(part.value).get("type")
     if part.name != f"{_RAW}{kind}" or kind in ("tool_use", "tool_result"):
         return False
     read_back = _part(part.value, 0, 0)

@@ -10,24 +10,24 @@ from typing import Any, cast
 
 import msgspec
 
-from palaver.core.dialects.pieces import (
+from palaver.core.dialects.common import (
+    ROLE_ALIASES,
     UNKNOWN_MEDIA,
     Object,
-    address,
     argument_text,
+    as_list,
     content_of,
-    file_at,
-    first_of_each,
-    kept,
-    listed,
-    mapping,
+    dict_or_empty,
+    ensure_json,
+    file_from_url,
+    file_to_url,
+    optional_str,
+    parse_role,
     result_text,
-    string,
+    unique_calls,
 )
-from palaver.core.dialects.roles import ROLES, role_of
-from palaver.core.elements import actor
-from palaver.core.messages import Message
-from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.core.dialects.detection import speaker_role
+from palaver.core.messages import Annotation, Data, File, Message, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
 
 LOSSES: Sequence[str] = (
     "ids and metadata of messages",
@@ -61,7 +61,7 @@ def write(messages: Sequence[Message]) -> list[Any]:
     return [written for message in messages for written in _written(message)]
 
 
-def calls_beside(element: Object, index: int) -> list[ToolCall]:
+def read_tool_calls(element: Object, index: int) -> list[ToolCall]:
     """The calls that an element of another dialect makes as this one has them, beside what it says."""
     has_some = "tool_calls" in element or "function_call" in element or "additional_kwargs" in element
     return _calls(element, index, {}) if has_some else []
@@ -72,9 +72,9 @@ def calls_beside(element: Object, index: int) -> list[ToolCall]:
 
 def _messages(element: Object, index: int, open_functions: dict[str, str]) -> list[Message]:
     written, name = element.get("role"), element.get("name")
-    role = ROLES.get(written) if type(written) is str else None
+    role = ROLE_ALIASES.get(written) if type(written) is str else None
     if role is None:
-        role, told = role_of(actor(element) or "", answers_a_call="tool_call_id" in element)
+        role, told = parse_role(speaker_role(element) or "", answers_a_call="tool_call_id" in element)
         name = name if isinstance(name, str) else told
     elif name is not None and not isinstance(name, str):
         name = None
@@ -86,7 +86,7 @@ def _messages(element: Object, index: int, open_functions: dict[str, str]) -> li
     parts: list[Part] = ([Text(content)] if content else []) if type(content) is str else _said(content)
     if len(element) > 2 or "content" not in element:  # There is more than who said what.
         parts = _beside(element, parts)
-        parts += first_of_each(_calls(element, index, open_functions))
+        parts += unique_calls(_calls(element, index, open_functions))
         parts += _data(element)
     own_id = element.get("id")
     message = Message(role, tuple(parts), own_id if isinstance(own_id, str) else None, name)
@@ -113,7 +113,7 @@ def _beside(element: Object, parts: list[Part]) -> list[Part]:
 
 def _said(content: Any) -> list[Part]:
     parts: list[Part] = []
-    for item in listed(content):
+    for item in as_list(content):
         if type(item) is str:
             if item:
                 parts.append(Text(item))
@@ -126,22 +126,22 @@ def _results(content: Any) -> list[ToolResult]:
     """Those of the AI SDK's model messages, which stand among the parts."""
     if not isinstance(content, list):
         return []
-    items = [item for item in cast("list[Any]", content) if mapping(item).get("type") == "tool-result"]
+    items = [item for item in cast("list[Any]", content) if dict_or_empty(item).get("type") == "tool-result"]
     return [_model_result(item) for item in items]
 
 
 def _model_result(item: Object) -> ToolResult:
     """Its output says what kind of value it is; before version 5 it stood under `result`."""
     output: Any = item.get("output", item.get("result"))
-    told, failed = mapping(output), item.get("isError") is True
+    told, failed = dict_or_empty(output), item.get("isError") is True
     kind = told.get("type")
     if isinstance(kind, str) and "value" in told:
         output, failed = told["value"], kind.startswith("error-")
-    return ToolResult(string(item.get("toolCallId")) or "", kept(output), failed)
+    return ToolResult(optional_str(item.get("toolCallId")) or "", ensure_json(output), failed)
 
 
 def _part(item: Any) -> Part | None:
-    fields = mapping(item)
+    fields = dict_or_empty(item)
     kind = fields.get("type")
     text = fields.get("text")
     if isinstance(text, str) and ("type" not in fields or kind in _TEXTS):
@@ -149,11 +149,11 @@ def _part(item: Any) -> Part | None:
     match kind:
         case "image_url":
             image = fields.get("image_url")
-            url, detail = (image, None) if isinstance(image, str) else (mapping(image).get(key) for key in _IMAGE)
+            url, detail = (image, None) if isinstance(image, str) else (dict_or_empty(image).get(key) for key in _IMAGE)
             if isinstance(url, str):
-                return file_at(url, "image/*", detail=string(detail))
+                return file_from_url(url, "image/*", detail=optional_str(detail))
         case "input_audio":
-            audio = mapping(fields.get("input_audio"))
+            audio = dict_or_empty(fields.get("input_audio"))
             data, form = audio.get("data"), audio.get("format")
             if isinstance(data, str) and isinstance(form, str):
                 return File(media_type=f"audio/{form}", data=data)
@@ -168,7 +168,7 @@ def _part(item: Any) -> Part | None:
         case "tool-call":
             if isinstance(name := fields.get("toolName"), str):
                 given = fields.get("input", fields.get("args"))
-                return ToolCall(string(fields.get("toolCallId")) or "", name, argument_text(given))
+                return ToolCall(optional_str(fields.get("toolCallId")) or "", name, argument_text(given))
         case "tool-result":
             return _model_result(fields)
         case "refusal":
@@ -179,18 +179,18 @@ def _part(item: Any) -> Part | None:
                 return Reasoning(text)
         case _:
             pass
-    return Data(f"chat-completions:{string(kind) or 'part'}", kept(item))
+    return Data(f"chat-completions:{optional_str(kind) or 'part'}", ensure_json(item))
 
 
 def _model_file(part: Object, place: Any, otherwise: str) -> File | None:
     """A file of the AI SDK's model messages: by its address, or as base64."""
     if not isinstance(place, str):
         return None
-    told = string(part.get("mediaType")) or string(part.get("mimeType"))
+    told = optional_str(part.get("mediaType")) or optional_str(part.get("mimeType"))
     if place.startswith(("data:", "https:", "http:")):
-        file = file_at(place, told or otherwise, filename=string(part.get("filename")))
+        file = file_from_url(place, told or otherwise, filename=optional_str(part.get("filename")))
         return msgspec.structs.replace(file, media_type=told) if told else file
-    return File(media_type=told or otherwise, data=place, filename=string(part.get("filename")))
+    return File(media_type=told or otherwise, data=place, filename=optional_str(part.get("filename")))
 
 
 def _attached(file: Object) -> File:
@@ -198,7 +198,7 @@ def _attached(file: Object) -> File:
     name = filename if isinstance(filename, str) else None
     if isinstance(data, str):
         if data.startswith(("data:", "https:", "http:")):
-            return file_at(data, UNKNOWN_MEDIA, filename=name)
+            return file_from_url(data, UNKNOWN_MEDIA, filename=name)
         return File(media_type=UNKNOWN_MEDIA, data=data, filename=name)
     return File(media_type=UNKNOWN_MEDIA, file_id=file_id if isinstance(file_id, str) else None, filename=name)
 
@@ -233,7 +233,7 @@ def _call(item: Object, index: int, number: int | None = None) -> ToolCall:
 
 def _result(element: Object, content: Any, call_id: str) -> ToolResult:
     ours = element.get("palaver")
-    failed = ours is not None and mapping(ours).get("is_error") is True
+    failed = ours is not None and dict_or_empty(ours).get("is_error") is True
     return ToolResult(call_id, content if type(content) is str else _output(content), failed)
 
 
@@ -244,22 +244,22 @@ def _output(content: Any) -> Any:
         texts = [part.text for part in parts if isinstance(part, Text)]
         if len(texts) == len(parts):
             return "".join(texts)
-    return kept(content)
+    return ensure_json(content)
 
 
 def _data(element: Object) -> Iterable[Data]:
     ours = element.get("palaver")
-    items = mapping(ours).get("data") if ours is not None else None
+    items = dict_or_empty(ours).get("data") if ours is not None else None
     return [
-        Data(item["name"], kept(item.get("value")))
+        Data(item["name"], ensure_json(item.get("value")))
         for item in (cast("list[Any]", items) if isinstance(items, list) else [])
-        if isinstance(mapping(item).get("name"), str)
+        if isinstance(dict_or_empty(item).get("name"), str)
     ]
 
 
 def _annotated(parts: list[Part], annotations: Any) -> list[Part]:
     """The parts, with the notes on the first text among them."""
-    notes = tuple(note for item in listed(annotations) if (note := _noted(item)) is not None)
+    notes = tuple(note for item in as_list(annotations) if (note := _noted(item)) is not None)
     for index, part in enumerate(parts):
         if notes and isinstance(part, Text):
             return [*parts[:index], Text(text=part.text, annotations=notes), *parts[index + 1 :]]
@@ -358,13 +358,13 @@ def _written_file(file: File) -> dict[str, Any]:
     if kind == "audio" and file.data:
         return {"type": "input_audio", "input_audio": {"data": file.data, "format": form}}
     if kind == "image" and file.file_id is None:
-        image = {"url": address(file), "detail": file.detail}
+        image = {"url": file_to_url(file), "detail": file.detail}
         return {"type": "image_url", "image_url": {key: value for key, value in image.items() if value is not None}}
     attached: dict[str, Any] = {}
     if file.file_id is not None:
         attached["file_id"] = file.file_id
     else:
-        attached["file_data"] = address(file)
+        attached["file_data"] = file_to_url(file)
     if file.filename is not None:
         attached["filename"] = file.filename
     return {"type": "file", "file": attached}

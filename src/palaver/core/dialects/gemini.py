@@ -12,24 +12,24 @@ from typing import Any
 from msgspec import Struct, structs
 
 from palaver.core.dialects import chat_completions
-from palaver.core.dialects.pieces import (
+from palaver.core.dialects.common import (
+    ROLE_ALIASES,
     UNKNOWN_MEDIA,
     Object,
     argument_text,
+    as_list,
     content_of,
-    file_at,
-    first_of_each,
-    given,
-    kept,
-    listed,
-    mapping,
-    string,
+    dict_or_empty,
+    ensure_json,
+    file_from_url,
+    optional_str,
+    parse_role,
+    unique_calls,
+    without_none,
 )
-from palaver.core.dialects.roles import ROLES, role_of
-from palaver.core.elements import actor
-from palaver.core.kinds import is_object, is_text
-from palaver.core.messages import Message, Role
-from palaver.core.parts import Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.core.dialects.detection import speaker_role
+from palaver.core.json import is_object, is_text
+from palaver.core.messages import Data, File, Message, Part, Reasoning, Refusal, Role, Text, ToolCall, ToolResult
 
 LOSSES: Sequence[str] = (
     "ids, names and metadata of messages; a developer's message becomes the system's",
@@ -178,14 +178,14 @@ class Calls(Struct):
 
 
 def _messages(element: Any, index: int, calls: Calls) -> list[Message]:
-    fields = mapping(element)
+    fields = dict_or_empty(element)
     written, name = fields.get("role"), None
-    role = ROLES.get(written) if type(written) is str else None
+    role = ROLE_ALIASES.get(written) if type(written) is str else None
     if role is None:
-        role, name = role_of(actor(fields) or "user")
+        role, name = parse_role(speaker_role(fields) or "user")
     messages: list[Message] = []
     run: list[tuple[int, Any]] = []
-    for place, item in enumerate(listed(content_of(fields))):
+    for place, item in enumerate(as_list(content_of(fields))):
         response = _response(item)
         if response is None:
             run.append((place, item))
@@ -194,9 +194,9 @@ def _messages(element: Any, index: int, calls: Calls) -> list[Message]:
         messages.append(_result(response, calls))
         run = []
     messages += _said(role, name, run, fields, index, calls)
-    if role != "tool" and (beside := chat_completions.calls_beside(fields, index)):
+    if role != "tool" and (beside := chat_completions.read_tool_calls(fields, index)):
         said = messages.pop().parts if run and messages else ()
-        made = [call for call in first_of_each(beside) if call not in said]
+        made = [call for call in unique_calls(beside) if call not in said]
         messages.append(Message(role, (*said, *made), None, name))
     return messages or [Message(role, (), None, name)]
 
@@ -211,8 +211,8 @@ def _said(
     if not run:
         return []
     texts = [part.text for part in parts if type(part) is Text]
-    output = "".join(texts) if len(texts) == len(parts) else kept([item for _, item in run])
-    return [Message.tool(string(element.get("tool_call_id")) or "", output)]  # It says not which call it answers.
+    output = "".join(texts) if len(texts) == len(parts) else ensure_json([item for _, item in run])
+    return [Message.tool(optional_str(element.get("tool_call_id")) or "", output)]  # It says not which call it answers.
 
 
 def _parts(run: list[tuple[int, Any]], index: int, calls: Calls) -> list[Part]:
@@ -222,7 +222,7 @@ def _parts(run: list[tuple[int, Any]], index: int, calls: Calls) -> list[Part]:
         part = _part(item, index, place)
         kind = type(part)
         if kind is not Reasoning and kind is not Data and (signature := _field(item, "thoughtSignature")):
-            parts += [Reasoning("", signed)] if (signed := string(signature)) else []
+            parts += [Reasoning("", signed)] if (signed := optional_str(signature)) else []
         if type(part) is ToolCall:
             if part.call_id in made:
                 continue
@@ -235,40 +235,40 @@ def _parts(run: list[tuple[int, Any]], index: int, calls: Calls) -> list[Part]:
 
 
 def _part(item: Any, index: int, place: int) -> Part:
-    fields = mapping(item)
-    text = string(fields.get("text") if fields else item)
+    fields = dict_or_empty(item)
+    text = optional_str(fields.get("text") if fields else item)
     if text is not None:
         return Text(text) if len(fields) <= 1 else _text(fields, text)
     call = _field(fields, "functionCall")
     if call is not None and is_object(call):
-        told = mapping(call)
-        call_id = string(told.get("id")) or f"call_{index}_{place}"
-        return ToolCall(call_id, string(told.get("name")) or "", argument_text(told.get("args")))
-    return _file(fields) or Data(_RAW + _kind(fields), kept(item))
+        told = dict_or_empty(call)
+        call_id = optional_str(told.get("id")) or f"call_{index}_{place}"
+        return ToolCall(call_id, optional_str(told.get("name")) or "", argument_text(told.get("args")))
+    return _file(fields) or Data(_RAW + _kind(fields), ensure_json(item))
 
 
 def _text(item: Object, text: str) -> Part:
     """The parts that have a text, ours among them."""
     kind = item.get("type")
     if item.get("thought") is True or kind == "reasoning":
-        return Reasoning(text, string(_field(item, "thoughtSignature")))
+        return Reasoning(text, optional_str(_field(item, "thoughtSignature")))
     if kind not in (None, "text", "input_text", "output_text"):
-        return Data(_RAW + _kind(item), kept(item))
-    ours = mapping(mapping(_field(item, "partMetadata")).get("palaver"))
+        return Data(_RAW + _kind(item), ensure_json(item))
+    ours = dict_or_empty(dict_or_empty(_field(item, "partMetadata")).get("palaver"))
     if ours.get("refusal") is True:
         return Refusal(text)
-    data = mapping(ours.get("data"))
-    name = string(data.get("name"))
-    return Text(text) if name is None else Data(name, kept(data.get("value")))
+    data = dict_or_empty(ours.get("data"))
+    name = optional_str(data.get("name"))
+    return Text(text) if name is None else Data(name, ensure_json(data.get("value")))
 
 
 def _file(item: Object) -> File | None:
-    inline, elsewhere = mapping(_field(item, "inlineData")), mapping(_field(item, "fileData"))
+    inline, elsewhere = dict_or_empty(_field(item, "inlineData")), dict_or_empty(_field(item, "fileData"))
     told = inline or elsewhere
     if not told:
         return None
-    media_type, filename = string(_field(told, "mimeType")), string(_field(told, "displayName"))
-    data, uri = string(inline.get("data")), string(_field(elsewhere, "fileUri"))
+    media_type, filename = optional_str(_field(told, "mimeType")), optional_str(_field(told, "displayName"))
+    data, uri = optional_str(inline.get("data")), optional_str(_field(elsewhere, "fileUri"))
     if data is not None:
         return File(media_type or UNKNOWN_MEDIA, data=data, filename=filename)
     return None if uri is None else _file_elsewhere(uri, media_type, filename)
@@ -280,22 +280,22 @@ def _kind(fields: Object) -> str:
         if _field(fields, name) is not None:
             return name
     named = next((key for key in fields if fields[key] is not None and key not in _ASIDE), None)
-    return string(fields.get("type")) or string(named) or "part"
+    return optional_str(fields.get("type")) or optional_str(named) or "part"
 
 
 def _response(item: Any) -> Object | None:
-    fields = mapping(item)
+    fields = dict_or_empty(item)
     text = fields.get("text")
     if text is not None and is_text(text):
         return None  # Most are only text.
     response = _field(fields, "functionResponse")
-    return mapping(response) if response is not None and is_object(response) else None
+    return dict_or_empty(response) if response is not None and is_object(response) else None
 
 
 def _result(response: Object, calls: Calls) -> Message:
-    files = [file for item in listed(response.get("parts")) if (file := _file(mapping(item))) is not None]
-    name = string(response.get("name")) or ""
-    return _result_message(string(response.get("id")), name, response.get("response"), files, calls)
+    files = [file for item in as_list(response.get("parts")) if (file := _file(dict_or_empty(item))) is not None]
+    name = optional_str(response.get("name")) or ""
+    return _result_message(optional_str(response.get("id")), name, response.get("response"), files, calls)
 
 
 def _file_elsewhere(uri: str, media_type: str | None, filename: str | None) -> File:
@@ -303,17 +303,17 @@ def _file_elsewhere(uri: str, media_type: str | None, filename: str | None) -> F
     if not uri.startswith("data:"):
         url, file_id = (uri, None) if "://" in uri else (None, uri)
         return File(media_type or UNKNOWN_MEDIA, url, None, file_id, filename)
-    file = file_at(uri, media_type or UNKNOWN_MEDIA, filename=filename)
+    file = file_from_url(uri, media_type or UNKNOWN_MEDIA, filename=filename)
     return file if media_type in (None, "", file.media_type) else structs.replace(file, media_type=media_type)
 
 
 def _result_message(call_id: str | None, name: str, output: Any, files: Sequence[File], calls: Calls) -> Message:
     """What answers a call, with its files."""
     call_id, named = calls.answer(call_id, name)
-    fields, failed = mapping(output), False
+    fields, failed = dict_or_empty(output), False
     if len(fields) == 1:
         output, failed = _outcome(fields)
-    return Message("tool", (ToolResult(call_id, kept(output), failed), *files), None, named)
+    return Message("tool", (ToolResult(call_id, ensure_json(output), failed), *files), None, named)
 
 
 def _outcome(fields: Object) -> tuple[Any, bool]:
@@ -325,7 +325,7 @@ def _outcome(fields: Object) -> tuple[Any, bool]:
 
 def _field(item: Any, name: str) -> Any:
     """What stands under that name, in either spelling."""
-    fields = item if type(item) in _OBJECT else mapping(item)
+    fields = item if type(item) in _OBJECT else dict_or_empty(item)
     value = fields.get(name)
     return fields.get(_SNAKE[name]) if value is None and name in _SNAKE else value
 
@@ -366,7 +366,7 @@ class _Contents:
                 continue
             if isinstance(part, ToolCall):
                 self._names[part.call_id] = part.name
-            signs = given(thoughtSignature=signature)
+            signs = without_none(thoughtSignature=signature)
             if signature is not None and not isinstance(part, Text | ToolCall | File):
                 parts.append({"text": "", "thought": True, **signs})
                 signs = {}
@@ -383,7 +383,7 @@ class _Contents:
         if self._results is None:
             self._results = []
             self.written.append({"role": "user", "parts": self._results})
-        named = {**given(id=result.call_id or None), "name": self._names.get(result.call_id, name or "")}
+        named = {**without_none(id=result.call_id or None), "name": self._names.get(result.call_id, name or "")}
         self._results.append({"functionResponse": {**named, "response": _told(result)}})
 
 
@@ -392,7 +392,7 @@ def _told(answer: ToolResult) -> Object:
     output = answer.output
     if answer.is_error:
         return {"error": output}
-    fields = mapping(output)
+    fields = dict_or_empty(output)
     is_told = len(fields) == 1 and ("output" in fields or "error" in fields)
     return {"output": output} if is_told or not isinstance(output, dict) else fields
 
@@ -404,12 +404,12 @@ def _encrypted(part: Part) -> str | None:
 def _written(part: Part) -> dict[str, Any]:
     match part:
         case Reasoning(text=text, encrypted=encrypted):
-            return {"text": text, "thought": True, **given(thoughtSignature=encrypted)}
+            return {"text": text, "thought": True, **without_none(thoughtSignature=encrypted)}
         case ToolCall(call_id=call_id, name=name, parsed=value):
-            args = mapping(value) if isinstance(value, dict) else {"arguments": value}
-            return {"functionCall": {**given(id=call_id or None), "name": name, "args": args}}
+            args = dict_or_empty(value) if isinstance(value, dict) else {"arguments": value}
+            return {"functionCall": {**without_none(id=call_id or None), "name": name, "args": args}}
         case File(media_type=media_type, url=url, file_id=file_id):
-            told = {"mimeType": media_type, **given(displayName=part.filename)}
+            told = {"mimeType": media_type, **without_none(displayName=part.filename)}
             uri = file_id if url is None else url
             if part.data or uri is None:
                 return {"inlineData": {**told, "data": part.data or ""}}
@@ -427,6 +427,6 @@ def _written(part: Part) -> dict[str, Any]:
 
 def _is_raw(part: Data) -> bool:
     """Would its value be recognised, and read as this very part?"""
-    value = mapping(part.value)
+    value = dict_or_empty(part.value)
     said = any(_field(value, name) is not None for name in _SAID)
     return not said and "type" not in value and part.name in [_RAW + kind for kind in _KEPT if kind == _kind(value)]

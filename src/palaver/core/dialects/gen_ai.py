@@ -13,24 +13,23 @@ from typing import Any, assert_never, cast
 import msgspec
 
 from palaver.core.dialects import chat_completions
-from palaver.core.dialects.pieces import (
+from palaver.core.dialects.common import (
+    ROLE_ALIASES,
     UNKNOWN_MEDIA,
     Object,
     argument_text,
-    compact,
+    as_list,
     content_of,
-    file_at,
-    given,
-    kept,
-    listed,
-    mapping,
-    string,
+    dict_or_empty,
+    ensure_json,
+    file_from_url,
+    json_text,
+    optional_str,
+    parse_role,
+    without_none,
 )
-from palaver.core.dialects.roles import ROLES, role_of
-from palaver.core.elements import actor
-from palaver.core.messages import Message
-from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
-from palaver.core.recognition import dialect_of
+from palaver.core.dialects.detection import dialect_of, speaker_role
+from palaver.core.messages import Annotation, Data, File, Message, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
 
 LOSSES: Sequence[str] = (
     "ids and metadata of messages; one that says nothing gets an empty text",
@@ -52,7 +51,7 @@ def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
     unnamed: deque[str] = deque()
     messages: list[Message] = []
     for index, element in enumerate(elements, start):
-        messages += _whole(_message(mapping(element), index), index, unnamed)
+        messages += _whole(_message(dict_or_empty(element), index), index, unnamed)
     return messages
 
 
@@ -67,15 +66,15 @@ def write(messages: Sequence[Message]) -> list[Any]:
 def _message(element: Object, index: int) -> Message:
     """As it stands: some calls may have no id yet."""
     written, name = element.get("role"), None
-    role = ROLES.get(written) if type(written) is str else None
-    answered = string(element.get("tool_call_id"))
+    role = ROLE_ALIASES.get(written) if type(written) is str else None
+    answered = optional_str(element.get("tool_call_id"))
     if role is None:
-        role, name = role_of(actor(element) or "", answers_a_call=answered is not None)
+        role, name = parse_role(speaker_role(element) or "", answers_a_call=answered is not None)
     own_name, own_id = element.get("name"), element.get("id")
-    parts = [_part(item) for item in listed(content_of(element))]
+    parts = [_part(item) for item in as_list(content_of(element))]
     if role == "tool" and answered is not None and not any(type(part) is ToolResult for part in parts):
         parts = [ToolResult(answered, _told(parts, element))]
-    parts += chat_completions.calls_beside(element, index)
+    parts += chat_completions.read_tool_calls(element, index)
     return Message(
         role,
         tuple(parts),
@@ -87,11 +86,11 @@ def _message(element: Object, index: int) -> Message:
 def _told(parts: list[Part], element: Object) -> Any:
     """What a tool answered: its text, if it is nothing else."""
     texts = [part.text for part in parts if type(part) is Text]
-    return "".join(texts) if len(texts) == len(parts) else kept(content_of(element))
+    return "".join(texts) if len(texts) == len(parts) else ensure_json(content_of(element))
 
 
 def _part(item: Any) -> Part:
-    return _known(item) or Data(f"{_RAW}{string(mapping(item).get('type')) or 'part'}", kept(item))
+    return _known(item) or Data(f"{_RAW}{optional_str(dict_or_empty(item).get('type')) or 'part'}", ensure_json(item))
 
 
 def _known(item: Any) -> Part | None:
@@ -99,7 +98,7 @@ def _known(item: Any) -> Part | None:
     said = _words(item)
     if said is not None:
         return _text(said, _ours(item))
-    part = mapping(item)
+    part = dict_or_empty(item)
     kind = part.get("type")
     reader = _READERS.get(kind) if isinstance(kind, str) else None
     return reader(part) if reader is not None else None
@@ -108,7 +107,7 @@ def _known(item: Any) -> Part | None:
 def _reasoning(part: Object) -> Reasoning | None:
     for key in ("content", "text", "thinking"):
         if isinstance(thought := part.get(key), str):
-            return Reasoning(thought, string(_ours(part).get("encrypted")))
+            return Reasoning(thought, optional_str(_ours(part).get("encrypted")))
     return None
 
 
@@ -116,12 +115,12 @@ def _call(part: Object) -> ToolCall | None:
     name = part.get("name")
     if not isinstance(name, str):
         return None
-    return ToolCall(string(part.get("id")) or "", name, argument_text(part.get("arguments")))
+    return ToolCall(optional_str(part.get("id")) or "", name, argument_text(part.get("arguments")))
 
 
 def _result(part: Object) -> ToolResult:
     output = _output(part.get("response"), part.get("result"))
-    return ToolResult(string(part.get("id")) or "", output, _ours(part).get("is_error") is True)
+    return ToolResult(optional_str(part.get("id")) or "", output, _ours(part).get("is_error") is True)
 
 
 def _blob(part: Object) -> File | None:
@@ -153,16 +152,16 @@ _READERS: Mapping[str, Callable[[Object], Part | None]] = {
 
 
 def _ours(part: Any) -> Object:
-    return mapping(mapping(part).get("palaver"))
+    return dict_or_empty(dict_or_empty(part).get("palaver"))
 
 
 def _text(words: str, ours: Object) -> Text | Refusal | Data:
     if not ours:
         return Text(words)
-    data = mapping(ours.get("data"))
+    data = dict_or_empty(ours.get("data"))
     name = data.get("name")
     if isinstance(name, str) and not words:
-        return Data(name, kept(data.get("value")))
+        return Data(name, ensure_json(data.get("value")))
     if ours.get("refusal") is True:
         return Refusal(words)
     return Text(words, _annotations(ours["annotations"]) if "annotations" in ours else ())
@@ -181,7 +180,7 @@ def _media_type(part: Object) -> str | None:
 
 def _about(part: Object) -> dict[str, str | None]:
     ours = _ours(part)
-    return {key: string(ours.get(key)) for key in ("filename", "detail")}
+    return {key: optional_str(ours.get(key)) for key in ("filename", "detail")}
 
 
 def _whole(message: Message, index: int, unnamed: deque[str]) -> Iterable[Message]:
@@ -248,7 +247,7 @@ def _output(response: Any, result: Any) -> Any:
         texts = [text for item in items if isinstance(item, dict) and (text := _words(item)) is not None]
         if len(texts) == len(items):
             return "".join(texts)
-    return kept(told)
+    return ensure_json(told)
 
 
 def _media_type_of(told: Any, modality: Any) -> str | None:
@@ -260,7 +259,7 @@ def _media_type_of(told: Any, modality: Any) -> str | None:
 
 def _file_of(uri: str, told: str | None, filename: str | None = None, detail: str | None = None) -> File:
     """A file by its address; what we are told of its type holds against what a `data:` URL says."""
-    file = file_at(uri, told or UNKNOWN_MEDIA, filename=filename, detail=detail)
+    file = file_from_url(uri, told or UNKNOWN_MEDIA, filename=filename, detail=detail)
     return file if told is None or told == file.media_type else msgspec.structs.replace(file, media_type=told)
 
 
@@ -268,7 +267,7 @@ def _file_of(uri: str, told: str | None, filename: str | None = None, detail: st
 
 
 def _written(message: Message) -> dict[str, Any]:
-    element = {"role": message.role, **given(name=message.name)}
+    element = {"role": message.role, **without_none(name=message.name)}
     said = message.parts or (Text(text=""),)
     raws = [_raw(part) for part in said]
     written = {**element, "parts": [raw or _written_part(part) for raw, part in zip(raws, said, strict=True)]}
@@ -308,14 +307,14 @@ def _written_part(part: Part) -> dict[str, Any]:
 
 
 def _kept(**fields: Any) -> dict[str, Any]:
-    kept = given(**fields)
+    kept = without_none(**fields)
     return {"palaver": kept} if kept else {}
 
 
 def _arguments(call: ToolCall) -> Any:
     """An object, as most record it, where its text comes back from it; else the text."""
     value = call.parsed
-    return mapping(value) if isinstance(value, dict) and compact(value) == call.arguments else call.arguments
+    return dict_or_empty(value) if isinstance(value, dict) and json_text(value) == call.arguments else call.arguments
 
 
 def _file(file: File) -> dict[str, Any]:

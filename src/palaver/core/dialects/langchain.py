@@ -8,12 +8,203 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from palaver.core.dialects.langchain_content import read as read_content
-from palaver.core.dialects.langchain_content import write as write_content
-from palaver.core.dialects.pieces import Object, argument_text, given, kept, listed, mapping, result_text, string
-from palaver.core.dialects.roles import ROLES, role_of
-from palaver.core.messages import Message, Role
-from palaver.core.parts import Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.core.dialects.common import (
+    ROLE_ALIASES,
+    UNKNOWN_MEDIA,
+    Object,
+    argument_text,
+    as_list,
+    dict_or_empty,
+    ensure_json,
+    file_from_url,
+    optional_int,
+    optional_str,
+    parse_role,
+    result_text,
+    without_none,
+)
+from palaver.core.messages import (
+    Annotation,
+    Data,
+    File,
+    Message,
+    Part,
+    Reasoning,
+    Refusal,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+
+_TEXTS = ("text", "", "output_text", "input_text")
+_FILES = frozenset("image image_url input_image file input_file audio input_audio video document".split())
+_CALLS = frozenset("tool_use tool_call function_call".split())
+_PIECES = frozenset("input_json_delta tool_call_chunk".split())
+_REASONING = frozenset("thinking redacted_thinking reasoning reasoning_content".split())
+
+
+def _read_content(content: Any, calls: Mapping[str, ToolCall]) -> list[Part]:
+    """The parts of it; a block that stands for one of the calls is that call."""
+    if type(content) is str:
+        return [Text(content)] if content else []
+    parts: list[Part] = []
+    placed: set[str] = set()
+    for block in as_list(content):
+        part = _part(block, calls)
+        if part is None:
+            continue
+        if type(part) is ToolCall:
+            if part.call_id in placed:
+                continue
+            placed.add(part.call_id)
+        parts.append(part)
+    return parts
+
+
+def _write_content(parts: Sequence[Part]) -> str | list[dict[str, Any]]:
+    """One string, or a list of blocks as soon as there is a file."""
+    blocks: list[dict[str, Any]] = []
+    for part in parts:
+        if isinstance(part, File):
+            blocks.append(_written_file(part))
+        elif isinstance(part, Text | Refusal) and part.text:
+            if blocks and blocks[-1]["type"] == "text":
+                blocks[-1] = {"type": "text", "text": blocks[-1]["text"] + part.text}
+            else:
+                blocks.append({"type": "text", "text": part.text})
+    if all(block["type"] == "text" for block in blocks):
+        return blocks[0]["text"] if blocks else ""
+    return blocks
+
+
+# Reading
+
+
+def _part(block: Any, calls: Mapping[str, ToolCall]) -> Part | None:
+    if isinstance(block, str):
+        return Text(block) if block else None
+    fields = dict_or_empty(block)
+    kind, text = fields.get("type"), fields.get("text")
+    kind = kind if isinstance(kind, str) else ""
+    if isinstance(text, str) and kind in _TEXTS:
+        return Text(text, _annotations(fields) if len(fields) > 2 else ()) if text else None
+    if kind in _CALLS:
+        return _call(fields, calls)
+    if kind in _FILES:
+        file = _file(fields, kind.removeprefix("input_").removesuffix("_url"))
+        return file or Data(f"langchain:{kind}", ensure_json(block))
+    if kind in _PIECES:
+        return None
+    reasoning = _reasoning(fields, kind) if kind in _REASONING else None
+    if reasoning is not None:
+        return reasoning if reasoning.text or reasoning.encrypted else None
+    refusal = fields.get("refusal")
+    if kind == "refusal" and isinstance(refusal, str):
+        return Refusal(refusal)
+    return Data(f"langchain:{kind or 'part'}", ensure_json(block))
+
+
+def _call(block: Object, calls: Mapping[str, ToolCall]) -> ToolCall | None:
+    """The call whose place this marks; one that stands nowhere else is read from the block itself."""
+    call_id = optional_str(block.get("call_id")) or optional_str(block.get("id"))
+    if call_id is None or call_id in calls:
+        return calls.get(call_id or "")
+    arguments = next((block[key] for key in ("input", "args", "arguments") if block.get(key) is not None), None)
+    return ToolCall(
+        call_id=call_id, name=optional_str(block.get("name")) or "unknown", arguments=argument_text(arguments)
+    )
+
+
+def _reasoning(block: Object, kind: str) -> Reasoning | None:
+    """Anthropic's, OpenAI's, Bedrock's and LangChain's own; None where it is not as theirs."""
+    encrypted = optional_str(block.get("signature")) or optional_str(block.get("encrypted_content"))
+    encrypted = encrypted or optional_str(dict_or_empty(block.get("extras")).get("signature"))
+    inner = block.get(kind)
+    if kind == "redacted_thinking":
+        data = block.get("data")
+        return Reasoning("", data) if isinstance(data, str) else None
+    if isinstance(inner, str):  # It is named as its type is.
+        return Reasoning(inner, encrypted)
+    if kind == "thinking":
+        return None
+    if kind == "reasoning_content":
+        told = dict_or_empty(inner)
+        text = told.get("text")
+        return Reasoning(text, optional_str(told.get("signature")) or encrypted) if isinstance(text, str) else None
+    text, summary = block.get("text"), block.get("summary")
+    if isinstance(text, str):
+        return Reasoning(text, encrypted)
+    texts = [
+        optional_str(dict_or_empty(piece).get("text"))
+        for piece in (as_list(summary) if isinstance(summary, list) else ())
+    ]
+    return Reasoning("\n\n".join([text for text in texts if text]), encrypted)
+
+
+def _file(block: Object, kind: str) -> File | None:
+    """A file by its address, its content or its id, in the standard block or in a vendor's; None if it has none."""
+    inner: Object = {}
+    for key in (kind, "source", "image_url", "input_audio"):
+        inner = inner or dict_or_empty(block.get(key))
+    if inner.get("type") == "text":
+        return None  # What it holds is no base64.
+    places = (block, inner, dict_or_empty(block.get("extras")) or dict_or_empty(block.get("metadata")))
+    general = UNKNOWN_MEDIA if kind in ("file", "document") else f"{kind}/{_told(places, 'format') or '*'}"
+    media_type = _told(places, "mime_type", "media_type") or general
+    filename, detail = _told(places, "filename"), _told(places, "detail")
+    data, url = _told(places, "base64", "data", "file_data"), _told(places, "image_url", "url", "file_url")
+    if data is not None and not data.startswith("data:"):
+        return File(media_type, None, data, None, filename, detail)
+    place = url if data is None else data
+    if place is not None:
+        return file_from_url(place, media_type, filename=filename, detail=detail)
+    file_id = optional_str(block.get("id")) if block.get("source_type") == "id" else _told(places, "file_id")
+    return File(media_type, None, None, file_id, filename, detail) if file_id is not None else None
+
+
+def _told(places: tuple[Object, ...], *keys: str) -> str | None:
+    for place in places:
+        if place:
+            for key in keys:
+                if isinstance(value := place.get(key), str):
+                    return value
+    return None
+
+
+def _annotations(block: Object) -> tuple[Annotation, ...]:
+    found = as_list(block.get("annotations")) or as_list(block.get("citations"))
+    if not found:
+        return ()
+    return tuple(note for item in found if (note := _noted(dict_or_empty(item))) is not None)
+
+
+def _noted(note: Object) -> Annotation | None:
+    title = (
+        optional_str(note.get("title"))
+        or optional_str(note.get("document_title"))
+        or optional_str(note.get("filename"))
+    )
+    start = optional_int(note.get("start_index", note.get("start_char_index", note.get("index"))))
+    end = optional_int(note.get("end_index", note.get("end_char_index")))
+    url, file_id = optional_str(note.get("url")), optional_str(note.get("file_id"))
+    if url is not None:
+        return Annotation(kind="url", url=url, title=title, start=start, end=end)
+    if file_id is not None or "document_index" in note:
+        return Annotation(kind="file", file_id=file_id, title=title, start=start, end=end)
+    return Annotation(kind="span", title=title, start=start, end=end) if start is not None else None
+
+
+# Writing
+
+
+def _written_file(file: File) -> dict[str, Any]:
+    kind = file.media_type.partition("/")[0]
+    block = {"type": kind if kind in ("image", "audio") else "file", "mime_type": file.media_type}
+    place = without_none(url=file.url) or without_none(file_id=file.file_id if file.data is None else None)
+    extras = {"extras": {"filename": file.filename}} if file.filename is not None else {}
+    return {**block, **(place or {"base64": file.data or ""}), **extras}
+
 
 LOSSES: Sequence[str] = (
     "metadata of messages; an assistant's message of which nothing is left",
@@ -61,12 +252,12 @@ def write(messages: Sequence[Message]) -> list[Any]:
 def _message(element: Object, index: int, functions: dict[str, str]) -> Message | None:
     """`functions` are the ids of calls by the names of what they called: a legacy answer has only the name."""
     kind, fields = _opened(element)
-    role, name = ROLES.get(kind), None
+    role, name = ROLE_ALIASES.get(kind), None
     if role is None:
         if kind == "remove":
             return None
-        role, name = role_of((string(fields.get("role")) or "assistant") if kind == "chat" else kind)
-    extra = mapping(fields.get("additional_kwargs"))
+        role, name = parse_role((optional_str(fields.get("role")) or "assistant") if kind == "chat" else kind)
+    extra = dict_or_empty(fields.get("additional_kwargs"))
     if role == "system" and extra.get("__openai_role__") == "developer":
         role = "developer"
     own_name, own_id = fields.get("name"), fields.get("id")
@@ -85,9 +276,9 @@ def _message(element: Object, index: int, functions: dict[str, str]) -> Message 
 def _opened(element: Object) -> tuple[str, Object]:
     """What kind of message, and its fields: those of `kwargs`, of `data`, or its own."""
     fields, kind, path = element, element.get("type"), element.get("id")
-    kwargs, data = mapping(element.get("kwargs")), mapping(element.get("data"))
+    kwargs, data = dict_or_empty(element.get("kwargs")), dict_or_empty(element.get("data"))
     if path and isinstance(path, list) and "content" in kwargs:
-        fields, kind = kwargs, listed(path)[-1]
+        fields, kind = kwargs, as_list(path)[-1]
     elif "content" in data:
         fields = data
     if not isinstance(kind, str):
@@ -96,15 +287,15 @@ def _opened(element: Object) -> tuple[str, Object]:
 
 
 def _parts(fields: Object, extra: Object, calls: dict[str, ToolCall]) -> list[Part]:
-    parts = read_content(fields.get("content"), calls)
+    parts = _read_content(fields.get("content"), calls)
     if calls:
         placed = {part.call_id for part in parts if type(part) is ToolCall}
         after: list[Part] = [call for call in calls.values() if call.call_id not in placed]
     else:
         after = []
     if extra:
-        reasoning = string(extra.get("reasoning_content")) or _summary(extra.get("reasoning"))
-        refusal = string(extra.get("refusal"))
+        reasoning = optional_str(extra.get("reasoning_content")) or _summary(extra.get("reasoning"))
+        refusal = optional_str(extra.get("refusal"))
         if refusal and not any(type(part) is Refusal for part in parts):
             after.insert(0, Refusal(refusal))
         if reasoning and not any(type(part) is Reasoning for part in parts):
@@ -115,22 +306,24 @@ def _parts(fields: Object, extra: Object, calls: dict[str, ToolCall]) -> list[Pa
 def _summary(reasoning: Any) -> str:
     if reasoning is None:
         return ""
-    texts = [string(mapping(piece).get("text")) for piece in listed(mapping(reasoning).get("summary"))]
+    texts = [
+        optional_str(dict_or_empty(piece).get("text")) for piece in as_list(dict_or_empty(reasoning).get("summary"))
+    ]
     return "\n\n".join([text for text in texts if text])
 
 
 def _calls(fields: Object, extra: Object, index: int) -> dict[str, ToolCall]:
     """By id. LangChain parses arguments, and mends them; their exact text stands elsewhere, if anywhere."""
-    listing = listed(fields.get("tool_calls")) + listed(fields.get("invalid_tool_calls"))
-    listing = listing or listed(extra.get("tool_calls")) or listed(extra.get("function_call"))
+    listing = as_list(fields.get("tool_calls")) + as_list(fields.get("invalid_tool_calls"))
+    listing = listing or as_list(extra.get("tool_calls")) or as_list(extra.get("function_call"))
     calls: dict[str, ToolCall] = {}
     exact = _exact(fields, extra) if listing else {}
     for number, item in enumerate(listing):
-        call = mapping(item)
-        function = mapping(call.get("function")) or call
-        call_id = string(call.get("id")) or f"call_{index}_{number}"
+        call = dict_or_empty(item)
+        function = dict_or_empty(call.get("function")) or call
+        call_id = optional_str(call.get("id")) or f"call_{index}_{number}"
         arguments = exact.get(call_id, function.get("args", function.get("arguments")))
-        name = string(function.get("name")) or "unknown"
+        name = optional_str(function.get("name")) or "unknown"
         calls.setdefault(call_id, ToolCall(call_id, name, argument_text(arguments)))
     return calls
 
@@ -138,14 +331,14 @@ def _calls(fields: Object, extra: Object, index: int) -> dict[str, ToolCall]:
 def _exact(fields: Object, extra: Object) -> dict[str, str]:
     """The arguments of calls by their ids, in the text that the model wrote."""
     exact: dict[str, str] = {}
-    for item in listed(fields.get("tool_call_chunks")):
-        piece = mapping(item)
+    for item in as_list(fields.get("tool_call_chunks")):
+        piece = dict_or_empty(item)
         call_id, arguments = piece.get("id"), piece.get("args")
         if isinstance(call_id, str) and isinstance(arguments, str):
             exact[call_id] = arguments
-    for item in listed(extra.get("tool_calls")):
-        call = mapping(item)
-        call_id, arguments = call.get("id"), mapping(call.get("function")).get("arguments")
+    for item in as_list(extra.get("tool_calls")):
+        call = dict_or_empty(item)
+        call_id, arguments = call.get("id"), dict_or_empty(call.get("function")).get("arguments")
         if isinstance(call_id, str) and isinstance(arguments, str):
             exact[call_id] = arguments
     return exact
@@ -154,9 +347,9 @@ def _exact(fields: Object, extra: Object) -> dict[str, str]:
 def _result(fields: Object, call_id: str) -> ToolResult:
     output, failed = fields.get("content"), fields.get("status") == "error"
     if type(output) is not str:
-        parts = read_content(output, {})
+        parts = _read_content(output, {})
         texts = [part.text for part in parts if type(part) is Text]
-        output = "".join(texts) if len(texts) == len(parts) else kept(output)
+        output = "".join(texts) if len(texts) == len(parts) else ensure_json(output)
     return ToolResult(call_id, output, failed)
 
 
@@ -168,7 +361,7 @@ def _written(message: Message, names: dict[str, str]) -> Iterable[dict[str, Any]
     pieces = (_written_result(result, names, message.name) for result in message.tool_results)
     # Of several pieces only one has the id: graphs take two messages of one id for one.
     for number, piece in enumerate(pieces if message.role == "tool" else _written_pieces(message, names)):
-        yield piece | given(id=message.id if number == 0 else None)
+        yield piece | without_none(id=message.id if number == 0 else None)
 
 
 def _written_pieces(message: Message, names: dict[str, str]) -> Iterable[dict[str, Any]]:
@@ -186,11 +379,11 @@ def _written_pieces(message: Message, names: dict[str, str]) -> Iterable[dict[st
 def _written_result(result: ToolResult, names: dict[str, str], own_name: str | None) -> dict[str, Any]:
     name = names.get(result.call_id) if own_name is None else own_name
     answers = {"tool_call_id": result.call_id, "status": "error" if result.is_error else "success"}
-    return {**_head("tool", result_text(result.output)), **answers, **given(name=name)}
+    return {**_head("tool", result_text(result.output)), **answers, **without_none(name=name)}
 
 
 def _written_message(message: Message, parts: Sequence[Part]) -> dict[str, Any]:
-    written = _head(_TYPES[message.role], write_content(parts)) | given(name=message.name)
+    written = _head(_TYPES[message.role], _write_content(parts)) | without_none(name=message.name)
     if message.role == "developer":
         written["additional_kwargs"] = {"__openai_role__": "developer"}
     calls = [(part, part.parsed) for part in parts if isinstance(part, ToolCall) and message.role == "assistant"]

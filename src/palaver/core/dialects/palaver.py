@@ -5,13 +5,21 @@ from typing import Any
 
 import msgspec
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.core.dialects import chat_completions
-from palaver.core.dialects.pieces import UNKNOWN_MEDIA, Object, first_of_each, kept, listed, mapping, string
-from palaver.core.dialects.roles import ROLES, role_of
-from palaver.core.elements import actor
-from palaver.core.messages import NOTHING, Message
-from palaver.core.parts import Data, Part, ToolCall, ToolResult
+from palaver.core.dialects.common import (
+    ROLE_ALIASES,
+    UNKNOWN_MEDIA,
+    Object,
+    as_list,
+    dict_or_empty,
+    ensure_json,
+    optional_str,
+    parse_role,
+    unique_calls,
+)
+from palaver.core.dialects.detection import speaker_role
+from palaver.core.messages import NO_METADATA, Data, Message, Part, ToolCall, ToolResult
 
 LOSSES: Sequence[str] = ()
 
@@ -29,27 +37,27 @@ def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
 
 def write(messages: Sequence[Message]) -> list[Any]:
     """Plain JSON of the messages, defaults left out."""
-    return [jsons.plain(message) for message in messages]
+    return [json.to_builtins(message) for message in messages]
 
 
 def _message(element: Object, index: int) -> Message:
-    written, name, metadata = element.get("role"), string(element.get("name")), element.get("metadata")
-    role = ROLES.get(written) if type(written) is str else None
+    written, name, metadata = element.get("role"), optional_str(element.get("name")), element.get("metadata")
+    role = ROLE_ALIASES.get(written) if type(written) is str else None
     if role is None:
-        role, told = role_of(actor(element) or "")
+        role, told = parse_role(speaker_role(element) or "")
         name = told if name is None else name
-    about = NOTHING if metadata is None else kept(mapping(metadata))
-    parts = _parts(listed(element.get("parts")))
-    if beside := chat_completions.calls_beside(element, index):
+    about = NO_METADATA if metadata is None else ensure_json(dict_or_empty(metadata))
+    parts = _parts(as_list(element.get("parts")))
+    if beside := chat_completions.read_tool_calls(element, index):
         known = [part.call_id for part in parts if isinstance(part, ToolCall)]
-        parts += tuple(call for call in first_of_each(beside) if call.call_id not in known)
-    return Message(role, parts, string(element.get("id")), name, about)
+        parts += tuple(call for call in unique_calls(beside) if call.call_id not in known)
+    return Message(role, parts, optional_str(element.get("id")), name, about)
 
 
 def _parts(written: list[Any]) -> tuple[Part, ...]:
     try:
         parts = msgspec.convert({"parts": written}, _Parts).parts
-        if _RAW.isdisjoint(map(type, parts)) and jsons.encode(parts):
+        if _RAW.isdisjoint(map(type, parts)) and json.encode(parts):
             return parts  # There is nothing in them to be mended.
     except Exception:  # One does not fit, or is no plain JSON and may raise anything.
         parts = [_part(part) for part in written]
@@ -58,27 +66,27 @@ def _parts(written: list[Any]) -> tuple[Part, ...]:
 
 def _part(written: Any) -> Part:
     try:
-        told = mapping(written)
+        told = dict_or_empty(written)
         if told.get("type") == "file" and "file_id" in told and "media_type" not in told:  # Its store knows it.
             written = {**told, "media_type": UNKNOWN_MEDIA}
         return msgspec.convert({"parts": (written,)}, _Parts).parts[0]
     except Exception:
-        return Data(f"palaver:{string(mapping(written).get('type')) or 'part'}", written)
+        return Data(f"palaver:{optional_str(dict_or_empty(written).get('type')) or 'part'}", written)
 
 
 def _kept(part: Part) -> Part:
     """As it can be written again. A text that is half a character stays one."""
     match part:
         case ToolResult(call_id=call_id, output=output, is_error=is_error):
-            part = ToolResult(call_id, kept(output), is_error)
+            part = ToolResult(call_id, ensure_json(output), is_error)
         case Data(name=name, value=value):
-            part = Data(name, kept(value))
+            part = Data(name, ensure_json(value))
         case _:
             pass
     try:
-        jsons.encode(part)
+        json.encode(part)
     except UnicodeEncodeError:
         return part
     except TypeError:  # msgspec lets texts of other classes through.
-        return jsons.as_read(part)
+        return json.round_trip(part)
     return part

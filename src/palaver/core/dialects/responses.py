@@ -6,37 +6,212 @@ or show raw: `palaver:data`, `palaver:file`. An item that we do not know is kept
 written back as it was.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from palaver.core import json
 from palaver.core.dialects import chat_completions
-from palaver.core.dialects import responses_content as content
-from palaver.core.dialects.pieces import (
+from palaver.core.dialects.common import (
+    ROLE_ALIASES,
+    UNKNOWN_MEDIA,
     Object,
     argument_text,
+    as_list,
     content_of,
-    given,
-    kept,
-    listed,
-    mapping,
+    dict_or_empty,
+    ensure_json,
+    file_from_url,
+    file_to_url,
+    optional_int,
+    optional_str,
+    parse_role,
     result_text,
-    string,
+    without_none,
 )
-from palaver.core.dialects.responses_content import RAW, is_itself
-from palaver.core.dialects.roles import ROLES, role_of
-from palaver.core.elements import actor
-from palaver.core.messages import Message, Role
-from palaver.core.parts import (
+from palaver.core.dialects.detection import speaker_role
+from palaver.core.json import is_list
+from palaver.core.messages import (
     APPROVAL_REQUEST,
     APPROVAL_RESPONSE,
+    Annotation,
     Data,
     File,
+    Message,
     Part,
     Reasoning,
+    Refusal,
+    Role,
     Text,
     ToolCall,
     ToolResult,
 )
+
+RAW = "responses:"
+"""What the names of data parts begin with that hold a thing of this dialect as it came."""
+
+_TEXTS = ("text", "input_text", "output_text", "reasoning")
+
+
+def read_content(content: Any) -> tuple[Part, ...]:
+    """The parts of a message's content, be it a string or a list; one that we do not know is kept raw."""
+    if type(content) is str:
+        return (Text(content),) if content else ()
+    return tuple([part for item in as_list(content) if (part := _part(item)) is not None])
+
+
+def said(part: Part) -> dict[str, Any] | None:
+    """A piece of the assistant's content."""
+    match part:
+        case Text(text=text, annotations=notes) if text:
+            written = [annotation(note, text) for note in notes if note.kind != "url" or note.url is not None]
+            return {"type": "output_text", "text": text, "annotations": written}
+        case Refusal(text=text):
+            return {"type": "refusal", "refusal": text}
+        case _:
+            return None
+
+
+def asked(part: Part) -> dict[str, Any] | None:
+    """A piece of anybody else's content."""
+    match part:
+        case Text(text=text) if text:
+            return {"type": "input_text", "text": text}
+        case File():
+            return _file(part)
+        case Data(value=dict(value)) if is_itself(part, _part):  # pyright: ignore[reportUnknownVariableType]  # JSON
+            return value  # pyright: ignore[reportUnknownVariableType]  # JSON
+        case _:
+            return None
+
+
+def is_itself(part: Data, read: Callable[[Any], object]) -> bool:
+    """Would the part's raw value be read as this very part, and not as a call, say, that nobody made?"""
+    try:
+        read_back = read(part.value)
+    except json.NotJson:
+        return False
+    return isinstance(read_back, Data) and read_back.name == part.name and read_back.value is part.value
+
+
+# Reading
+
+
+def _part(item: Any) -> Part | None:
+    fields = dict_or_empty(item)
+    kind, text = optional_str(fields.get("type")), optional_str(fields.get("text"))
+    if not fields:
+        text = optional_str(item)
+    elif text is None and kind in _TEXTS:
+        text = optional_str(fields.get("content"))  # OpenTelemetry's parts have it there.
+    if text is not None:
+        return _told(text, kind, fields) if text else None
+    match kind:
+        case "refusal":
+            part = _refused(fields)
+        case "input_image" | "image_url":
+            part = _image(fields, kind)
+        case "input_file":
+            named = [optional_str(fields.get(name)) for name in ("file_data", "file_url", "file_id", "filename")]
+            part = attached(*named)
+        case "input_audio":
+            part = _sound(fields)
+        case _:
+            part = None
+    return Data(f"{RAW}{kind or 'part'}", ensure_json(item)) if part is None else part
+
+
+def _told(text: str, kind: str | None, item: Object) -> Text | Reasoning:
+    """Words, or thoughts, which are nobody's words yet."""
+    if kind == "reasoning":
+        return Reasoning(text)
+    notes = item.get("annotations")
+    return Text(text, _notes(notes)) if notes is not None else Text(text)
+
+
+def _refused(item: Object) -> Refusal | None:
+    text = optional_str(item.get("refusal"))
+    return None if text is None else Refusal(text)
+
+
+def _image(item: Object, kind: str) -> File | None:
+    """By its address, which may be an object and have the detail in it; or by its id."""
+    inside = dict_or_empty(item.get("image_url"))
+    url, file_id = (
+        optional_str(inside.get("url") if inside else item.get("image_url")),
+        optional_str(item.get("file_id")),
+    )
+    detail = optional_str(item.get("detail")) or optional_str(inside.get("detail"))
+    if url is not None:
+        return file_from_url(url, "image/*", detail=detail)
+    return File("image/*", file_id=file_id, detail=detail) if file_id is not None and kind == "input_image" else None
+
+
+def _sound(item: Object) -> File | None:
+    for fields in (dict_or_empty(item.get("input_audio")), item):
+        data, form = optional_str(fields.get("data")), optional_str(fields.get("format"))
+        if data is not None and form is not None:
+            return File(f"audio/{form}", data=data)
+    return None
+
+
+def attached(data: str | None, url: str | None, file_id: str | None, filename: str | None) -> File:
+    """A document, by the first of its places."""
+    if data is not None:
+        if data.startswith("data:"):
+            return file_from_url(data, UNKNOWN_MEDIA, filename=filename)
+        return File(UNKNOWN_MEDIA, data=data, filename=filename)
+    if url is not None:
+        return file_from_url(url, UNKNOWN_MEDIA, filename=filename)
+    return File(UNKNOWN_MEDIA, file_id=file_id, filename=filename)
+
+
+def _notes(notes: Any) -> tuple[Annotation, ...]:
+    return tuple([note for found in as_list(notes) if (note := _noted(dict_or_empty(found))) is not None])
+
+
+def _noted(note: Object) -> Annotation | None:
+    title = optional_str(note.get("title")) or optional_str(note.get("filename")) or None
+    start, end = optional_int(note.get("start_index", note.get("index"))), optional_int(note.get("end_index"))
+    match optional_str(note.get("type")):
+        case "url_citation" if (url := optional_str(note.get("url"))) is not None:
+            return Annotation("url", title, url, None, start, end)
+        case "file_citation" | "container_file_citation" | "file_path" if (
+            file_id := optional_str(note.get("file_id"))
+        ) is not None:
+            return Annotation("file", title, None, file_id or None, start, end)
+        case "palaver:span":
+            return Annotation("span", title, None, None, start, end)
+        case _:
+            return None
+
+
+# Writing
+
+
+def _file(file: File) -> dict[str, Any]:
+    kind, _, form = file.media_type.partition("/")
+    if kind == "audio" and file.data:
+        return {"type": "input_audio", "input_audio": {"data": file.data, "format": form}}
+    if kind == "image":
+        place = without_none(file_id=file.file_id) or {"image_url": file_to_url(file)}
+        return {"type": "input_image", **place, **without_none(detail=file.detail)}
+    place = without_none(file_id=file.file_id) or without_none(file_url=file.url) or {"file_data": file_to_url(file)}
+    return {"type": "input_file", **place, **without_none(filename=file.filename)}
+
+
+def annotation(note: Annotation, text: str) -> dict[str, Any]:
+    """A note on that text; clients insist on every field, so what is unknown is `""`, 0 or the text's length."""
+    title, start = note.title or "", note.start or 0
+    end = len(text) if note.end is None else note.end
+    match note.kind:
+        case "url":
+            named = {"type": "url_citation", "url": note.url or "", "title": title}
+            return {**named, "start_index": start, "end_index": end}
+        case "file":
+            return {"type": "file_citation", "file_id": note.file_id or "", "filename": title, "index": start}
+        case "span":
+            return {"type": "palaver:span", "title": title, "start_index": start, "end_index": end}
+
 
 LOSSES: Sequence[str] = (
     "names and metadata of messages; the id of a message that says nothing itself",
@@ -156,82 +331,90 @@ def _said(elements: Sequence[Any], start: int) -> list[Said]:
 
 
 def _read(item: Any, index: int, calls: set[str]) -> Said:
-    fields = mapping(item)
-    kind, who = string(fields.get("type")) or "", actor(fields)
+    fields = dict_or_empty(item)
+    kind, who = optional_str(fields.get("type")) or "", speaker_role(fields)
     if who is not None and (kind == "message" or not kind or "content" in fields):
         message = _message(fields, who)
-        joins = message.role != "assistant" or "type" in fields or string(fields.get("content")) is None
+        joins = message.role != "assistant" or "type" in fields or optional_str(fields.get("content")) is None
         return message if joins else (message,)
     match kind:
         case "function_call":
-            return _call(fields, index, string(fields.get("name")) or "", argument_text(fields.get("arguments")))
+            return _call(fields, index, optional_str(fields.get("name")) or "", argument_text(fields.get("arguments")))
         case "function_call_output":
-            return _output(fields, string(fields.get("call_id")) or "")
+            return _output(fields, optional_str(fields.get("call_id")) or "")
         case "reasoning":
             return _reasoning(fields)
         case "mcp_approval_response":
             return Message("user", (_approval(fields),))
         case _:
-            return _other(fields, kind, index, calls) or Data(f"{RAW}{kind or 'item'}", kept(item))
+            return _other(fields, kind, index, calls) or Data(f"{RAW}{kind or 'item'}", ensure_json(item))
 
 
 def _message(item: Object, who: str) -> Message:
     if not item.keys().isdisjoint(_CHAT_COMPLETIONS) and any(item.get(key) is not None for key in _CHAT_COMPLETIONS):
         return chat_completions.read([item])[0]
-    role, name = ROLES.get(who), None
+    role, name = ROLE_ALIASES.get(who), None
     if role is None:
-        role, name = role_of(who)
+        role, name = parse_role(who)
     said = content_of(item)
-    parts = content.read(said)
+    parts = read_content(said)
     if role == "tool":  # It says not which call it answers.
         texts = [part.text for part in parts if isinstance(part, Text)]
-        return Message("tool", (ToolResult("", "".join(texts) if len(texts) == len(parts) else kept(said)),))
-    own_name = string(item.get("name"))
-    return Message(role, parts, string(item.get("id")), name if own_name is None else own_name)
+        return Message("tool", (ToolResult("", "".join(texts) if len(texts) == len(parts) else ensure_json(said)),))
+    own_name = optional_str(item.get("name"))
+    return Message(role, parts, optional_str(item.get("id")), name if own_name is None else own_name)
 
 
 def _call(item: Object, index: int, name: str, arguments: str) -> ToolCall:
-    call_id = string(item.get("call_id"))
+    call_id = optional_str(item.get("call_id"))
     if call_id is None:
-        call_id = string(item.get("id")) or f"call_{index}"
+        call_id = optional_str(item.get("id")) or f"call_{index}"
     return ToolCall(call_id, name, arguments)
 
 
 def _output(item: Object, call_id: str) -> Message:
-    return Message("tool", (ToolResult(call_id, kept(item.get("output")), item.get("palaver:is_error") is True),))
+    return Message(
+        "tool", (ToolResult(call_id, ensure_json(item.get("output")), item.get("palaver:is_error") is True),)
+    )
 
 
 def _reasoning(item: Object) -> Reasoning:
     text = _thoughts(item.get("summary")) or _thoughts(item.get("content"))
-    encrypted = string(item.get("encrypted_content"))
+    encrypted = optional_str(item.get("encrypted_content"))
     return Reasoning(text, encrypted) if text or encrypted else SILENCE
 
 
 def _thoughts(pieces: Any) -> str:
-    texts = [string(piece) or string(mapping(piece).get("text")) for piece in listed(pieces)]
+    texts = [optional_str(piece) or optional_str(dict_or_empty(piece).get("text")) for piece in as_list(pieces)]
     return "\n\n".join([text for text in texts if text])
 
 
 def _approval(item: Object) -> Data:
     value = {"id": item.get("approval_request_id"), "approve": item.get("approve"), "reason": item.get("reason")}
-    return Data(APPROVAL_RESPONSE, kept(value))
+    return Data(APPROVAL_RESPONSE, ensure_json(value))
 
 
 def _other(item: Object, kind: str, index: int, calls: set[str]) -> Said | None:
     """A custom tool's call or output, or an item that is a part; None for one that we do not know."""
-    name = string(item.get("name"))
-    if kind == "custom_tool_call" and name is not None and (given := string(item.get("input"))) is not None:
+    name = optional_str(item.get("name"))
+    if kind == "custom_tool_call" and name is not None and (given := optional_str(item.get("input"))) is not None:
         return _call(item, index, name, given)
-    if kind == "custom_tool_call_output" and (call_id := string(item.get("call_id"))) is not None and "output" in item:
+    if (
+        kind == "custom_tool_call_output"
+        and (call_id := optional_str(item.get("call_id"))) is not None
+        and "output" in item
+    ):
         return _output(item, call_id)
-    if kind == "mcp_approval_request" and name is not None and (request := string(item.get("id"))) is not None:
+    if kind == "mcp_approval_request" and name is not None and (request := optional_str(item.get("id"))) is not None:
         call_id = request if request in calls else None
         value = {"id": request, "call_id": call_id, "name": name, "arguments": argument_text(item.get("arguments"))}
         return Data(APPROVAL_REQUEST, value)
     if kind == "palaver:data" and name is not None:
-        return Data(name, kept(item.get("value")))
-    if kind == "palaver:file" and (media_type := string(item.get("media_type"))) is not None:
-        return File(media_type, *[string(item.get(key)) for key in ("url", "data", "file_id", "filename", "detail")])
+        return Data(name, ensure_json(item.get("value")))
+    if kind == "palaver:file" and (media_type := optional_str(item.get("media_type"))) is not None:
+        return File(
+            media_type, *[optional_str(item.get(key)) for key in ("url", "data", "file_id", "filename", "detail")]
+        )
     return None
 
 
@@ -245,7 +428,7 @@ def _written(message: Message) -> Iterable[dict[str, Any]]:
     speaks = message.role == "assistant"
     own_id, pieces, silent = message.id, list[dict[str, Any]](), not speaks
     for part in message.parts:
-        piece = content.said(part) if speaks else content.asked(part)
+        piece = said(part) if speaks else asked(part)
         if piece is not None:
             pieces.append(piece)
             continue
@@ -261,7 +444,7 @@ def _written(message: Message) -> Iterable[dict[str, Any]]:
 
 
 def _message_item(role: Role, pieces: list[dict[str, Any]], own_id: str | None) -> dict[str, Any]:
-    return {"type": "message", **given(id=own_id), "role": role, "content": pieces}
+    return {"type": "message", **without_none(id=own_id), "role": role, "content": pieces}
 
 
 def _beside(part: Part, *, speaks: bool) -> dict[str, Any] | None:
@@ -270,19 +453,19 @@ def _beside(part: Part, *, speaks: bool) -> dict[str, Any] | None:
         case ToolResult():
             return _result(part)
         case Data(name="approval-response", value={"id": str(request), "approve": bool(approve)}):
-            reason = string(mapping(part.value).get("reason"))
+            reason = optional_str(dict_or_empty(part.value).get("reason"))
             item = {"type": "mcp_approval_response", "approval_request_id": request, "approve": approve}
-            return {**item, **given(reason=reason)}
+            return {**item, **without_none(reason=reason)}
         case _ if not speaks:
             return None
         case ToolCall(call_id=call_id, name=name, arguments=arguments):
             return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
         case Reasoning(text=text, encrypted=encrypted) if text or encrypted:
             summary = [{"type": "summary_text", "text": text}] if text else []
-            return {"type": "reasoning", "summary": summary, **given(encrypted_content=encrypted)}
+            return {"type": "reasoning", "summary": summary, **without_none(encrypted_content=encrypted)}
         case File():
-            places = given(media_type=part.media_type, url=part.url, data=part.data, file_id=part.file_id)
-            return {"type": "palaver:file", **places, **given(filename=part.filename, detail=part.detail)}
+            places = without_none(media_type=part.media_type, url=part.url, data=part.data, file_id=part.file_id)
+            return {"type": "palaver:file", **places, **without_none(filename=part.filename, detail=part.detail)}
         case Data():
             return _data(part)
         case _:
@@ -290,13 +473,13 @@ def _beside(part: Part, *, speaks: bool) -> dict[str, Any] | None:
 
 
 def _data(part: Data) -> dict[str, Any]:
-    value = mapping(part.value)
+    value = dict_or_empty(part.value)
     match value:
         case {"id": str(request), "name": str(name), "arguments": str(arguments)} if part.name == APPROVAL_REQUEST:
             item = {"type": "mcp_approval_request", "id": request, "name": name, "arguments": arguments}
             return {**item, "server_label": "palaver"}
         case _ if part.name.startswith(RAW):
-            if string(value.get("type")) and is_itself(part, lambda item: _read(item, 0, set())):
+            if optional_str(value.get("type")) and is_itself(part, lambda item: _read(item, 0, set())):
                 return part.value
         case _:
             pass
@@ -311,4 +494,4 @@ def _result(result: ToolResult) -> dict[str, Any]:
 
 def _is_content(output: Any) -> bool:
     kinds = ("input_text", "input_image", "input_file")
-    return isinstance(output, list) and output != [] and all(mapping(part).get("type") in kinds for part in output)  # pyright: ignore[reportUnknownVariableType]  # JSON
+    return bool(output) and is_list(output) and all(dict_or_empty(part).get("type") in kinds for part in output)

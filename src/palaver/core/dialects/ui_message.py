@@ -8,24 +8,158 @@ ours, writing puts ours together. Text and reasoning parts look like our own dia
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
+
 from palaver.core.dialects import chat_completions
-from palaver.core.dialects.pieces import (
+from palaver.core.dialects.common import (
+    ROLE_ALIASES,
     UNKNOWN_MEDIA,
     Object,
-    address,
-    first_of_each,
-    given,
-    kept,
-    listed,
-    mapping,
+    argument_text,
+    as_list,
+    dict_or_empty,
+    ensure_json,
+    file_from_url,
+    file_to_url,
+    optional_str,
+    parse_role,
     result_text,
-    string,
+    unique_calls,
+    without_none,
 )
-from palaver.core.dialects.roles import ROLES, role_of
-from palaver.core.dialects.ui_message_content import CALLS, RAW, data, file, raw, source, spoken, tool
-from palaver.core.elements import actor
-from palaver.core.messages import NOTHING, Message, Role
-from palaver.core.parts import Annotation, Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.core.dialects.detection import speaker_role
+from palaver.core.messages import (
+    APPROVAL_RESPONSE,
+    NO_METADATA,
+    Annotation,
+    Data,
+    File,
+    Message,
+    Part,
+    Reasoning,
+    Refusal,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+
+RAW = "ui-message:"
+"""Before the type of a part that we do not know, in the name of the data that it becomes."""
+
+CALLS = ("tool_calls", "function_call", "additional_kwargs")
+"""Where Chat Completions have calls, which may stand beside the parts of any message."""
+
+_DENIED = "Denied."
+
+
+class _Notes(msgspec.Struct, gc=False):
+    annotations: tuple[Annotation, ...] = ()
+
+
+def spoken(part: Object, kind: str) -> Part | None:
+    """Text, a refusal or reasoning; None where no text is given."""
+    text, told = optional_str(part.get("text")), part.get("providerMetadata")
+    if text is None and kind == "reasoning":
+        text = optional_str(part.get("reasoning"))  # That of version 4.
+    if text is None:
+        return None
+    ours = dict_or_empty(dict_or_empty(told).get("palaver")) if told is not None else {}
+    if kind == "reasoning":
+        return Reasoning(text, optional_str(ours.get("encrypted")))
+    if ours.get("refusal") is True:
+        return Refusal(text)
+    return Text(text, _annotations(part)) if "annotations" in part else Text(text)
+
+
+def _annotations(part: Object) -> tuple[Annotation, ...]:
+    """Those of our own dialect."""
+    try:
+        return msgspec.convert({"annotations": part["annotations"]}, _Notes).annotations
+    except (msgspec.ValidationError, UnicodeError):
+        return ()
+
+
+def file(part: Object) -> File | None:
+    """One at a URL, or version 4's, which has its content in base64; None where it has neither."""
+    url, filename = optional_str(part.get("url")), optional_str(part.get("filename"))
+    told = optional_str(part.get("mediaType")) or optional_str(part.get("mimeType"))
+    if url is not None:
+        found = file_from_url(url, UNKNOWN_MEDIA, filename=filename)
+        return File(told, found.url, found.data, None, filename) if told else found
+    content = optional_str(part.get("data"))
+    return None if content is None else File(told or UNKNOWN_MEDIA, None, content, None, filename)
+
+
+def data(part: Object, kind: str) -> Part:
+    """The application's own, under its name; a stored file of ours."""
+    value = part.get("data")
+    if kind == "data-file":
+        stored = dict_or_empty(value)
+        media_type, file_id = optional_str(stored.get("media_type")), optional_str(stored.get("file_id"))
+        if media_type is not None and file_id is not None:
+            return File(media_type, None, None, file_id, optional_str(stored.get("filename")))
+    return Data(kind.removeprefix("data-"), ensure_json(value))
+
+
+def source(part: Object, kind: str) -> Annotation | None:
+    """A note on the text that it follows; None where it says nothing."""
+    title, url = optional_str(part.get("title")), optional_str(part.get("url"))
+    if kind == "source-document":
+        return Annotation("file", title or optional_str(part.get("filename")))
+    return None if url is None else Annotation("url", title, url)
+
+
+def raw(part: Any, kind: str) -> Data:
+    """What we do not know, as it is."""
+    return Data(f"{RAW}{kind or 'part'}", ensure_json(part))
+
+
+def tool(part: Object, kind: str, otherwise: str) -> tuple[ToolCall, ToolResult | Data | None]:
+    """The call, and by its state what came of it: a result, or the user's answer to the question for approval."""
+    fields = part
+    if kind == "tool-invocation":
+        fields = dict_or_empty(part.get("toolInvocation")) or part  # Version 4 wraps it.
+    call_id, named, given = (
+        optional_str(fields.get("toolCallId")),
+        optional_str(fields.get("toolName")),
+        fields.get("input"),
+    )
+    if given is None:
+        given = fields.get("rawInput")
+        given = fields.get("args") if given is None else given
+    name = kind.removeprefix("tool-") if named is None else named
+    call = ToolCall(call_id or otherwise, name, argument_text(given))
+    return call, _outcome(fields, optional_str(fields.get("state")), call.call_id)
+
+
+def _outcome(fields: Object, state: str | None, call_id: str) -> ToolResult | Data | None:
+    match state:
+        case "output-available" | "result":
+            return _result(fields, call_id)
+        case None if "output" in fields or "result" in fields:
+            return _result(fields, call_id)
+        case "output-error":
+            return ToolResult(call_id, ensure_json(fields.get("errorText")), True)
+        case "output-denied":
+            return ToolResult(call_id, _DENIED, True)
+        case "approval-responded":
+            approval = dict_or_empty(fields.get("approval"))
+            decided = {"approve": approval.get("approved"), "reason": approval.get("reason")}
+            return Data(APPROVAL_RESPONSE, ensure_json({"id": optional_str(approval.get("id")) or call_id, **decided}))
+        case _:
+            return None  # Its input is still coming, or it waits for its output or for approval.
+
+
+def _result(fields: Object, call_id: str) -> ToolResult:
+    output = fields.get("output", fields.get("result"))
+    if fields.get("type") == "tool-result":  # A model message's: it tells what kind of value it is.
+        told = dict_or_empty(output)
+        kind = optional_str(told.get("type"))
+        if kind is not None and "value" in told:
+            return ToolResult(call_id, ensure_json(told["value"]), kind.startswith("error-"))
+    return ToolResult(call_id, ensure_json(output))
+
 
 LOSSES: Sequence[str] = (
     "names of messages; a developer's message becomes the system's; one without an id gets one",
@@ -131,20 +265,20 @@ class _Steps:
 def _messages(element: Object, index: int) -> list[Message]:
     if _CHAT.isdisjoint(element):
         return _steps(element, index, ())
-    role, _ = role_of(actor(element) or "", answers_a_call=True)
-    if not element.get("parts") or (role == "tool" and string(element.get("tool_call_id")) is not None):
+    role, _ = parse_role(speaker_role(element) or "", answers_a_call=True)
+    if not element.get("parts") or (role == "tool" and optional_str(element.get("tool_call_id")) is not None):
         return chat_completions.read([element], index)  # Its parts are its content.
-    return _steps(element, index, [*first_of_each(chat_completions.calls_beside(element, index))])
+    return _steps(element, index, [*unique_calls(chat_completions.read_tool_calls(element, index))])
 
 
 def _steps(element: Object, index: int, beside: Sequence[ToolCall]) -> list[Message]:
     """The messages of its parts, the last of which makes the calls that stand beside them as well."""
     metadata = element.get("metadata")
-    about = NOTHING if metadata is None else kept(dict(mapping(metadata)))
-    steps = _Steps(*_speaker(element), string(element.get("id")), about)
-    for place, part in enumerate(listed(element.get("parts"))):
-        fields = mapping(part)
-        kind = string(fields.get("type")) or ""
+    about = NO_METADATA if metadata is None else ensure_json(dict(dict_or_empty(metadata)))
+    steps = _Steps(*_speaker(element), optional_str(element.get("id")), about)
+    for place, part in enumerate(as_list(element.get("parts"))):
+        fields = dict_or_empty(part)
+        kind = optional_str(fields.get("type")) or ""
         if kind == "step-start":
             steps.cut()
         elif kind in ("text", "reasoning"):
@@ -168,11 +302,11 @@ def _steps(element: Object, index: int, beside: Sequence[ToolCall]) -> list[Mess
 
 
 def _speaker(element: Object) -> tuple[Role, str | None]:
-    written, name = element.get("role"), string(element.get("name"))
-    role = ROLES.get(written) if type(written) is str else None
+    written, name = element.get("role"), optional_str(element.get("name"))
+    role = ROLE_ALIASES.get(written) if type(written) is str else None
     if role is not None:
         return role, name
-    role, told = role_of(actor(element) or "")
+    role, told = parse_role(speaker_role(element) or "")
     return role, told if name is None else name
 
 
@@ -242,23 +376,23 @@ def _written(part: Reasoning | Refusal | File | Data) -> dict[str, Any]:
             return {"type": "text", "text": text, **_kept(refusal=True)}
         case File(file_id=str(file_id), url=None, data=None):
             told = {"media_type": part.media_type, "file_id": file_id}
-            return {"type": "data-file", "data": {**told, **given(filename=part.filename)}}
+            return {"type": "data-file", "data": {**told, **without_none(filename=part.filename)}}
         case File():
-            place = {"mediaType": part.media_type, "url": address(part)}
-            return {"type": "file", **place, **given(filename=part.filename)}
+            place = {"mediaType": part.media_type, "url": file_to_url(part)}
+            return {"type": "file", **place, **without_none(filename=part.filename)}
         case Data(name=name, value=value):
             return value if _is_raw(part) else {"type": f"data-{name}", "data": value}
 
 
 def _kept(**fields: Any) -> dict[str, Any]:
-    kept = given(**fields)
+    kept = without_none(**fields)
     return {"providerMetadata": {"palaver": kept}} if kept else {}
 
 
 def _is_raw(part: Data) -> bool:
     """Would its value be read as this very part, wherever it stands, and not as something that nobody said?"""
     kind = part.name.removeprefix(RAW)
-    if kind == part.name or mapping(part.value).get("type") != kind or kind.startswith("source-"):
+    if kind == part.name or dict_or_empty(part.value).get("type") != kind or kind.startswith("source-"):
         return False
     match _messages({"role": "assistant", "parts": [part.value]}, 0):
         case [Message(parts=(Data(name=name, value=value),))]:
@@ -272,6 +406,6 @@ def _sources(notes: Sequence[Annotation], place: int) -> Iterable[dict[str, Any]
     for number, note in enumerate(told, place):
         source = {"sourceId": f"source-{number}"}
         if note.kind == "url":
-            yield {"type": "source-url", **source, "url": note.url, **given(title=note.title)}
+            yield {"type": "source-url", **source, "url": note.url, **without_none(title=note.title)}
         else:
             yield {"type": "source-document", **source, "mediaType": UNKNOWN_MEDIA, "title": note.title or ""}

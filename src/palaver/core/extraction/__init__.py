@@ -12,14 +12,12 @@ What a message looks like, and in whose dialect, elements.py and recognition.py 
 the value, nothing here raises.
 """
 
-from palaver.core.elements import Dialect
-from palaver.core.extraction.cells import full, preview, preview_of
-from palaver.core.extraction.places import Prefer
-from palaver.core.extraction.previews import CELL, Budget, Preview, Whole
-from palaver.core.extraction.reasons import Reason, reasons
-from palaver.core.extraction.strict import extract_chat_messages
-from palaver.core.extraction.wide import Conversation, read_conversation
-from palaver.core.recognition import dialect_of, is_chat_messages
+from palaver.core.dialects.detection import Dialect, dialect_of, is_chat_messages
+from palaver.core.extraction.conversation import Conversation
+from palaver.core.extraction.explain import Reason, explain_absence
+from palaver.core.extraction.locations import Prefer
+from palaver.core.extraction.previews import CELL, Budget, Preview, Whole, full, preview, preview_messages
+from palaver.core.extraction.search import extract_chat_messages, read_conversation
 
 __all__ = [
     "CELL",
@@ -35,7 +33,7 @@ __all__ = [
     "full",
     "is_chat_messages",
     "preview",
-    "preview_of",
+    "preview_messages",
     "read_conversation",
-    "reasons",
+    "explain_absence",
 ]

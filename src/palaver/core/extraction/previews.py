@@ -1,10 +1,18 @@
-"""What a cell shows, as values: a preview of a value, and the whole of it."""
+"""What a table cell shows of a value: a conversation, a text, JSON or nothing."""
 
-from typing import Any, cast
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, assert_never, cast
 
 import msgspec
 
-from palaver.core.elements import Dialect
+from palaver.core import json
+from palaver.core.dialects.detection import Dialect
+from palaver.core.extraction import excerpts
+from palaver.core.extraction.conversation import Conversation
+from palaver.core.extraction.excerpts import Written, cut, one_line, written
+from palaver.core.extraction.locations import WIDE, Prefer, search_order
+from palaver.core.extraction.search import read_conversation
+from palaver.core.json import plain_copy
 from palaver.core.messages import Message, Role
 
 
@@ -120,3 +128,215 @@ class WholeEmpty(_Shown, frozen=True, tag="empty"):
 
 
 Whole = WholeChat | WholeText | WholeJson | WholeEmpty
+
+MAX_PREVIEW_BYTES = 4096
+"""A preview is smaller than this, as JSON."""
+MESSAGES_PER_PAGE = 200
+"""Messages of a whole conversation that are shown at once."""
+
+_Object = dict[str, Any]
+_get = _Object.get  # Not the value's own: it may be anybody's subclass.
+_SPEAKERS: dict[Prefer | None, Sequence[Role]] = {
+    "input": ("user",),
+    "output": ("assistant",),
+    None: ("user", "assistant"),
+}
+
+
+class _Other(NamedTuple):
+    value: Any
+
+
+_Held = Conversation | str | _Other | None
+
+
+def preview(value: object, prefer: Prefer | None = None, budget: Budget = CELL) -> Preview:
+    """What a cell shows of a value: in a column of inputs or outputs with that side as `prefer`."""
+    search_order(WIDE, prefer)
+    try:
+        return _fitting(value, prefer, budget)
+    except Exception:  # Somebody's own dict, list or text, or what only claims to be one.
+        return _fitting(plain_copy(value), prefer, budget)
+
+
+def preview_messages(messages: Sequence[Message], prefer: Prefer | None = None, budget: Budget = CELL) -> Preview:
+    """What a cell shows of messages that are known to be some, as if they stood under `messages` in our dialect."""
+    return _fit(Conversation(tuple(messages), "palaver", "/messages"), prefer, budget)
+
+
+def _fitting(value: object, prefer: Prefer | None, budget: Budget) -> Preview:
+    return _fit(_held(value, prefer), prefer, budget)
+
+
+def _fit(held: _Held, prefer: Prefer | None, budget: Budget) -> Preview:
+    made = _preview(held, prefer, budget)
+    while len(json.encode(made)) >= MAX_PREVIEW_BYTES and (smaller := _smaller(budget)) != budget:
+        budget, made = smaller, _preview(held, prefer, smaller)
+    return made
+
+
+def full(value: object, prefer: Prefer | None = None, *, first: int = 0) -> Whole:
+    """All that a cell stands for: of a conversation the page that begins with message `first`."""
+    held = _held(value, prefer)
+    match held:
+        case None:
+            return WholeEmpty()
+        case str():
+            return WholeText(held)
+        case _Other(value=other):
+            return WholeJson(other)
+        case Conversation(messages=messages):
+            end = max(first, 0) + MESSAGES_PER_PAGE
+            page = messages[end - MESSAGES_PER_PAGE : end]
+            return WholeChat(page, len(messages), held.path, held.dialect, end if end < len(messages) else None)
+        case _:
+            assert_never(held)
+
+
+# What a value holds
+
+
+def _held(value: object, prefer: Prefer | None) -> _Held:
+    conversation = read_conversation(value, prefer)
+    if conversation is not None:
+        return conversation
+    value = _opened(value)
+    if value is None:
+        return None
+    text = _text(value, prefer)
+    if text is None and isinstance(value, dict) and len(known := dict[str, Any].values(cast("_Object", value))) == 1:
+        text = _text(_opened(next(iter(known))), prefer)
+    return _Other(value) if text is None else text or None
+
+
+def _opened(value: object) -> object:
+    """What a text holds that is a JSON object or list; anything else as it is."""
+    if not isinstance(value, str):
+        return value
+    text = str.__str__(value)
+    inner = text.strip()
+    if (inner[:1], inner[-1:]) not in (("{", "}"), ("[", "]")):
+        return text
+    read = json.parse_or_text(inner)
+    return text if isinstance(read, str) else read
+
+
+def _text(value: object, prefer: Prefer | None) -> str | None:
+    """The value, if it is a text; or else the first of the texts where an object has them."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        for place in _places(cast("_Object", value), prefer):
+            inner = _opened(place)
+            if isinstance(inner, str):
+                return inner
+    return None
+
+
+def _places(value: _Object, prefer: Prefer | None) -> Iterator[object]:
+    """Where an object of that side may have its text."""
+    if prefer != "output":
+        yield _get(value, "input")
+    if prefer != "input":
+        yield _get(value, "output")
+        returned = _get(value, "returnValues")
+        if isinstance(returned, dict):
+            yield _get(cast("_Object", returned), "output")
+        yield _generated(_get(value, "generations"))
+
+
+def _generated(generations: object) -> str | None:
+    """The texts of what LangChain's models gave, for each prompt one or several."""
+    texts: list[str] = []
+    for batch in cast("list[object]", generations) if isinstance(generations, list) else ():
+        for one in cast("list[object]", batch) if isinstance(batch, list) else (batch,):
+            text = _get(cast("_Object", one), "text") if isinstance(one, dict) else None
+            if isinstance(text, str):
+                texts.append(text)
+    return "\n".join(texts) if texts else None
+
+
+# What is shown of it
+
+
+def _preview(held: _Held, prefer: Prefer | None, budget: Budget) -> Preview:
+    match held:
+        case None:
+            return EmptyPreview()
+        case str():
+            return TextPreview(*_lines(Written(held, len(held)), budget))
+        case _Other(value=other):
+            return JsonPreview(*_lines(written(other, 2 * budget.characters), budget))
+        case Conversation():
+            return _chat(held, prefer, budget)
+        case _:
+            assert_never(held)
+
+
+def _lines(whole: Written, budget: Budget) -> tuple[str, str, int]:
+    """The one line, the block, and how much shorter that is."""
+    body = cut(whole.text, characters=budget.characters, lines=budget.lines, length=whole.length)
+    return one_line(whole.text, budget.line_characters), body.text, body.left_out
+
+
+def _chat(found: Conversation, prefer: Prefer | None, budget: Budget) -> ChatPreview:
+    messages = found.messages
+    speaking = _last(messages, _SPEAKERS[prefer])
+    shown = _last_user(messages, budget) if prefer == "input" else _first(messages, budget)
+    return ChatPreview(
+        text=excerpts.line(messages[speaking], budget.line_characters) if messages else "",
+        role=messages[speaking].role if messages else None,
+        count=len(messages),
+        path=found.path,
+        dialect=found.dialect,
+        messages=shown,
+        more=len(messages) - len(shown),
+    )
+
+
+def _last(messages: Sequence[Message], roles: Sequence[Role]) -> int:
+    """The last message of one of these roles, else the last."""
+    for index in range(len(messages) - 1, -1, -1):
+        if messages[index].role in roles:
+            return index
+    return len(messages) - 1
+
+
+def _last_user(messages: Sequence[Message], budget: Budget) -> tuple[MessagePreview, ...]:
+    index = _last(messages, ("user",))
+    return (_message(index, messages[index], budget)[0],) if messages else ()
+
+
+def _first(messages: Sequence[Message], budget: Budget) -> tuple[MessagePreview, ...]:
+    """From the start while the budget lasts, at least one."""
+    shown: list[MessagePreview] = []
+    left = budget.lines
+    for index, message in enumerate(messages):
+        made, lines = _message(index, message, budget)
+        left -= lines
+        if shown and left < 0:
+            break
+        shown.append(made)
+    return tuple(shown)
+
+
+def _message(index: int, message: Message, budget: Budget) -> tuple[MessagePreview, int]:
+    """A message, and the lines it takes."""
+    said = excerpts.block(message, budget.message_characters)
+    body = cut(said.text, characters=budget.message_characters, lines=budget.message_lines, length=said.length)
+    calls = excerpts.calls(message, most=budget.calls, characters=budget.call_characters)
+    made = MessagePreview(index, message.role, body.text, body.left_out, calls, excerpts.attachments(message))
+    return made, 1 + max(1, body.lines)
+
+
+def _smaller(budget: Budget) -> Budget:
+    """Half the room for characters, and no more lines than a cell has: for what is too large as JSON."""
+    return Budget(
+        lines=min(budget.lines, CELL.lines),
+        characters=budget.characters // 2,
+        message_lines=budget.message_lines,
+        message_characters=budget.message_characters // 2,
+        line_characters=min(budget.line_characters, CELL.line_characters),
+        calls=min(budget.calls, CELL.calls),
+        call_characters=budget.call_characters // 2,
+    )

@@ -9,9 +9,8 @@ from typing import Annotated, Any, Final, Literal, cast
 import msgspec
 from msgspec import UNSET, Meta
 
-from palaver.core import jsons
-from palaver.core.messages import Message
-from palaver.core.parts import Annotation, Text
+from palaver.core import json
+from palaver.core.messages import Annotation, Message, Text
 from palaver.errors import InvalidValue
 from palaver.evaluation import json_path
 from palaver.evaluation.case import Case
@@ -65,7 +64,7 @@ def find_sources(values: Iterable[Any]) -> list[Source]:
 
 
 def _parse_json_text(value: Any) -> Any:
-    return jsons.parsed(value) if isinstance(value, str) and value.lstrip()[:1] in ("{", "[") else value
+    return json.parse_or_text(value) if isinstance(value, str) and value.lstrip()[:1] in ("{", "[") else value
 
 
 def _source_items(value: Any) -> list[Any]:

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, cast
 
 from msgspec import UNSET, Meta
 
-from palaver.core.parts import Data
+from palaver.core.messages import Data
 from palaver.errors import InvalidValue
 from palaver.evaluation import json_path
 from palaver.evaluation.case import Case

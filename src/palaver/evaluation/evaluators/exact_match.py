@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta
 
-from palaver.core.messages import Message
-from palaver.core.parts import Refusal, ToolCall
+from palaver.core.messages import Message, Refusal, ToolCall
 from palaver.evaluation import json_search
 from palaver.evaluation.case import Case, read_messages
 from palaver.evaluation.evaluator import evaluator

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Final, Literal, cast
 import msgspec
 from msgspec import UNSET, Meta
 
-from palaver.core import jsons
-from palaver.core.parts import Data
+from palaver.core import json
+from palaver.core.messages import Data
 from palaver.errors import InvalidValue
 from palaver.evaluation import json_path, json_search
 from palaver.evaluation.case import Case, Turn
@@ -258,10 +258,10 @@ async def _run_judge_check(criterion: str, turn: Turn, reach: EvaluatorContext) 
 
 def _judge_prompt(criterion: str, turn: Turn) -> str:
     marks = PromptMarks()
-    asked = jsons.whole_text(turn.user.text) if turn.user is not None else ""
+    asked = json.replace_surrogates(turn.user.text) if turn.user is not None else ""
     return (
         f"{marks.rule}\n\nDoes the answer to the question meet this criterion?\n\n{criterion}\n\n"
-        f"{marks.around('question', asked)}\n\n{marks.around('answer', jsons.whole_text(turn.text))}"
+        f"{marks.around('question', asked)}\n\n{marks.around('answer', json.replace_surrogates(turn.text))}"
     )
 
 

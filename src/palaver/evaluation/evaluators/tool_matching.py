@@ -10,8 +10,8 @@ from typing import Annotated, Any, Final, Literal, cast
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from palaver.core import dialects, jsons
-from palaver.core.kinds import is_list, is_object
+from palaver.core import dialects, json
+from palaver.core.json import is_list, is_object
 from palaver.core.messages import Message
 from palaver.evaluation.case import CaseToolCall
 from palaver.evaluation.json_equality import json_equal
@@ -64,10 +64,10 @@ def calls_in_messages(messages: Sequence[Message]) -> tuple[ExpectedCall, ...]:
 
 
 def _calls_in_dialect(value: object) -> tuple[ExpectedCall, ...] | None:
-    found = dialects.recognised(value)
+    found = dialects.detect(value)
     try:
-        return calls_in_messages(dialects.read_stretches(found)) if found is not None else None
-    except jsons.NotJson:
+        return calls_in_messages(dialects.read_segments(found)) if found is not None else None
+    except json.NotJson:
         return None
 
 
@@ -83,7 +83,7 @@ def _read_call(item: object) -> ExpectedCall | None:
     if not isinstance(name, str):
         return None
     given: Any = next((call[key] for key in _ARGUMENTS if call.get(key) is not None), UNSET)
-    arguments = jsons.parsed(given or "{}") if isinstance(given, str) else given
+    arguments = json.parse_or_text(given or "{}") if isinstance(given, str) else given
     match = item.get("match")
     return ExpectedCall(name=name, arguments=arguments, match=match if match in _ARGUMENT_MATCHES else None)
 

@@ -9,9 +9,8 @@ from typing import Annotated, Any, Final, Literal, cast
 import msgspec
 from msgspec import UNSET, Meta
 
-from palaver.core import jsons
-from palaver.core.messages import Message
-from palaver.core.parts import Text, ToolCall, ToolResult
+from palaver.core import json
+from palaver.core.messages import Message, Text, ToolCall, ToolResult
 from palaver.errors import InvalidValue
 from palaver.evaluation import json_path
 from palaver.evaluation.case import Case, CaseToolCall
@@ -154,7 +153,7 @@ def _arguments_reason(parsed: Any, wanted: Schema, match: str, tool: str) -> str
 
 def _check_schemas(parameters: Any, _reach: EvaluatorContext) -> None:
     for name, schema in parameters.schemas.items():
-        check_schema(schema, f"/parameters/schemas/{jsons.escaped(name)}")
+        check_schema(schema, f"/parameters/schemas/{json.escape_pointer(name)}")
 
 
 @evaluator(needs={"tools"}, check=_check_schemas)
@@ -369,7 +368,7 @@ def _mentions(leaf: Any, said: _AssistantText, start: int, min_length: int) -> b
 def _result_leaves(value: Any) -> Iterator[Any]:
     """What a result holds; JSON that came as text is looked into, too."""
     for _, leaf in json_path.leaves(value):
-        inner = jsons.parsed(leaf) if isinstance(leaf, str) and leaf.lstrip()[:1] in ("{", "[") else leaf
+        inner = json.parse_or_text(leaf) if isinstance(leaf, str) and leaf.lstrip()[:1] in ("{", "[") else leaf
         if inner is leaf:
             yield leaf
         else:
@@ -378,10 +377,10 @@ def _result_leaves(value: Any) -> Iterator[Any]:
 
 async def _judge_result(reach: EvaluatorContext, judge: str, result: ToolResult, afterwards: str) -> bool:
     marks = PromptMarks()
-    output = marks.around("result", jsons.encode(jsons.plain(result.output)).decode())
+    output = marks.around("result", json.encode(json.to_builtins(result.output)).decode())
     prompt = (
         f"{marks.rule}\n\nA tool gave the result below. Does what was said and asked afterwards make use of it?\n\n"
-        f"{output}\n\n{marks.around('afterwards', jsons.whole_text(afterwards))}"
+        f"{output}\n\n{marks.around('afterwards', json.replace_surrogates(afterwards))}"
     )
     verdict = await reach.judge(judge, prompt, schema=_USED_SCHEMA)
     return isinstance(verdict, dict) and verdict.get("used") is True  # pyright: ignore[reportUnknownMemberType]  # JSON

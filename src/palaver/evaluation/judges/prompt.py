@@ -9,9 +9,8 @@ from typing import Any, Final, assert_never
 import msgspec
 from msgspec import UNSET
 
-from palaver.core import jsons
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.core import json
+from palaver.core.messages import Data, File, Message, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
 from palaver.errors import InvalidValue
 from palaver.evaluation import json_path
 from palaver.evaluation.case import Case, CaseToolCall, last_user_message
@@ -48,7 +47,7 @@ class PromptMarks:
 
 def format_value(value: Any) -> str:
     """A value of a case as text: a text as it is, anything else as JSON."""
-    return jsons.whole_text(value) if isinstance(value, str) else jsons.encode(jsons.plain(value)).decode()
+    return json.replace_surrogates(value) if isinstance(value, str) else json.encode(json.to_builtins(value)).decode()
 
 
 def format_conversation(case: Case, marks: PromptMarks) -> str:

@@ -8,9 +8,8 @@ from typing import Annotated, Any, Final, Protocol, cast
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from palaver.core import jsons
-from palaver.core.messages import Message
-from palaver.core.usage import Usage
+from palaver.core import json
+from palaver.core.messages import Message, Usage
 from palaver.errors import InvalidValue
 from palaver.evaluation import json_search
 from palaver.evaluation.context import record_spending
@@ -77,7 +76,7 @@ def combine_verdicts(verdicts: Sequence[Any], scale: tuple[float, float] | None)
 
 def most_frequent(values: Sequence[Any]) -> Any:
     """What was said most often; of those the first."""
-    texts = [jsons.encode(value) for value in values]
+    texts = [json.encode(value) for value in values]
     return values[texts.index(Counter(texts).most_common(1)[0][0])]
 
 
@@ -155,12 +154,12 @@ def _system_prompt(schema: VerdictSchema) -> str:
     return (
         "You are a judge. Judge only by what you are asked, and give no other help.\n"
         "Answer with one JSON value that fits this JSON Schema, and with nothing else, no words around it:\n"
-        f"{jsons.encode(jsons.plain(schema)).decode()}"
+        f"{json.encode(json.to_builtins(schema)).decode()}"
     )
 
 
 def _previous_answer(answer: JudgeAnswer) -> str:
-    text = answer.text if answer.value is UNSET else jsons.encode(jsons.plain(answer.value)).decode()
+    text = answer.text if answer.value is UNSET else json.encode(json.to_builtins(answer.value)).decode()
     return text[:_MAX_ANSWER_LENGTH] or "(nothing)"
 
 

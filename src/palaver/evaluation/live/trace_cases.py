@@ -11,9 +11,9 @@ import msgspec
 from msgspec import UNSET
 from sqlalchemy import Connection
 
-from palaver.core import jsons
-from palaver.core.calls import Reply
-from palaver.core.usage import Usage
+from palaver.core import json
+from palaver.core.messages import Usage
+from palaver.core.runs import Reply
 from palaver.evaluation.case import Case, CaseToolCall, Flags, last_user_message, make_case, make_turn
 from palaver.storage.pagination import Window
 from palaver.storage.spans import queries as span_pages
@@ -142,4 +142,4 @@ def _tool_call(step: ToolStep) -> CaseToolCall:
 
 
 def _encode_arguments(value: Any) -> str:
-    return "" if value is None else jsons.encode(value).decode()
+    return "" if value is None else json.encode(value).decode()

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from msgspec import UNSET, UnsetType
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.core.descriptions import Description
 from palaver.errors import InvalidValue, MissingInput, UnknownInput
 from palaver.evaluation.plan.plan import ColumnMap
@@ -106,7 +106,7 @@ def map_answer_columns(wanted: WantedMap, kinds: ColumnKinds, column: str) -> Co
     taken = {messages, history, script, expected, column}
     given = wanted.inputs or {}
     for name, from_column in given.items():
-        _check_column(from_column, kinds, f"/map/inputs/{jsons.escaped(name)}")
+        _check_column(from_column, kinds, f"/map/inputs/{json.escape_pointer(name)}")
     inputs = dict(given) if wanted.inputs is not UNSET else {name: name for name in kinds if name not in taken}
     return ColumnMap(messages=messages, history=history, script=script, expected=expected, inputs=inputs)
 
@@ -186,7 +186,7 @@ def _input_columns(
         return {name: name for name in free if name in named or is_open}
     given = dict(wanted or {})
     for name, column in given.items():
-        pointer = f"/map/inputs/{jsons.escaped(name)}"
+        pointer = f"/map/inputs/{json.escape_pointer(name)}"
         if name not in named and not is_open:
             raise UnknownInput(f"{workflow.name!r} has no input {name!r}.", pointer=pointer)
         _check_column(column, kinds, pointer)
@@ -205,7 +205,7 @@ def _check_required(workflow: Description, inputs: Mapping[str, str]) -> None:
     if missing:
         raise MissingInput(
             f"{workflow.name!r} wants the input {missing[0]!r}, and no column is for it: name one in map.inputs.",
-            pointer=f"/map/inputs/{jsons.escaped(missing[0])}",
+            pointer=f"/map/inputs/{json.escape_pointer(missing[0])}",
         )
 
 

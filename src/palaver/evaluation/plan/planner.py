@@ -29,8 +29,7 @@ from palaver.evaluation.plan.request import (
 )
 from palaver.evaluation.plan.testset import RevisionSource, RevisionSummary, select_rows
 from palaver.storage.variants import ResolvedVariant
-from palaver.workflows.fitting import misfits
-from palaver.workflows.workflow import Workflow
+from palaver.workflows.workflow import Workflow, find_parameter_faults
 
 
 class NamedEvaluator(Protocol):
@@ -155,7 +154,7 @@ class EvaluationPlanner:
             except RequestError as error:
                 raise _with_pointer(error, f"{at}/variant") from None
             reference, parameters = resolved.reference, {**resolved.parameters, **parameters}
-        if faults := misfits(workflow, parameters):
+        if faults := find_parameter_faults(workflow, parameters):
             raise _nest_error(at, faults[0])
         description = workflow.description
         return PlannedVariant(

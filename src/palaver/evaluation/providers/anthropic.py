@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from palaver.core import jsons
-from palaver.core.messages import Message
-from palaver.core.usage import Usage
+from palaver.core import json
+from palaver.core.messages import Message, Usage
 from palaver.evaluation.providers.wire import (
     ProviderAnswer,
     ProviderRequest,
@@ -55,7 +54,7 @@ def read_answer(answer: Any) -> ProviderAnswer:
     usage = _read_usage(told.get("usage"))
     for block in as_objects(told["content"]):
         if block.get("type") == "tool_use" and isinstance(block.get("input"), dict):
-            return ProviderAnswer(jsons.encode(block["input"]).decode(), usage)
+            return ProviderAnswer(json.encode(block["input"]).decode(), usage)
     texts = [block.get("text") for block in as_objects(told["content"]) if block.get("type") == "text"]
     return ProviderAnswer("".join(text for text in texts if isinstance(text, str)), usage)
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from palaver.core import jsons, secrets
+from palaver.core import json, masking
 from palaver.core.events import RunFailed
 from palaver.errors import PalaverError
 from palaver.evaluation.providers.config import Provider
@@ -48,7 +48,7 @@ class ProviderClient:
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """The JSON that it answers with. Unscored says, in one line, why there is none."""
-        sent = jsons.encode(jsons.plain(body))
+        sent = json.encode(json.to_builtins(body))
         for tried in range(1, self._provider.retries + 2):
             answer, failed = await self._posted(path, sent)
             if failed is None:
@@ -93,7 +93,7 @@ class ProviderClient:
             return RunFailed(code="provider_failed", message=told, status=status)
         words = upstream.words(body)
         if words:
-            words = printable(secrets.masked(words, [self._key] if self._key else []))
+            words = printable(masking.mask_secrets(words, [self._key] if self._key else []))
         told = f"{self._name} answered {status}{f': {words}' if words else '.'}"
         details = upstream.PASSING if status == _OVERLOADED_STATUS else upstream.passing(status, retry_after)
         return RunFailed(code="provider_failed", message=told, status=status, details=details)

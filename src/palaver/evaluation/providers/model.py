@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from palaver.core.messages import Message
-from palaver.core.usage import Usage
+from palaver.core.messages import Message, Usage
 from palaver.evaluation.context import record_spending
 from palaver.evaluation.judges.verdict import JudgeAnswer
 from palaver.evaluation.providers import anthropic, openai

@@ -4,8 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from palaver.core.messages import Message
-from palaver.core.usage import Usage
+from palaver.core.messages import Message, Usage
 from palaver.evaluation.providers.wire import (
     ProviderAnswer,
     ProviderRequest,

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import msgspec
 
-from palaver.core.usage import Usage
+from palaver.core.messages import Usage
 
 
 class ProviderRequest(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import UNSET
 from numpy.typing import NDArray
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.evaluation.results.arrays import (
     DONE,
     ERROR,
@@ -80,7 +80,7 @@ def _slice_by_quartile(given: Sequence[Any]) -> list[RowSlice]:
         own = rows[bins == place]
         if len(own):
             some = sorted((given[row] for row in own), key=float)
-            low, high = jsons.encode(some[0]).decode(), jsons.encode(some[-1]).decode()
+            low, high = json.encode(some[0]).decode(), json.encode(some[-1]).decode()
             found.append(RowSlice(low if low == high else f"{low} to {high}", own))
     without = [place for place, value in enumerate(given) if value is None]
     return [*found, RowSlice(None, np.array(without, np.int64))] if without else found
@@ -95,7 +95,7 @@ def _shorten_value(value: Any) -> Any:
         return value if len(value) <= MAX_VALUE_LENGTH else f"{value[: MAX_VALUE_LENGTH - 1]}…"
     if value is None or isinstance(value, bool | int | float):
         return value
-    return _shorten_value(jsons.encode(value).decode())
+    return _shorten_value(json.encode(value).decode())
 
 
 FLAKY_DEVIATION = 0.1

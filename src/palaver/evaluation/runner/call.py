@@ -9,13 +9,11 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from palaver.core import steps
-from palaver.core.calls import Call, Finish
-from palaver.core.events import Event, RunCancelled, RunFailed, RunFinished
+from palaver.core.events import Event, FinishReason, RunCancelled, RunFailed, RunFinished
 from palaver.core.fold import fold
-from palaver.core.messages import Message
-from palaver.core.origins import Origin
+from palaver.core.messages import Message, Usage
+from palaver.core.runs import Call, Origin
 from palaver.core.steps import Step
-from palaver.core.usage import Usage
 from palaver.engine.engine import Engine
 from palaver.engine.run import Run
 from palaver.errors import PalaverError, RequestError, RunTimeout, ShuttingDown
@@ -52,7 +50,7 @@ class WorkflowAnswer(msgspec.Struct, frozen=True, kw_only=True):
     messages: tuple[Message, ...] = ()
     value: Any | UnsetType = UNSET
     usage: Usage | None = None
-    finish: Finish = "stop"
+    finish: FinishReason = "stop"
     latency: float = 0.0
     first_output: float | None = None
     events: tuple[Event, ...] = ()
@@ -130,7 +128,7 @@ class WorkflowCaller:
     def _start(self, workflow: Workflow, call: Call, origin: Origin, told: list[steps.Step]) -> Run:
         if not self._prices:
             return self._engine.start(workflow, call, origin=origin)
-        with steps.overheard_by(told.append):
+        with steps.observe_steps(told.append):
             return self._engine.start(workflow, call, origin=origin)
 
     async def _priced(self, called: CallResult, told: list[steps.Step]) -> CallResult:

@@ -9,9 +9,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from palaver.core import dialects
-from palaver.core.calls import Call, Reply
 from palaver.core.messages import Message
-from palaver.core.origins import Origin
+from palaver.core.runs import Call, Origin, Reply
 from palaver.errors import BadStream, InvalidMessages, RequestError
 from palaver.evaluation.case import Case, Flags, Turn, last_user_message, make_case, make_turn
 from palaver.evaluation.context import EvaluatorContext

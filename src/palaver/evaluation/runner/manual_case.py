@@ -6,19 +6,18 @@ from typing import Annotated, Any, cast
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from palaver.core import dialects, jsons
-from palaver.core.calls import Finish, Reply
-from palaver.core.events import RunFinished, RunStarted, TextDelta
+from palaver.core import dialects, json
+from palaver.core.dialects.detection import dialect_of
+from palaver.core.events import FinishReason, RunFinished, RunStarted, TextDelta
 from palaver.core.fold import fold
-from palaver.core.grammar import Given, Grammar
-from palaver.core.messages import Message
-from palaver.core.recognition import dialect_of
-from palaver.core.structs import misfit
-from palaver.core.usage import Usage
+from palaver.core.grammar import Grammar, OutputValue
+from palaver.core.json import validation_error
+from palaver.core.messages import Message, Usage
+from palaver.core.runs import Reply
 from palaver.errors import BadStream, InvalidValue, RequestError
 from palaver.evaluation.case import Case, Flags, Turn, last_user_message, make_case, make_turn, read_tool_calls
-from palaver.workflows.produce import Returned
-from palaver.workflows.replies import Replies
+from palaver.workflows.execution import Returned
+from palaver.workflows.replies import ReplyReader
 
 _Seconds = Annotated[float, Meta(ge=0)]
 
@@ -39,7 +38,7 @@ class _ManualAnswer(msgspec.Struct, frozen=True, kw_only=True):
     usage: _ManualUsage | None = None
     latency: _Seconds = 0.0
     first_output: _Seconds | None = None
-    finish: Finish | None = None
+    finish: FinishReason | None = None
 
 
 class TriedTurn(_ManualAnswer, frozen=True, kw_only=True):
@@ -84,8 +83,8 @@ def read_manual_case(document: Any, *, pointer: str = "/case") -> Case:
 
 def reply_from_output(output: Any, *, is_chat: bool, history: Sequence[Message] = ()) -> Reply:
     """What a raw output amounts to by the reply grammar; UNSET is nothing. BadStream for what is no answer."""
-    replies = Replies(is_chat=is_chat, history=history)
-    given: list[Given] = [] if output is UNSET else list(replies.feed(Returned(output)))
+    replies = ReplyReader(is_chat=is_chat, history=history)
+    given: list[OutputValue] = [] if output is UNSET else list(replies.feed(Returned(output)))
     given += replies.end()
     grammar = Grammar("", history=history)
     try:
@@ -148,7 +147,7 @@ def _decode_case(document: Any, pointer: str) -> TriedCase:
     try:
         return msgspec.convert(cast("Mapping[str, Any]", document), TriedCase)
     except msgspec.ValidationError as error:
-        said = misfit(str(error))
+        said = validation_error(str(error))
         raise InvalidValue(f"{pointer}{said.message}", pointer=f"{pointer}{said.pointer or ''}") from None
 
 
@@ -162,10 +161,10 @@ def _make_usage(told: _ManualUsage | None) -> Usage | None:
     return None if told is None else Usage(**msgspec.structs.asdict(told))
 
 
-def _to_message(given: Given) -> Message | None:
+def _to_message(given: OutputValue) -> Message | None:
     match given:
         case Message():
-            return jsons.as_read(given)
+            return json.round_trip(given)
         case TextDelta(delta=text):
             return Message.assistant(text)
         case _:

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 from msgspec import UNSET
 
-from palaver.core import jsons
-from palaver.core.extraction import preview, preview_of
+from palaver.core import json
+from palaver.core.extraction import preview, preview_messages
 from palaver.core.messages import Message
 from palaver.evaluation.case import Case, CaseToolCall, Turn, last_user_message
 from palaver.evaluation.plan.plan import CellPosition
@@ -47,9 +47,9 @@ class ResultBody(msgspec.Struct, frozen=True, kw_only=True):
 
 def make_result_body(case: Case) -> ResultBody:
     """What is kept of it."""
-    asked = preview_of(case.history, "input") if case.history else preview(case.inputs, "input")
+    asked = preview_messages(case.history, "input") if case.history else preview(case.inputs, "input")
     value = None if case.value is UNSET else case.value
-    told = preview_of(case.messages, "output") if case.messages else preview(value, "output")
+    told = preview_messages(case.messages, "output") if case.messages else preview(value, "output")
     user = last_user_message(case.history)
     said = case.text or ("" if value is None else _encode_text(value))
     words = "\n".join([_truncate(user.text if user is not None else _encode_text(case.inputs)), _truncate(said)])
@@ -115,7 +115,7 @@ def _encode_turn(turn: Turn) -> Mapping[str, Any]:
 
 
 def _encode_text(value: Any) -> str:
-    return jsons.encode(value).decode()
+    return json.encode(value).decode()
 
 
 def _truncate(text: str) -> str:

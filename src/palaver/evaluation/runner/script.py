@@ -8,10 +8,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET
 
-from palaver.core.calls import Reply
 from palaver.core.events import Event
-from palaver.core.messages import Message
-from palaver.core.usage import Usage
+from palaver.core.messages import Message, Usage
+from palaver.core.runs import Reply
 from palaver.evaluation.case import Turn, TurnVerdict, make_turn, read_tool_calls
 from palaver.evaluation.context import EvaluatorContext, track_spending
 from palaver.evaluation.evaluators.expectations import check_turn

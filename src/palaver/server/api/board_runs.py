@@ -12,10 +12,8 @@ from sqlalchemy import Connection
 
 from palaver.core import dialects
 from palaver.core.boards import BoardColumn, BoardRow, Cell
-from palaver.core.calls import Call
-from palaver.core.files import has_files
-from palaver.core.origins import Origin, RunStatus
-from palaver.core.records import NewRun
+from palaver.core.messages import has_files
+from palaver.core.runs import Call, NewRun, Origin, RunStatus
 from palaver.discovery.registry import Registry
 from palaver.engine.engine import Engine
 from palaver.engine.queue import RunQueue

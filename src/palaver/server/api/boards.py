@@ -9,7 +9,7 @@ from litestar.params import FromPath
 from msgspec import UNSET, UnsetType
 from sqlalchemy import Connection
 
-from palaver.core.boards import BoardColumn, BoardRow, Cell, FromTestset, Grid, Mode, check
+from palaver.core.boards import BoardColumn, BoardRow, Cell, FromTestset, Grid, Mode, check_board
 from palaver.protocols.base import Answer
 from palaver.server.api.conventions import (
     After,
@@ -121,7 +121,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
     @post("/api/boards", operation_id="create_board", summary="A new board", operation_class=takes(GivenBoard))
     async def create_board(request: Asked) -> Response[BoardView]:
         raw, body = await read_body(request, settings, GivenBoard)
-        return await make(request, raw, check(_grid(body)))
+        return await make(request, raw, check_board(_grid(body)))
 
     @get("/api/boards/{board:str}", operation_id="get_board", summary="One board, with its cells")
     async def get_board(request: Asked, board: FromPath[str]) -> Response[BoardView]:
@@ -136,7 +136,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
     )
     async def replace_board(request: Asked, board: FromPath[str]) -> Response[BoardView]:
         _, body = await read_body(request, settings, GivenBoard)
-        grid, project, fresh = check(_grid(body)), caller_of(request).project, unless_stale(request, view, mark)
+        grid, project, fresh = check_board(_grid(body)), caller_of(request).project, unless_stale(request, view, mark)
         keep = None if body.cells is UNSET else {(cell.row, cell.column) for cell in body.cells}
         put = await database.write(boards.replace_board, project, board, grid, keep=keep, at=utc_now(), check=fresh)
         return answer(request, view(put), mark=mark(put))

@@ -13,8 +13,8 @@ from litestar.handlers import HTTPRouteHandler
 from msgspec import UNSET, UnsetType
 from sqlalchemy import Connection
 
-from palaver.core import jsons, keys
-from palaver.core.keys import Scope
+from palaver.core import api_keys, json
+from palaver.core.api_keys import Scope
 from palaver.discovery.registry import Registry
 from palaver.server.api import boards as board_routes
 from palaver.server.api import workflows as workflow_routes
@@ -132,8 +132,8 @@ def _shown(kept: _Kept, registry: Registry, settings: Settings, caller: Caller, 
         project=caller.project,
         credential=Credential(
             kind=caller.kind,
-            scopes=keys.told_scopes(caller.scopes),
-            key=keys.wire_id(caller.key) if caller.key else None,
+            scopes=api_keys.minimal_scopes(caller.scopes),
+            key=api_keys.format_key_id(caller.key) if caller.key else None,
         ),
         workflows=_workflows(registry, caller.project),
         board=board if board is not None and _size(board) <= _BOARD else None,
@@ -222,4 +222,4 @@ def _fitting(rows: Sequence[object], room: int) -> int:
 
 
 def _size(shown: object) -> int:
-    return len(jsons.encode(shown))
+    return len(json.encode(shown))

@@ -1,6 +1,6 @@
 """/api/connections: services elsewhere, connected and let go over HTTP by an admin of the project `default`.
 
-A URL that comes this way passes the guard (outbound/guard.py), now and with every call. No header can be given: a
+A URL that comes this way passes the guard (outbound/ssrf.py), now and with every call. No header can be given: a
 secret that came over HTTP would have to be kept. A service that wants one is declared in the settings.
 """
 
@@ -12,8 +12,8 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 from sqlalchemy import Connection
 
-from palaver.core.descriptions import check_name
-from palaver.core.origins import DEFAULT_PROJECT
+from palaver.core.descriptions import check_workflow_name
+from palaver.core.runs import DEFAULT_PROJECT
 from palaver.discovery.connections import Wanted, ask, name_in, remote, service_of
 from palaver.discovery.declared import Seconds, lines
 from palaver.discovery.evidence import Dialect, Found
@@ -180,9 +180,9 @@ def _checked_url(url: str) -> str:
 
 
 def _refused() -> UrlRefused:
-    from palaver.outbound.guard import refused
+    from palaver.outbound.ssrf import url_refused
 
-    return refused()
+    return url_refused()
 
 
 async def _found(wanted: Wanted, name: str | None) -> Found:
@@ -200,7 +200,7 @@ async def _found(wanted: Wanted, name: str | None) -> Found:
 def _free(name: str, registry: Registry) -> str:
     """The name, if it can be one and is nobody's."""
     try:
-        check_name(name)
+        check_workflow_name(name)
     except DeclarationError as error:
         raise InvalidValue(error.message, pointer="/name") from None
     if name in registry:

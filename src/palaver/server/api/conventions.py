@@ -18,9 +18,9 @@ from litestar import Request, Response
 from litestar.openapi.spec import OpenAPIMediaType, OpenAPIResponse, Operation, RequestBody, Schema
 from litestar.params import QueryParameter
 
-from palaver.core import jsons
-from palaver.core.ids import sortable
-from palaver.core.structs import fitted
+from palaver.core import json
+from palaver.core.ids import sortable_id
+from palaver.core.json import decode_struct
 from palaver.errors import StaleBase
 from palaver.protocols.base import Answer
 from palaver.server import security
@@ -100,7 +100,7 @@ def told_time(moment: datetime) -> str:
 
 def new_id(prefix: str) -> str:
     """A new id, ordered by time: `new_id("var")` is `var_01k…`."""
-    return f"{prefix}_{sortable(time.time_ns() // 1_000_000, secrets.randbits(80))}"
+    return f"{prefix}_{sortable_id(time.time_ns() // 1_000_000, secrets.randbits(80))}"
 
 
 # Bodies
@@ -131,7 +131,7 @@ async def read_body(request: Asked, settings: Settings, kind: type[T]) -> tuple[
 
 def read_as(raw: bytes, kind: type[T], settings: Settings) -> T:
     """A body as one of our Structs, or the error that points at what does not fit. Unknown keys are ignored."""
-    return fitted(jsons.received(raw, settings.json_bounds), kind)
+    return decode_struct(json.decode(raw, settings.json_bounds), kind)
 
 
 # Answers and ETags
@@ -144,7 +144,7 @@ def etag_of(body: bytes, mark: str = "") -> str:
 
 def shown_as(shown: object, *, status: int = 200, location: str | None = None, mark: str = "") -> Answer:
     """One object and its ETag; `location` is where one that was just made can be found."""
-    body = jsons.encode(shown)
+    body = json.encode(shown)
     headers = (("content-type", "application/json"), ("etag", etag_of(body, mark)))
     return Answer(status=status, headers=(*headers, ("location", location)) if location else headers, body=body)
 
@@ -178,7 +178,7 @@ def unless_stale(
         if wanted is None:
             return
         own = mark(value)
-        tag = etag_of(jsons.encode(shown(value)), own)
+        tag = etag_of(json.encode(shown(value)), own)
         if not (_names(wanted, tag) or (own and f'"{own}-' in wanted)):
             raise StaleBase("It has changed since you read it.", by="etag", details={"etag": tag})
 

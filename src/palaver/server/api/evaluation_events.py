@@ -13,7 +13,7 @@ from litestar import Response, get
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.errors import InvalidValue, NotFound
 from palaver.evaluation.plan.plan import Plan
 from palaver.evaluation.runner.progress import EvaluationProgress, estimate_progress
@@ -120,7 +120,7 @@ def _progress(found: Evaluation, pace: EvaluationProgress) -> Progress:
 
 
 def _frame(name: str, seq: int, event: EvaluationEvent) -> bytes:
-    return escape_line_separators(b"id: %d\nevent: %b\ndata: %b\n\n" % (seq, name.encode(), jsons.encode(event)))
+    return escape_line_separators(b"id: %d\nevent: %b\ndata: %b\n\n" % (seq, name.encode(), json.encode(event)))
 
 
 def _last_event_id(request: Asked) -> int | None:

@@ -6,7 +6,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import UNSET
 
-from palaver.core.keys import wire_id
+from palaver.core.api_keys import format_key_id
 from palaver.evaluation.plan.plan import Plan, format_cell_id
 from palaver.server.api.conventions import told_time
 from palaver.server.api.evaluation_views import (
@@ -78,7 +78,7 @@ def _common(evaluation: Evaluation, plan: Plan) -> dict[str, Any]:
         "errors": evaluation.errors,
         "cost": evaluation.cost,
         "score_cost": evaluation.score_cost,
-        "key": None if evaluation.key is None else wire_id(evaluation.key),
+        "key": None if evaluation.key is None else format_key_id(evaluation.key),
         "created_at": told_time(evaluation.created_at),
         "started_at": None if evaluation.started_at is None else told_time(evaluation.started_at),
         "ended_at": None if evaluation.ended_at is None else told_time(evaluation.ended_at),

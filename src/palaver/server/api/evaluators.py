@@ -11,7 +11,7 @@ from litestar import Response, get, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.errors import NotFound, ShuttingDown
 from palaver.evaluation import agenta
 from palaver.evaluation.context import EvaluatorContext
@@ -77,7 +77,7 @@ def routes(known: Known, reach: EvaluatorContext, settings: Settings) -> list[HT
         operation_class=takes(dict[str, Any]),
     )
     async def import_evaluators(request: Asked) -> Response[ImportedEvaluators]:
-        document = jsons.received(await raw_body(request, settings), settings.json_bounds)
+        document = json.decode(await raw_body(request, settings), settings.json_bounds)
         found = await asyncio.to_thread(agenta.import_evaluators, document)
         return answer(request, ImportedEvaluators([_imported(one) for one in found]))
 

@@ -14,8 +14,9 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
 from litestar.openapi.spec.enums import OpenAPIType
 
-from palaver.core import jsons
-from palaver.core.extraction import Conversation, Prefer, Preview, preview, read_conversation
+from palaver.core import json
+from palaver.core.extraction import Prefer, Preview, preview, read_conversation
+from palaver.core.extraction.conversation import Conversation
 from palaver.errors import InvalidBody, InvalidType, InvalidValue
 from palaver.server import security
 from palaver.server.request import Exchange
@@ -68,8 +69,8 @@ def route(settings: Settings) -> HTTPRouteHandler:
 
 
 def _answer(body: bytes, settings: Settings) -> bytes:
-    value, prefer = _asked(jsons.received(body, settings.json_bounds))
-    return jsons.encode(Extracted(read_conversation(value, prefer), preview(value, prefer)))
+    value, prefer = _asked(json.decode(body, settings.json_bounds))
+    return json.encode(Extracted(read_conversation(value, prefer), preview(value, prefer)))
 
 
 def _asked(body: object) -> tuple[object, Prefer | None]:

@@ -10,7 +10,7 @@ from litestar.params import FromPath, FromQuery, QueryParameter
 from msgspec import Meta
 from sqlalchemy import Connection
 
-from palaver.core.keys import wire_id
+from palaver.core.api_keys import format_key_id
 from palaver.errors import InvalidValue, ItemNotFound, RunNotFound
 from palaver.server.api.conventions import (
     After,
@@ -165,7 +165,7 @@ def _row(given: FeedbackEntry) -> FeedbackRow:
         rating=opinion.rating,
         comment=opinion.comment,
         user=opinion.user or None,
-        key=wire_id(opinion.key) if opinion.key else None,
+        key=format_key_id(opinion.key) if opinion.key else None,
         workflow=given.workflow,
         asked=given.preview_in,
         answered=given.preview_out,

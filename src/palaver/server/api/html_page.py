@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from html import escape
 from typing import assert_never
 
-from palaver.core import jsons
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.core import json
+from palaver.core.messages import Data, File, Message, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
 
 _STYLE = """
 :root { color-scheme: light dark; }
@@ -86,7 +85,7 @@ def article(message: Message, note: str = "", most: int | None = None) -> Iterat
 
 def text(value: object, most: int | None = None) -> str:
     """A text, or any other value as JSON, escaped; what is left out of a long one is said."""
-    whole = value if isinstance(value, str) else jsons.encode(value).decode()
+    whole = value if isinstance(value, str) else json.encode(value).decode()
     if most is None or len(whole) <= most:
         return escape(whole)
     return f'{escape(whole[:most])}<span class="note">… and {len(whole) - most:,} more characters</span>'
@@ -107,7 +106,7 @@ def _part(part: Part, most: int | None) -> str:
         case File():
             return _file(part, most)
         case Data(name=name, value=value):
-            return f"<pre>{escape(name)}: {text(jsons.encode(value).decode(), most)}</pre>"
+            return f"<pre>{escape(name)}: {text(json.encode(value).decode(), most)}</pre>"
         case _:
             assert_never(part)
 

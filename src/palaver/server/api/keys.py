@@ -14,8 +14,8 @@ from litestar.params import FromPath
 from msgspec import UNSET, UnsetType
 from sqlalchemy import Connection
 
-from palaver.core import keys
-from palaver.core.keys import Scope
+from palaver.core import api_keys
+from palaver.core.api_keys import Scope
 from palaver.errors import InvalidValue, MissingScope, NotFound
 from palaver.server.api.conventions import (
     After,
@@ -97,7 +97,7 @@ def routes(database: Database, callers: Authenticator, settings: Settings) -> li
         given, caller = read_as(await raw_body(request, settings), MakeKey, settings), caller_of(request)
         key, secret = kept.new_api_key(
             project=caller.project,
-            name=keys.check_name(given.name, pointer="/name"),
+            name=api_keys.check_key_name(given.name, pointer="/name"),
             scopes=_granted(given.scopes, caller),
             now=callers.now(),
             expires_at=_to_come(given.expires_at, callers.now()),
@@ -105,7 +105,7 @@ def routes(database: Database, callers: Authenticator, settings: Settings) -> li
         )
         await database.write(kept.insert_key, key)
         callers.changed(key.id)
-        location = f"{settings.root_path}/api/keys/{keys.wire_id(key.id)}"
+        location = f"{settings.root_path}/api/keys/{api_keys.format_key_id(key.id)}"
         return answer(request, shown_once(key, secret), status=201, location=location)
 
     @patch(
@@ -143,7 +143,7 @@ def _if_fresh(
     *args: Any,
 ) -> ApiKey:
     """Change a key of the project, if it is there and the caller has seen it as it is."""
-    named = keys.parse_wire_id(key_id)
+    named = api_keys.parse_key_id(key_id)
     key = kept.get_key(db, project, named) if named else None
     if key is None:
         raise NotFound(f"There is no key {key_id[:40]!r}.")
@@ -156,8 +156,8 @@ def _revoked_at(now: datetime) -> Callable[[Connection, str, str], ApiKey | None
 
 
 def _granted(words: list[str], caller: Caller) -> frozenset[Scope]:
-    scopes = keys.read_scopes(words, pointer="/scopes")
-    for scope in keys.told_scopes(scopes - caller.scopes):
+    scopes = api_keys.parse_scopes(words, pointer="/scopes")
+    for scope in api_keys.minimal_scopes(scopes - caller.scopes):
         raise MissingScope(scope, reason=f"You cannot give the scope {scope}, which you do not have.")
     return scopes
 
@@ -167,7 +167,7 @@ def _changes(given: ChangeKey, now: datetime) -> dict[str, Any]:
         raise InvalidValue("What a key may do never changes: make another, and revoke this one.", pointer="/scopes")
     changes: dict[str, Any] = {}
     if given.name is not UNSET:
-        changes["name"] = keys.check_name(given.name, pointer="/name")
+        changes["name"] = api_keys.check_key_name(given.name, pointer="/name")
     if given.expires_at is not UNSET:
         changes["expires_at"] = _to_come(given.expires_at, now)
     return changes
@@ -181,9 +181,9 @@ def _to_come(moment: datetime | None, now: datetime) -> datetime | None:
 
 def _fields(key: ApiKey) -> dict[str, Any]:
     return {
-        "id": keys.wire_id(key.id),
+        "id": api_keys.format_key_id(key.id),
         "name": key.name,
-        "scopes": keys.told_scopes(key.scopes),
+        "scopes": api_keys.minimal_scopes(key.scopes),
         "created_at": told_time(key.created_at),
         "expires_at": _told(key.expires_at),
         "last_used_at": _told(key.last_used_at),

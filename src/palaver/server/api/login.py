@@ -4,8 +4,8 @@ import msgspec
 from litestar import Response, delete, get, post
 from litestar.handlers import HTTPRouteHandler
 
-from palaver.core import keys
-from palaver.core.keys import Scope
+from palaver.core import api_keys
+from palaver.core.api_keys import Scope
 from palaver.errors import Unauthorized
 from palaver.server.api.conventions import Asked, Time, caller_of, raw_body, read_as, takes, told_time
 from palaver.server.auth import Authenticator, session_cookie
@@ -58,8 +58,8 @@ def routes(callers: Authenticator, rates: RateLimits, settings: Settings) -> lis
         ends = await callers.expires_at(caller)
         return SessionView(
             project=caller.project,
-            scopes=keys.told_scopes(caller.scopes),
-            key=keys.wire_id(caller.key) if caller.key else None,
+            scopes=api_keys.minimal_scopes(caller.scopes),
+            key=api_keys.format_key_id(caller.key) if caller.key else None,
             expires_at=told_time(ends) if ends else None,
         )
 

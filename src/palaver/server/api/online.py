@@ -10,7 +10,7 @@ from litestar.params import FromPath, FromQuery
 from msgspec import UNSET, Meta, UnsetType
 from sqlalchemy import Connection
 
-from palaver.core.keys import wire_id
+from palaver.core.api_keys import format_key_id
 from palaver.errors import InvalidValue, RequestError
 from palaver.evaluation.context import EvaluatorContext
 from palaver.evaluation.live.worker import parse_trace_filter
@@ -261,7 +261,7 @@ def _view(rule: LiveEvaluator) -> RuleView:
         per_minute=rule.per_minute,
         session=rule.session,
         enabled=rule.enabled,
-        key=None if rule.key is None else wire_id(rule.key),
+        key=None if rule.key is None else format_key_id(rule.key),
         created_at=told_time(rule.created_at),
         updated_at=told_time(rule.updated_at),
     )

@@ -6,7 +6,7 @@ from typing import Any
 from litestar import Request, Response
 from litestar.exceptions import HTTPException
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.errors import FaultyCall, MethodNotAllowed, PalaverError, RequestError
 from palaver.server.error_responses import api_error_status, error_headers
 from palaver.server.request import ClientDisconnected
@@ -64,7 +64,7 @@ def _left(_: "Request[Any, Any, Any]", __: ClientDisconnected) -> "Response[Any]
 
 
 def _problem(status: int, error: dict[str, Any], headers: dict[str, str]) -> "Response[Any]":
-    return Response(jsons.encode({"error": error}), status_code=status, headers=headers, media_type="application/json")
+    return Response(json.encode({"error": error}), status_code=status, headers=headers, media_type="application/json")
 
 
 def _broken(request: "Request[Any, Any, Any]", error: Exception) -> "Response[Any]":

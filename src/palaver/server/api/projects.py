@@ -10,8 +10,8 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 from sqlalchemy import Connection
 
-from palaver.core.keys import ALL, check_project
-from palaver.core.origins import DEFAULT_PROJECT
+from palaver.core.api_keys import ALL_SCOPES, check_project
+from palaver.core.runs import DEFAULT_PROJECT
 from palaver.errors import InvalidValue, MissingScope, NameTaken, NotFound, PalaverError, StillRunning
 from palaver.server import auth
 from palaver.server.api.conventions import (
@@ -79,7 +79,9 @@ def routes(database: Database, callers: Authenticator, settings: Settings) -> li
         given = read_as(await raw_body(request, settings), MakeProject, settings)
         name, now = check_project(given.name, pointer="/name"), callers.now()
         project = Project(name=name, created_at=now)
-        key, secret = kept_keys.new_api_key(project=name, name="the first key", scopes=ALL, now=now, made_by=caller.key)
+        key, secret = kept_keys.new_api_key(
+            project=name, name="the first key", scopes=ALL_SCOPES, now=now, made_by=caller.key
+        )
         await database.write(_made, project, key)
         callers.changed(key.id)
         made = NewProject(name=name, created_at=told_time(now), key=shown_once(key, secret))

@@ -8,7 +8,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 from sqlalchemy import Connection
 
-from palaver.core.keys import wire_id
+from palaver.core.api_keys import format_key_id
 from palaver.errors import NotFound
 from palaver.evaluation.plan.request import NAME_PATTERN
 from palaver.evaluation.review_questions import check_answers
@@ -159,7 +159,7 @@ def item_routes(database: Database, settings: Settings) -> list[HTTPRouteHandler
 def reviewer_of(request: Asked, named: str | None) -> str:
     """Who is asking: their key, whatever they call themselves; where there is none, a name."""
     key = caller_of(request).key
-    return wire_id(key) if key is not None else named or NOBODY
+    return format_key_id(key) if key is not None else named or NOBODY
 
 
 def _next(db: Connection, project: str, review: str, who: str) -> Next:

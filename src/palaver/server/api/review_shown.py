@@ -8,7 +8,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 from sqlalchemy import Connection
 
-from palaver.core.keys import wire_id
+from palaver.core.api_keys import format_key_id
 from palaver.errors import NotFound
 from palaver.evaluation.case import Case, Turn
 from palaver.evaluation.live.trace_cases import read_trace_case
@@ -68,7 +68,7 @@ def _head(review: Review) -> dict[str, Any]:
         "blind": review.blind,
         "items": review.total,
         "answers": review.answers,
-        "key": None if review.key is None else wire_id(review.key),
+        "key": None if review.key is None else format_key_id(review.key),
         "created_at": told_time(review.created_at),
         "updated_at": told_time(review.updated_at),
     }

@@ -7,14 +7,13 @@ import msgspec
 from litestar import Response
 from msgspec import UNSET, UnsetType
 
-from palaver.core import jsons
-from palaver.core.brokenoff import NO_NUMBER, rest
-from palaver.core.calls import Reply
-from palaver.core.events import TERMINAL, Event, RunFailed
+from palaver.core import json
+from palaver.core.api_keys import format_key_id
+from palaver.core.events import TERMINAL_EVENTS, Event, RunFailed
 from palaver.core.fold import fold
-from palaver.core.keys import wire_id
+from palaver.core.interruption import NO_SEQ, interruption_events
 from palaver.core.messages import Message
-from palaver.core.origins import RunStatus
+from palaver.core.runs import Reply, RunStatus
 from palaver.engine.run_reader import RunReader
 from palaver.errors import RunNotFound
 from palaver.protocols import sse
@@ -91,7 +90,7 @@ def run_view(row: RunRow, records: RunReader, **more: Any) -> RunView:
     """A run as it is now."""
     fields: dict[str, Any] = {name: getattr(row, name) for name in _SAME}
     times = {name: getattr(row, name) for name in _TIMES}
-    fields["key"] = None if row.key is None else wire_id(row.key)
+    fields["key"] = None if row.key is None else format_key_id(row.key)
     alive = records.alive(row.project, row.id)
     fields["readers"] = 0 if alive is None else records.orphans.readers(alive)
     if alive is not None and row.is_alive:
@@ -103,8 +102,8 @@ def run_view(row: RunRow, records: RunReader, **more: Any) -> RunView:
 
 def said_so_far(log: Sequence[Event]) -> Reply:
     """What a run has come to; of one that goes on, also what it has not said to its end."""
-    whole = bool(log) and isinstance(log[-1], TERMINAL)
-    return fold(log if whole else [*log, *rest(log, utc_now())])
+    whole = bool(log) and isinstance(log[-1], TERMINAL_EVENTS)
+    return fold(log if whole else [*log, *interruption_events(log, utc_now())])
 
 
 def speaking(records: RunReader) -> Running:
@@ -131,9 +130,9 @@ def frames(after: int = -1) -> Callable[[Event], bytes]:
 
     def frame(event: Event) -> bytes:
         if event.seq > after:
-            return b"id: %d\ndata: %b\n\n" % (event.seq, jsons.encode(event))
-        if event.seq == NO_NUMBER and isinstance(event, RunFailed):
-            return b"data: %b\n\n" % jsons.encode(event)  # No id: who comes back goes on after the last that has one.
+            return b"id: %d\ndata: %b\n\n" % (event.seq, json.encode(event))
+        if event.seq == NO_SEQ and isinstance(event, RunFailed):
+            return b"data: %b\n\n" % json.encode(event)  # No id: who comes back goes on after the last that has one.
         return b""
 
     return frame

@@ -8,9 +8,9 @@ from litestar import Response, get, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 
+from palaver.core.api_keys import parse_key_id
 from palaver.core.events import Event
-from palaver.core.keys import parse_wire_id
-from palaver.core.origins import RunStatus
+from palaver.core.runs import RunStatus
 from palaver.engine.run_reader import RunReader
 from palaver.errors import InvalidValue
 from palaver.server.api.conventions import (
@@ -76,7 +76,7 @@ def routes(database: Database, settings: Settings, records: RunReader, rates: Ra
             thread=thread,
             board=board,
             evaluation=evaluation,
-            key=None if key is None else parse_wire_id(key) or _NO_KEY,
+            key=None if key is None else parse_key_id(key) or _NO_KEY,
             user=user,
             since=_moment(since, "?from"),
             until=_moment(until, "?to"),

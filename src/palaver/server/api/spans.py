@@ -12,7 +12,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
 from sqlalchemy import Connection
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.errors import NotFound
 from palaver.server.api.conventions import Asked, Page, answer, caller_of, read_body, takes, told_time
 from palaver.server.api.trace_views import Asker, Asking, SpanRow, span_row
@@ -146,7 +146,7 @@ def _piece(db: Connection, project: str, trace: str, span: str, part: PartName, 
 
 
 def _raw(value: Any) -> msgspec.Raw:
-    return msgspec.Raw(jsons.encode(value))
+    return msgspec.Raw(json.encode(value))
 
 
 _START = Span.__struct_fields__.index("start")

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from palaver.core.keys import wire_id
+from palaver.core.api_keys import format_key_id
 from palaver.server.api.conventions import Time, Words, told_time
 from palaver.storage.testsets.repository import Revision, TestSet
 from palaver.testsets.delta import Delta
@@ -307,7 +307,7 @@ def _told(revision: Revision) -> dict[str, Any]:
         "rows": revision.rows,
         "columns": [one["name"] for one in revision.columns],
         "message": revision.message,
-        "author": wire_id(revision.key) if revision.key else None,
+        "author": format_key_id(revision.key) if revision.key else None,
         "created_at": told_time(revision.created_at),
     }
 

@@ -11,7 +11,7 @@ from litestar.params import FromPath, FromQuery
 from litestar.response import Stream
 from sqlalchemy import Connection
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.errors import PalaverError, RequestError, ThreadNotFound, UnsupportedMediaType
 from palaver.protocols.base import Answer
 from palaver.server.api.conventions import Asked, Filter, Search, caller_of, exchange_of, new_id, shown_as, takes
@@ -137,7 +137,7 @@ def _read(raw: bytes, settings: Settings) -> tuple[list[ThreadFile], list[dict[s
         if not text.strip():
             continue
         try:
-            files.append(thread_files.parse_thread_file(jsons.received(text, settings.json_bounds)))
+            files.append(thread_files.parse_thread_file(json.decode(text, settings.json_bounds)))
         except RequestError as error:
             faults.append(_fault(number, error))
     return files, faults[:20]

@@ -8,10 +8,9 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from palaver.core.extraction import words
-from palaver.core.messages import Message, Role
-from palaver.core.parts import Part
-from palaver.core.trees import NodeStatus
+from palaver.core.extraction import excerpts
+from palaver.core.messages import Message, Part, Role
+from palaver.core.thread_tree import NodeStatus
 from palaver.server.api.conventions import Time, told_time
 from palaver.storage.feedback import Counts
 from palaver.storage.threads.message_tree import LINE_LENGTH, Leaf, Node
@@ -166,7 +165,7 @@ def leaf(node: Node) -> Leaf:
         role=node.message.role,
         run=node.run,
         status=node.status,
-        line=words.line(node.message, LINE_LENGTH),
+        line=excerpts.line(node.message, LINE_LENGTH),
     )
 
 

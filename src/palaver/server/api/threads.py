@@ -12,10 +12,9 @@ from sqlalchemy import Connection
 
 from palaver.core import dialects
 from palaver.core.boards import Cell as BoardCell
-from palaver.core.files import has_files
-from palaver.core.history import Bounds, believed, check_bounds
-from palaver.core.messages import Message
-from palaver.core.variants import check_size, read_reference
+from palaver.core.history import HistoryLimits, check_history_limits, validate_history
+from palaver.core.messages import Message, has_files
+from palaver.core.variants import check_parameters_size, parse_reference
 from palaver.errors import InvalidValue
 from palaver.protocols.base import Answer
 from palaver.server import file_references
@@ -236,7 +235,7 @@ def said(request: Asked, given: Any, settings: Settings, *, most: int) -> list[M
         messages = list(file_references.resolve_file_urls(messages, host=host, root_path=settings.root_path))
     if len(messages) > most:
         raise InvalidValue(f"There are {len(messages)} messages; at most {most} are taken.", pointer="/messages")
-    check_bounds(messages, settings.history_bounds)
+    check_history_limits(messages, settings.history_bounds)
     return messages
 
 
@@ -245,13 +244,13 @@ def with_files(db: Connection, project: str, messages: list[Message], raw: bytes
     return list(file_references.require_files(db, project, messages, raw)) if has_files(messages) else messages
 
 
-_ANY = Bounds(messages=1 << 30, parts=1 << 30, files=1 << 30, file=1 << 60)
+_ANY = HistoryLimits(messages=1 << 30, parts=1 << 30, files=1 << 30, file=1 << 60)
 
 
 def check_results(messages: list[Message], new: int) -> None:
     """Raise for a tool's result, among the messages from `new` on, that answers no call of those before it."""
     if any(message.tool_results for message in messages[new:]):
-        believed(messages, bounds=_ANY)
+        validate_history(messages, bounds=_ANY)
 
 
 async def _erase_traces(database: Database, project: str, thread: str, of_runs: list[str]) -> None:
@@ -264,10 +263,10 @@ async def _erase_traces(database: Database, project: str, thread: str, of_runs: 
 
 
 def _check(variant: str | UnsetType | None, parameters: Object | UnsetType | None) -> None:
-    if isinstance(variant, str) and read_reference(variant, pointer="/variant").workflow is not None:
+    if isinstance(variant, str) and parse_reference(variant, pointer="/variant").workflow is not None:
         raise InvalidValue("A thread's variant is one of its workflow's: give name or name:3.", pointer="/variant")
     if isinstance(parameters, dict):
-        check_size(parameters)
+        check_parameters_size(parameters)
 
 
 def _changes(given: ChangeThread) -> ThreadChanges:

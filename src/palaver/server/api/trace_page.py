@@ -11,7 +11,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from sqlalchemy import Connection
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.errors import NotFound
 from palaver.server.api import html_page
 from palaver.server.api.html_page import DEEPEST, article, inert, text
@@ -177,7 +177,7 @@ async def of_session(read: Read, project: str, session: str) -> AsyncGenerator[b
         yield _joined(_tab(tab, place))
     if after is not None:
         yield b'<p class="note">The session goes on: it is too long for one file.</p>\n'
-    yield f"{html_page.data('session', jsons.encode({'session': session, 'tabs': tabs}).decode())}\n".encode()
+    yield f"{html_page.data('session', json.encode({'session': session, 'tabs': tabs}).decode())}\n".encode()
     yield f"{html_page.END}\n".encode()
 
 

@@ -10,7 +10,7 @@ from litestar.params import FromPath
 from msgspec import UNSET, UnsetType
 from sqlalchemy import Connection
 
-from palaver.core.keys import wire_id
+from palaver.core.api_keys import format_key_id
 from palaver.evaluation.review_questions import Question
 from palaver.server.api.conventions import Asked, Time, caller_of, told_time
 from palaver.server.api.trace_views import missing_trace
@@ -89,7 +89,7 @@ def _thumb(opinion: Feedback) -> Score:
         message=opinion.message or None,
         comment=opinion.comment,
         user=opinion.user or None,
-        key=wire_id(opinion.key) if opinion.key else None,
+        key=format_key_id(opinion.key) if opinion.key else None,
         created_at=told_time(opinion.created_at),
     )
 

@@ -10,7 +10,7 @@ from litestar.params import QueryParameter
 from msgspec import Meta
 from sqlalchemy import Connection
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.errors import InvalidJson, InvalidValue, NotFound, QueryTimeout
 from palaver.server.api.conventions import Time, told_time
 from palaver.server.settings import Settings
@@ -213,7 +213,7 @@ def asked_by_url(filter_: str | None, search: str | None, since: str | None, unt
     read = None
     if filter_ is not None:
         try:
-            read = span_filters.parse_filter(jsons.received(filter_.encode()), "?filter")
+            read = span_filters.parse_filter(json.decode(filter_.encode()), "?filter")
         except InvalidJson as error:
             raise InvalidValue(f"filter is no JSON: {error.message}", pointer="?filter") from None
     return SpanQuery(filter=read, search=search, since=moment(since, "?from"), until=moment(until, "?to"))

@@ -11,7 +11,7 @@ from litestar.params import FromQuery
 from litestar.response import Stream
 from sqlalchemy import Connection
 
-from palaver.core.variants import VariantFile, line, read_file
+from palaver.core.variants import VariantFile, decode_variant_file, encode_variant_line
 from palaver.discovery.registry import Registry
 from palaver.errors import PalaverError, RequestError, UnsupportedMediaType
 from palaver.protocols.base import Answer
@@ -22,7 +22,7 @@ from palaver.server.settings import Settings
 from palaver.storage import variants
 from palaver.storage.database import Database
 from palaver.storage.pagination import Window
-from palaver.workflows.fitting import misfits
+from palaver.workflows.workflow import find_parameter_faults
 
 LINES = "application/x-ndjson"
 
@@ -77,7 +77,7 @@ def routes(database: Database, registry: Registry, settings: Settings) -> list[H
 
 async def _lines(database: Database, project: str, workflow: str | None, page: Any) -> AsyncIterator[bytes]:
     while True:
-        yield b"".join(line(file) for file in page.data)
+        yield b"".join(encode_variant_line(file) for file in page.data)
         if page.next is None:
             return
         window = Window(after=page.next)
@@ -92,8 +92,8 @@ def _read(raw: bytes, registry: Registry, settings: Settings) -> tuple[list[Vari
         if not text.strip():
             continue
         try:
-            file = read_file(text, settings.json_bounds)
-            found: list[RequestError] = [*misfits(registry.workflow(file.workflow), file.parameters)]
+            file = decode_variant_file(text, settings.json_bounds)
+            found: list[RequestError] = [*find_parameter_faults(registry.workflow(file.workflow), file.parameters)]
         except RequestError as error:
             faults.append(_fault(number, error))
             continue

@@ -6,16 +6,16 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from palaver.core.keys import wire_id
-from palaver.core.variants import NAME, Change, check_size
+from palaver.core.api_keys import format_key_id
+from palaver.core.variants import NAME_PATTERN, Change, check_parameters_size
 from palaver.discovery.registry import Registry
 from palaver.errors import FaultyCall, WorkflowNotFound
 from palaver.server.api.conventions import Time, Words, told_time
 from palaver.server.api.problems import told
 from palaver.storage.variants import Variant, VariantHead, Version
-from palaver.workflows.fitting import misfits
+from palaver.workflows.workflow import find_parameter_faults
 
-_Name = Annotated[str, msgspec.Meta(pattern=NAME)]
+_Name = Annotated[str, msgspec.Meta(pattern=NAME_PATTERN)]
 
 
 class NewVariant(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,7 +118,7 @@ def _told_version(version: Version) -> dict[str, Any]:
         "variant": version.variant,
         "version": version.number,
         "message": version.message,
-        "key": wire_id(version.key) if version.key else None,
+        "key": format_key_id(version.key) if version.key else None,
         "created_at": told_time(version.created_at),
     }
 
@@ -138,14 +138,14 @@ class Views:
     def faults(self, workflow: str, parameters: Mapping[str, Any]) -> list[dict[str, Any]]:
         """What the workflow, as it is now, cannot take."""
         try:
-            found = misfits(self._registry.workflow(workflow), parameters)
+            found = find_parameter_faults(self._registry.workflow(workflow), parameters)
         except WorkflowNotFound as error:
             return [told(error)]
         return [told(fault) for fault in found[: FaultyCall.MOST]]
 
     def check(self, workflow: str, parameters: Mapping[str, Any]) -> None:
         """Raise for parameters that cannot be committed, with all that is wrong with them."""
-        check_size(parameters)
-        faults = misfits(self._registry.workflow(workflow), parameters)
+        check_parameters_size(parameters)
+        faults = find_parameter_faults(self._registry.workflow(workflow), parameters)
         if faults:
             raise FaultyCall(faults)

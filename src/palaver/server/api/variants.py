@@ -10,7 +10,7 @@ from litestar.params import FromPath, FromQuery, QueryParameter
 from msgspec import UNSET
 from sqlalchemy import Connection
 
-from palaver.core.variants import DEFAULT, Reference, changes, read_reference
+from palaver.core.variants import DEFAULT_VARIANT, VariantReference, diff_json, parse_reference
 from palaver.discovery.registry import Registry
 from palaver.errors import MethodNotAllowed, NotFound
 from palaver.protocols.base import Answer
@@ -192,7 +192,7 @@ def _version_routes(database: Database, views: Views, settings: Settings) -> lis
     ) -> Difference:
         project = caller_of(request).project
         before, after = await database.read(_both, project, variant, since, to)
-        return Difference(changes(before.parameters, after.parameters))
+        return Difference(diff_json(before.parameters, after.parameters))
 
     return [list_versions, commit, get_version, diff]
 
@@ -206,7 +206,7 @@ def _named(db: Connection, project: str, variant: Variant, text: str) -> Version
     """The version that `3`, `other` or `other:3` names."""
     if text.isascii() and text.isdigit() and len(text) < 10:
         return variants.get_version(db, project, variant.id, int(text))
-    asked: Reference = read_reference(text)
+    asked: VariantReference = parse_reference(text)
     other = variants.find_variant(db, project, asked.workflow or variant.workflow, asked.name)
     if other is None:
         raise NotFound(f"There is no variant {text[:160]!r}.")
@@ -220,6 +220,6 @@ def _fields(body: VariantPatch) -> dict[str, Any]:
 
 
 def _check_editable(request: Asked, variant: Variant) -> None:
-    if variant.name == DEFAULT:
+    if variant.name == DEFAULT_VARIANT:
         why = "This variant is what the code says: change the code, or make another."
         raise MethodNotAllowed(request.method, request.scope["path"], allowed=["GET"], reason=why)

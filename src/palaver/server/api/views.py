@@ -9,7 +9,7 @@ from litestar.params import FromPath, QueryParameter
 from msgspec import Meta
 from sqlalchemy import Connection
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.errors import TooLarge
 from palaver.protocols.base import Answer
 from palaver.server.api.conventions import (
@@ -108,7 +108,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
 
 
 def _checked(body: GivenView) -> dict[str, Any]:
-    if len(jsons.encode(body.body)) > LONGEST:
+    if len(json.encode(body.body)) > LONGEST:
         raise TooLarge(f"What is kept of a view has at most {LONGEST} bytes.", pointer="/body")
     return body.body
 

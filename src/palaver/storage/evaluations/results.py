@@ -9,8 +9,8 @@ from typing import Any, Literal, cast
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Integer, Row, Select, exists, func, insert, select, type_coerce
 
-from palaver.core import jsons
-from palaver.core.usage import Usage
+from palaver.core import json
+from palaver.core.messages import Usage
 from palaver.errors import NotFound
 from palaver.storage import pagination
 from palaver.storage.evaluations import repository, slices
@@ -95,7 +95,7 @@ class RecordOutcome(msgspec.Struct, frozen=True):
 
 def compress_result(body: Mapping[str, Any]) -> bytes:
     """The whole of a result, as it is kept."""
-    return zlib.compress(jsons.encode(body), _COMPRESSION_LEVEL)
+    return zlib.compress(json.encode(body), _COMPRESSION_LEVEL)
 
 
 def decompress_result(body: bytes) -> Any:

@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.errors import InvalidValue
 from palaver.storage.feedback import Rating
 from palaver.storage.schema import UtcTimestamp, storable_text
@@ -133,7 +133,9 @@ def _parse_condition(made: dict[str, Any], pointer: str) -> FilterCondition:
     if ("field" in made) == ("attribute" in made):
         raise InvalidValue("A condition names either a field or an attribute.", pointer=pointer)
     if unknown := next((key for key in made if key not in ("field", "attribute", "op", "value")), None):
-        raise InvalidValue(f"A condition has no {unknown[:80]!r}.", pointer=f"{pointer}/{jsons.escaped(unknown[:80])}")
+        raise InvalidValue(
+            f"A condition has no {unknown[:80]!r}.", pointer=f"{pointer}/{json.escape_pointer(unknown[:80])}"
+        )
     of: Literal["field", "attribute"] = "field" if "field" in made else "attribute"
     name, op = made[of], made.get("op")
     if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_LENGTH:
@@ -348,10 +350,10 @@ def _attribute_clause(db: Connection, leaf: FilterCondition) -> ColumnElement[bo
 
 def _attribute_precheck(db: Connection, name: str, op: Op, values: Sequence[FilterValue]) -> ColumnElement[bool]:
     """Can it be? Found out by looking for what has to stand in the JSON, which is quicker than to read it."""
-    beginning = f"{jsons.encode(name).decode()}:"
+    beginning = f"{json.encode(name).decode()}:"
     written = [beginning]
     if op in ("eq", "in") and all(isinstance(value, str) for value in values):
-        written = [beginning + jsons.encode(value).decode() for value in values]
+        written = [beginning + json.encode(value).decode() for value in values]
     return or_(*(_contains_clause(db, span_bodies.c.labels, "contains", literal(one, Text)) for one in written))
 
 

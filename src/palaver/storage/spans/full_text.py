@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, column, false, func, literal, select, table, text
 
-from palaver.core.jsons import whole_text
+from palaver.core.json import replace_surrogates
 from palaver.storage.spans.tables import SIMPLE_REGCONFIG, spans
 
 _MAX_WORD_LENGTH = 64
@@ -35,7 +35,7 @@ def normalize_words(said: str) -> str:
         words = said.encode().translate(_ASCII_TABLE).split()
         if max(map(len, words), default=0) <= _MAX_WORD_LENGTH:
             return b" ".join(words).decode()
-    return " ".join(_WORD_PATTERN.findall(whole_text(said).casefold()))
+    return " ".join(_WORD_PATTERN.findall(replace_surrogates(said).casefold()))
 
 
 def search_phrases(search: str) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from sqlalchemy import BigInteger, ColumnElement, Connection, Row, Select, func, or_, select, type_coerce
 from sqlalchemy.exc import DBAPIError
 
-from palaver.core.retention import Keep
+from palaver.core.retention import RetentionPolicy
 from palaver.storage.spans import partitions as span_days
 from palaver.storage.spans import partitions as span_parts
 from palaver.storage.spans import writes as kept
@@ -30,7 +30,7 @@ _DAY_MICROSECONDS = 24 * 60 * 60 * 1_000_000
 _DELETED_COLUMNS = [spans.c[name] for name in ("id", "day", "trace_id", "span_id", "bytes", "head")]
 
 
-def list_expired(db: Connection, keep: Keep, today: date) -> list[tuple[date, str | None]]:
+def list_expired(db: Connection, keep: RetentionPolicy, today: date) -> list[tuple[date, str | None]]:
     """What is too old: all before a day, of a project; None: of all projects, so that the day can go as a whole."""
     first: dict[str, date | None] = {}
     for project in {one.project for one in span_days.list_day_usage(db)}:

@@ -19,7 +19,7 @@ from sqlalchemy import (
     type_coerce,
 )
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
 from palaver.storage.schema import UtcTimestamp
 from palaver.storage.spans import queries as span_pages
@@ -85,7 +85,7 @@ def _names_table(db: Connection, names: Sequence[str]) -> Subquery:
     if db.dialect.name == "postgresql":
         rows = func.unnest(literal(names, ARRAY(Text))).table_valued("value").render_derived()
     else:
-        rows = func.json_each(literal(jsons.encode(names).decode(), Text)).table_valued("value")
+        rows = func.json_each(literal(json.encode(names).decode(), Text)).table_valued("value")
     return select(rows.c.value.label("session")).subquery("wanted")
 
 

@@ -8,11 +8,10 @@ import msgspec
 from msgspec import Meta
 from sqlalchemy import Connection
 
-from palaver.core import dialects, jsons
-from palaver.core.messages import NOTHING, Message, Role
-from palaver.core.parts import Part
-from palaver.core.structs import fitted
-from palaver.core.trees import Link, NodeStatus, Tree
+from palaver.core import dialects, json
+from palaver.core.json import decode_struct
+from palaver.core.messages import NO_METADATA, Message, Part, Role
+from palaver.core.thread_tree import NodeStatus, ThreadNode, ThreadTree
 from palaver.errors import InvalidValue
 from palaver.storage.threads import message_tree as tree
 from palaver.storage.threads.copies import Branches
@@ -46,7 +45,7 @@ class NodeFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     role: Role
     parts: tuple[Part, ...]
     name: str | None = None
-    metadata: dict[str, Any] = NOTHING
+    metadata: dict[str, Any] = NO_METADATA
     run: _Name | None = None
     status: NodeStatus = "done"
     error: Mapping[str, Any] | None = None
@@ -93,12 +92,12 @@ def encode_thread(thread: Thread, found: list[Node]) -> bytes:
     same = [name for name in ThreadFile.__struct_fields__ if name not in ("palaver", "messages")]
     fields: dict[str, Any] = {name: getattr(thread, name) for name in same}
     kept = ThreadFile(palaver=FORMAT, messages=[_node_file(node) for node in found], **fields)
-    return jsons.encode(kept) + b"\n"
+    return json.encode(kept) + b"\n"
 
 
 def _encode_case(thread: Thread, branch: Sequence[Node]) -> bytes:
     messages = dialects.write([node.message for node in branch], "chat-completions")
-    return jsons.encode({"messages": messages, "inputs": thread.inputs}) + b"\n"
+    return json.encode({"messages": messages, "inputs": thread.inputs}) + b"\n"
 
 
 def _branch_ends(everything: Sequence[Node]) -> list[str | None]:
@@ -110,7 +109,7 @@ def _branch_ends(everything: Sequence[Node]) -> list[str | None]:
 
 def branch_paths(everything: Sequence[Node], ends: Sequence[str | None]) -> list[list[Node]]:
     """The branches that end there."""
-    whole = Tree(Link(node.id, node.parent, node.place) for node in everything)
+    whole = ThreadTree(ThreadNode(node.id, node.parent, node.place) for node in everything)
     by_id = {node.id: node for node in everything}
     return [[by_id[node] for node in whole.path(end)] for end in ends]
 
@@ -120,7 +119,7 @@ def branch_paths(everything: Sequence[Node], ends: Sequence[str | None]) -> list
 
 def parse_thread_file(value: object) -> ThreadFile:
     """The thread that a line of a file holds, or the error that points at what is wrong with it."""
-    kept = fitted(value, ThreadFile)
+    kept = decode_struct(value, ThreadFile)
     _check_tree(kept)
     return kept
 

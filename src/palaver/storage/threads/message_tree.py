@@ -21,12 +21,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import Row
 
-from palaver.core import jsons
-from palaver.core.extraction import words
-from palaver.core.ids import LONGEST, sortable
-from palaver.core.messages import Message
-from palaver.core.parts import Refusal, Text
-from palaver.core.trees import Link, NodeStatus, Tree, turned
+from palaver.core import json
+from palaver.core.extraction import excerpts
+from palaver.core.ids import MAX_ID_LENGTH, sortable_id
+from palaver.core.messages import Message, Refusal, Text
+from palaver.core.thread_tree import NodeStatus, ThreadNode, ThreadTree, changed_last_children
 from palaver.errors import InvalidValue, ItemNotFound, TooLarge
 from palaver.storage import files, redaction
 from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
@@ -43,7 +42,7 @@ LINE_LENGTH = 80
 NodeOrigin = Literal["run", "client", "copy", "import"]
 """Who put it there: a run that said it, somebody who posted it, or a copy or file that held it."""
 
-_ID_PATTERN = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._:~-]{{0,{LONGEST - 1}}}")
+_ID_PATTERN = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._:~-]{{0,{MAX_ID_LENGTH - 1}}}")
 _RESERVED_IDS = frozenset({"head"})  # Where a node may be named, this means another.
 decode_message = msgspec.json.Decoder(Message).decode
 
@@ -81,7 +80,7 @@ NODE_COLUMNS: list[ColumnElement[Any]] = [
     MESSAGE_COLUMN if name == "message" else nodes.c[name] for name in Node.__struct_fields__
 ]
 _LEAF_COLUMNS = [nodes.c[name] for name in Leaf.__struct_fields__]
-LINK_COLUMNS = [nodes.c[name] for name in Link._fields]
+LINK_COLUMNS = [nodes.c[name] for name in ThreadNode._fields]
 
 
 # Looking
@@ -137,9 +136,9 @@ def list_leaves(db: Connection, project: str, thread: str, window: Window = FIRS
     )
 
 
-def load_tree(db: Connection, project: str, thread: str) -> Tree:
+def load_tree(db: Connection, project: str, thread: str) -> ThreadTree:
     """How its nodes hang together."""
-    return Tree(Link(*row) for row in db.execute(select(*LINK_COLUMNS).where(in_thread(project, thread))))
+    return ThreadTree(ThreadNode(*row) for row in db.execute(select(*LINK_COLUMNS).where(in_thread(project, thread))))
 
 
 # Making
@@ -223,7 +222,7 @@ def node_row(node: Node) -> dict[str, Any]:
     said = "".join([part.text for part in node.message.parts if isinstance(part, Text | Refusal)])
     return fields | {
         "role": node.message.role,
-        "line": words.line(node.message, LINE_LENGTH),
+        "line": excerpts.line(node.message, LINE_LENGTH),
         "folded": folded_text(said),
         "message": _encode_message(node.message),
         "last_child": None,
@@ -288,7 +287,7 @@ def _choose_ids(
 def _new_id(thread: str, place: int, at: datetime) -> str:
     """An id that no other node of the thread has, for no two have one place at one time; the same if done again."""
     digest = hashlib.blake2b(f"{thread}/{place}/{at.timestamp()}".encode(), digest_size=10).digest()
-    return f"msg_{sortable(int(at.astimezone(UTC).timestamp() * 1000), int.from_bytes(digest))}"
+    return f"msg_{sortable_id(int(at.astimezone(UTC).timestamp() * 1000), int.from_bytes(digest))}"
 
 
 def with_node_id(message: Message, name: str) -> Message:
@@ -301,9 +300,9 @@ def with_node_id(message: Message, name: str) -> Message:
 
 def _encode_message(message: Message) -> bytes:
     try:
-        return jsons.encode(message)
+        return json.encode(message)
     except (UnicodeEncodeError, TypeError):  # An author may give anything that looks like text.
-        return jsons.encode(jsons.as_read(message))
+        return json.encode(json.round_trip(message))
 
 
 _FIRST_BATCH, _MAX_BATCH = 64, 4096
@@ -315,7 +314,7 @@ _MAX_PLACES = 500
 class PathStep(NamedTuple):
     """A node on the way up."""
 
-    link: Link
+    link: ThreadNode
     role: str
 
 
@@ -329,7 +328,7 @@ def iter_ancestors(db: Connection, project: str, thread: str, at: str) -> Iterat
         rows = db.execute(asked.where(nodes.c.place < below).limit(size)).all()
         for row in rows:
             if row.id == wanted:
-                yield PathStep(Link(*row[: len(LINK_COLUMNS)]), row.role)
+                yield PathStep(ThreadNode(*row[: len(LINK_COLUMNS)]), row.role)
                 wanted = row.parent
         if wanted is None:
             return
@@ -391,4 +390,4 @@ def load_last_turn(db: Connection, project: str, thread: str, head: str, *, reac
 def make_current(db: Connection, project: str, thread: str, head: str) -> None:
     """Let the path to a node be the one that is gone when somebody comes by: it is the current branch now."""
     path = [step.link for step in iter_ancestors(db, project, thread, head)]
-    set_last_children(db, project, thread, turned(path[::-1]))
+    set_last_children(db, project, thread, changed_last_children(path[::-1]))

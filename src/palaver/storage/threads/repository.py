@@ -10,11 +10,11 @@ from sqlalchemy import Connection, Select, exists, func, insert, select, update
 from sqlalchemy import delete as erasing
 from sqlalchemy.engine import Row
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.core.extraction import preview
-from palaver.core.extraction.cutting import one_line
+from palaver.core.extraction.excerpts import one_line
 from palaver.core.messages import Message
-from palaver.core.trees import Tree
+from palaver.core.thread_tree import ThreadTree
 from palaver.errors import InvalidValue, ItemNotFound, StillRunning, ThreadNotFound, TooLarge
 from palaver.storage import files, redaction, runs
 from palaver.storage.notifications import Change, mark_changed
@@ -214,8 +214,8 @@ def branch_previews(db: Connection, project: str, thread: str, head: str | None)
         turn = load_last_turn(db, project, thread, head, reach=_MAX_TURN_NODES, answer=_MAX_ANSWER_MESSAGES)
     asked, answered = [m for m in turn if m.role == "user"], [m for m in turn if m.role != "user"]
     return {
-        "preview_in": preview(jsons.plain(asked) or None, "input"),
-        "preview_out": preview(jsons.plain(answered) or None, "output"),
+        "preview_in": preview(json.to_builtins(asked) or None, "input"),
+        "preview_out": preview(json.to_builtins(answered) or None, "output"),
     }
 
 
@@ -563,7 +563,7 @@ def _first_question_title(db: Connection, project: str, thread: str) -> str:
     return "" if found is None else auto_title([found.message])
 
 
-def _nodes_in_use(db: Connection, project: str, row: Any, tree: Tree) -> list[str]:
+def _nodes_in_use(db: Connection, project: str, row: Any, tree: ThreadTree) -> list[str]:
     """The nodes that the run which is answering was given; of one that is not recorded yet, the current branch."""
     asked = select(runs_table.c.answers).where(runs_table.c.project == project, runs_table.c.id == row.run)
     answers = db.scalar(asked)

@@ -5,8 +5,8 @@ from typing import Any, Protocol, cast
 
 import msgspec
 
-from palaver.core import jsons
-from palaver.core.recognition import dialect_of
+from palaver.core import json
+from palaver.core.dialects.detection import dialect_of
 from palaver.errors import InvalidValue
 from palaver.testsets.files import reserved_names
 from palaver.testsets.limits import TestsetLimits
@@ -88,15 +88,15 @@ def make_file_row(value: Any, text: bytes, line: int, report: FileReport, limits
 def check_row(fields: dict[str, Any], text: bytes, line: int, limits: TestsetLimits) -> None:
     """Is it small enough, and not too deep? Its text tells of most without a look."""
     if len(text) > limits.row:
-        limits.check_row(len(jsons.encode(fields)), f"Line {line}")
-    if len(text) > 2 * jsons.DEEPEST and text.count(b"[") + text.count(b"{") > jsons.DEEPEST:
+        limits.check_row(len(json.encode(fields)), f"Line {line}")
+    if len(text) > 2 * json.MAX_DEPTH and text.count(b"[") + text.count(b"{") > json.MAX_DEPTH:
         check_depth(fields, line)
 
 
 def check_depth(fields: dict[str, Any], line: int) -> None:
     """Is each cell no deeper than what we read from anybody?"""
     level: list[Any] = list(fields.values())
-    for _ in range(jsons.DEEPEST):
+    for _ in range(json.MAX_DEPTH):
         level = [inner for item in level for inner in _children(item)]
     if any(isinstance(item, dict | list) for item in level):
         raise _too_deep(line)
@@ -109,7 +109,7 @@ def _children(item: Any) -> Iterable[Any]:
 
 
 def _too_deep(line: int) -> InvalidValue:
-    return line_error(line, f"a value is nested deeper than {jsons.DEEPEST} levels.")
+    return line_error(line, f"a value is nested deeper than {json.MAX_DEPTH} levels.")
 
 
 def _has_lone_surrogate(text: bytes) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.testsets.files import reserved_names
 
 _decode = msgspec.json.Decoder().decode
@@ -36,12 +36,12 @@ def parse_cell(text: str) -> Any:
     if first not in _NON_TEXT_STARTS:
         if not first.isspace() or text.lstrip()[:1] not in ("{", "["):
             return text
-        return jsons.parsed(text)
+        return json.parse_or_text(text)
     if first == '"':
         inner = reserved_names.parse_json_literal(text)
         return text if inner is None else inner
     if first in "{[":
-        return jsons.parsed(text)
+        return json.parse_or_text(text)
     if text in _WORDS:
         return _WORDS[text]
     return _number(text) if _NUMBER.fullmatch(text) else text
@@ -60,7 +60,7 @@ def format_cell(value: Any) -> str:
     """The text of a cell that has this value."""
     if isinstance(value, str):
         return value if _PLAIN.fullmatch(value) or _is_safe(value) else reserved_names.json_literal(value)
-    return jsons.encode(value).decode()
+    return json.encode(value).decode()
 
 
 def format_name(name: str) -> str:

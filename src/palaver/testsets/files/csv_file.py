@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.errors import InvalidValue, TooLarge, UnsupportedMediaType
 from palaver.testsets.files import reserved_names
 from palaver.testsets.files.base import FileReport, FileRow, RowLike, line_error, select_meta
@@ -212,7 +212,7 @@ class CsvReader:
             data = {name: parse_cell(cell) for name, cell in zip(header.names, cells, strict=False) if cell}
         meta = header.take_meta(data, line) if header.special else None
         if header.size + 6 * sum(map(len, cells)) > self._limits.row:  # Most are far too small for a closer look.
-            self._limits.check_row(len(jsons.encode(data)), f"Line {line}")
+            self._limits.check_row(len(json.encode(data)), f"Line {line}")
         return FileRow(data, meta, line)
 
 

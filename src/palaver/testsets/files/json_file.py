@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, cast
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.errors import InvalidValue, TooLarge
 from palaver.testsets.files.base import (
     FileReport,
@@ -24,7 +24,7 @@ _FLAT = rb'[^"{}\[\]]*+(?:' + _TEXT + rb'[^"{}\[\]]*+)*+'
 _TO_BRACKET = re.compile(rb"(?:" + _FLAT + rb"(?:\{" + _FLAT + rb"\}|\[" + _FLAT + rb"\]))*+" + _FLAT, re.DOTALL)
 """To the next bracket, past objects and lists that hold no others: most are passed in one go."""
 _SCALAR = re.compile(rb'[^ \t\r\n,:\[\]{}"]++')
-_MAX_DEPTH = jsons.DEEPEST + 2
+_MAX_DEPTH = json.MAX_DEPTH + 2
 """A cell, its row, and what the row may stand in."""
 _BOM = b"\xef\xbb\xbf"
 _MIN_PARSE_BYTES = 65_536
@@ -203,7 +203,7 @@ class ArrayParser:
                 return None
             self._depth += 1 if self._buffer[at] in b"{[" else -1
             if self._depth > _MAX_DEPTH:
-                raise line_error(self._line_at(self._at), f"a value is nested deeper than {jsons.DEEPEST} levels.")
+                raise line_error(self._line_at(self._at), f"a value is nested deeper than {json.MAX_DEPTH} levels.")
             at += 1
             if not self._depth:
                 return at
@@ -257,7 +257,7 @@ class JsonWriter:
 
     def rows(self, rows: Iterable[RowLike]) -> bytes:
         """These rows."""
-        texts = [jsons.encode(fields) for fields in self._objects(rows)]
+        texts = [json.encode(fields) for fields in self._objects(rows)]
         if not texts:
             return b""
         before, self._between = self._between, b",\n"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.errors import TooLarge
 from palaver.testsets.files.base import FileReport, FileRow, RowLike, decode_json, make_file_row, object_encoder
 from palaver.testsets.limits import TestsetLimits
@@ -69,7 +69,7 @@ class JsonlWriter:
 
     def rows(self, rows: Iterable[RowLike]) -> bytes:
         """These rows."""
-        return b"".join([jsons.encode(fields) + b"\n" for fields in self._objects(rows)])
+        return b"".join([json.encode(fields) + b"\n" for fields in self._objects(rows)])
 
     def end(self) -> Iterator[bytes]:
         """Nor after the last."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.errors import NotImplementedYet, TooLarge
 from palaver.testsets.files import reserved_names
 from palaver.testsets.files.base import FileReport, FileRow, RowLike, check_row, decode_json, line_error, object_encoder
@@ -95,7 +95,7 @@ class ParquetReader:
                     data[column.name] = column.value(own[place], line)
                 elif column.meaning != reserved_names.EMPTY:
                     meta[column.meaning] = column.value(own[place], line)
-            check_row(data, jsons.encode(data), line, self._limits)
+            check_row(data, json.encode(data), line, self._limits)
             yield FileRow(data, meta or None, line)
 
 
@@ -118,7 +118,7 @@ class ParquetWriter:
         for fields in self._objects(rows):
             for name, value in fields.items():
                 self._kinds[name].add(_native_kind(value))
-            self._file.write(jsons.encode(fields) + b"\n")
+            self._file.write(json.encode(fields) + b"\n")
         return b""
 
     def end(self) -> Iterator[bytes]:
@@ -127,7 +127,7 @@ class ParquetWriter:
         kinds = self._kinds or {reserved_names.EMPTY: {"bool"}}
         native = {name: min(found, default="str") if len(found) < 2 else None for name, found in kinds.items()}
         native = {name: None if kind == "json" else kind for name, kind in native.items()}
-        told = jsons.encode([name for name, kind in native.items() if kind is None])
+        told = json.encode([name for name, kind in native.items() if kind is None])
         types = {"str": arrow.string(), "int": arrow.int64(), "float": arrow.float64(), "bool": arrow.bool_()}
         fields = [arrow.field(name, types[kind or "str"]) for name, kind in native.items()]
         schema = arrow.schema(fields, metadata={_JSON: told})
@@ -211,8 +211,8 @@ def _to_json_value(value: Any, line: int) -> Any:
     if isinstance(value, float) and value - value == 0:
         return value
     try:
-        return jsons.plain(value)
-    except jsons.NotJson as error:
+        return json.to_builtins(value)
+    except json.NotJson as error:
         raise line_error(line, f"there is {error}.") from None
 
 
@@ -225,7 +225,7 @@ def _native_kind(value: Any) -> str:
 def _cell(row: dict[str, Any], name: str, native: dict[str, str | None]) -> Any:
     if name not in row:
         return None
-    return row[name] if native[name] else jsons.encode(row[name]).decode()
+    return row[name] if native[name] else json.encode(row[name]).decode()
 
 
 def _row_groups(spool: Any) -> Iterator[list[dict[str, Any]]]:

@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import UNSET
 
 from palaver.core.extraction import Prefer
-from palaver.core.kinds import is_object
+from palaver.core.json import is_object
 from palaver.core.messages import Message
 from palaver.traces.conventions.base import Found
 from palaver.traces.conventions.loose import Words, elements

@@ -5,11 +5,10 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from palaver.core.dialects.pieces import argument_text, listed, mapping, string
-from palaver.core.dialects.ui_message_content import file
-from palaver.core.kinds import is_list, is_object, is_text
-from palaver.core.messages import Message
-from palaver.core.parts import Data, Part, Reasoning, Text, ToolCall
+from palaver.core.dialects.common import argument_text, as_list, dict_or_empty, optional_str
+from palaver.core.dialects.ui_message import file
+from palaver.core.json import is_list, is_object, is_text
+from palaver.core.messages import Data, Message, Part, Reasoning, Text, ToolCall
 from palaver.traces.conventions.base import Found
 from palaver.traces.conventions.definitions import defined
 from palaver.traces.conventions.meanings import ai_sdk_kind, finish_of
@@ -65,8 +64,8 @@ def _prompted(prompt: Any) -> tuple[Message, ...]:
     if not is_object(prompt):
         return ()
     asked = prompt.get("messages")
-    said = [_spoken(given, "system") for given in listed(prompt.get("system")) if given != ""]
-    said += [_spoken(given, "user") for given in listed(prompt.get("prompt") if asked is None else asked)]
+    said = [_spoken(given, "system") for given in as_list(prompt.get("system")) if given != ""]
+    said += [_spoken(given, "user") for given in as_list(prompt.get("prompt") if asked is None else asked)]
     return messages_of(said, "input")
 
 
@@ -81,8 +80,10 @@ def _answer(reader: Reader) -> tuple[Message, ...]:
         said = _said(reader, piece)
         if said is not None:
             parts.append(part(said) if isinstance(said, str) else Data(UNREADABLE, said))
-    parts += [file(mapping(given)) or Data(UNREADABLE, given) for given in listed(opened(_said(reader, "files")))]
-    parts += [_call(given) or Data(UNREADABLE, given) for given in listed(opened(_said(reader, "toolCalls")))]
+    parts += [
+        file(dict_or_empty(given)) or Data(UNREADABLE, given) for given in as_list(opened(_said(reader, "files")))
+    ]
+    parts += [_call(given) or Data(UNREADABLE, given) for given in as_list(opened(_said(reader, "toolCalls")))]
     return (Message("assistant", tuple(parts)),) if parts else ()
 
 
@@ -92,11 +93,13 @@ def _said(reader: Reader, piece: str) -> Any:
 
 
 def _call(given: Any) -> ToolCall | None:
-    call = mapping(given)
-    name = string(call.get("toolName"))
+    call = dict_or_empty(given)
+    name = optional_str(call.get("toolName"))
     if name is None:
         return None
-    return ToolCall(string(call.get("toolCallId")) or "", name, argument_text(call.get("input", call.get("args"))))
+    return ToolCall(
+        optional_str(call.get("toolCallId")) or "", name, argument_text(call.get("input", call.get("args")))
+    )
 
 
 def _inputs(reader: Reader, prompt: Any) -> Any:

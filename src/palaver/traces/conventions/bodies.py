@@ -7,9 +7,9 @@ Chat Completions has it; messages.py reads those.
 from collections.abc import Iterable
 from typing import Any
 
-from palaver.core.dialects.pieces import mapping
+from palaver.core.dialects.common import dict_or_empty
 from palaver.core.extraction import Prefer
-from palaver.core.kinds import Object, is_list, is_object
+from palaver.core.json import Object, is_list, is_object
 from palaver.traces.conventions.messages import parts_in
 from palaver.traces.conventions.reading import opened
 
@@ -66,7 +66,7 @@ def _message(body: Object, otherwise: str) -> Object | None:
         return None  # Instrumentations that must not record content send the event all the same.
     message: Object = {"role": role if isinstance(role, str) and role else otherwise, "content": _said(content)}
     if is_list(calls):
-        message["tool_calls"] = [mapping(opened(call)) for call in calls]
+        message["tool_calls"] = [dict_or_empty(opened(call)) for call in calls]
     if message["role"] == "tool" and isinstance(call_id := body.get("id", body.get("tool_call_id")), str):
         message["tool_call_id"] = call_id
     if isinstance(name := body.get("name"), str):

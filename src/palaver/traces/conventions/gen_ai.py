@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from palaver.core.dialects.pieces import listed
+from palaver.core.dialects.common import as_list
 from palaver.core.messages import Message
 from palaver.traces.conventions import logfire
 from palaver.traces.conventions.base import Found
@@ -65,7 +65,7 @@ def led(messages: tuple[Message, ...], attributes: Attributes) -> tuple[Message,
     given = opened(attributes.get(_INSTRUCTIONS))
     if not given:
         return messages
-    instructions = messages_of([{"role": "system", "parts": listed(given)}], "input")
+    instructions = messages_of([{"role": "system", "parts": as_list(given)}], "input")
     starts = bool(messages) and messages[0].text == "".join([each.text for each in instructions])
     return messages if starts and messages[0].text else (*instructions, *messages)
 

@@ -8,7 +8,7 @@ events, all_messages_events     an older form of the same: a list of events, eac
 from collections.abc import Sequence
 from typing import Any
 
-from palaver.core.kinds import Object, is_list, is_object
+from palaver.core.json import Object, is_list, is_object
 from palaver.core.messages import Message
 from palaver.traces.conventions.bodies import NAMES, sides
 from palaver.traces.conventions.messages import messages_of

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from palaver.core.kinds import Object, is_list, items
+from palaver.core.json import Object, is_list, list_items
 from palaver.traces.conventions.reading import Entry, indexed, opened
 
 _FIELDS = ("role", "content", "name", "tool_call_id")
@@ -61,7 +61,7 @@ def _calls(entry: Entry, words: Words, pieces: Sequence[Entry]) -> list[Any]:
         return counted
     among = [_call(piece, words.call) for piece in pieces if _is_call(piece, words)]
     whole = opened(entry.get(f"{words.message}tool_calls"))
-    return among or (items(whole) if is_list(whole) else [])
+    return among or (list_items(whole) if is_list(whole) else [])
 
 
 def _is_call(piece: Entry, words: Words) -> bool:

@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 from msgspec import UNSET, UnsetType
 
-from palaver.core.calls import Finish
+from palaver.core.events import FinishReason
 from palaver.traces.record import Kind
 
 Kinds = Mapping[str, Kind]
@@ -82,7 +82,7 @@ REQUESTS: Kinds = {"chat": "llm", "completion": "llm", "embedding": "embedding",
 _LOOPS = ("generatetext", "streamtext", "generateobject", "streamobject")
 
 _FINISHES: Mapping[str, str] = {
-    **{finish: finish for finish in get_args(Finish)},
+    **{finish: finish for finish in get_args(FinishReason)},
     **dict.fromkeys(("tool_call", "tool_calls", "tool_use", "function_call"), "tool-calls"),
     **dict.fromkeys(("end_turn", "stop_sequence"), "stop"),
     "max_tokens": "length",

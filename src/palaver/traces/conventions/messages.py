@@ -13,17 +13,14 @@ from typing import Any
 
 import msgspec
 
-from palaver.core import dialects, jsons
+from palaver.core import dialects, json
+from palaver.core.dialects.common import ROLE_ALIASES, argument_text, dict_or_empty, optional_str
+from palaver.core.dialects.detection import Segment, detect_element, unwrap_message
 from palaver.core.dialects.gen_ai import split_results
-from palaver.core.dialects.pieces import argument_text, mapping, string
-from palaver.core.dialects.roles import ROLES
-from palaver.core.elements import inside, judge
 from palaver.core.extraction import Prefer, read_conversation
-from palaver.core.ids import bounded
-from palaver.core.kinds import is_list, is_object, items, plain
-from palaver.core.messages import Message, Role
-from palaver.core.parts import Data, Part, Reasoning, Text, ToolCall, ToolResult
-from palaver.core.recognition import Stretch
+from palaver.core.ids import truncate_id
+from palaver.core.json import as_dict, is_list, is_object, list_items
+from palaver.core.messages import Data, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from palaver.traces.conventions.reading import MOST_ENTRIES, opened
 
 UNREADABLE = "unreadable"
@@ -53,14 +50,14 @@ def messages_of(value: Any, side: Prefer) -> tuple[Message, ...]:
     if type(value) is str:
         return (Message(_SPEAKERS[side], (Text(value),)),)
     try:
-        found = dialects.recognised(value)
+        found = dialects.detect(value)
         if found is not None:
             return _tidy(_read(found))
     except Exception:  # noqa: S110 - An element made trouble: then one by one, so that it spoils no other.
         pass
     if is_object(value) and (conversation := read_conversation(value, side)) is not None:
         return conversation_messages(conversation.messages, value)
-    elements = items(value) if is_list(value) else [value]
+    elements = list_items(value) if is_list(value) else [value]
     alone, rest = elements[:MOST_ENTRIES], elements[MOST_ENTRIES:]
     read = [message for place, element in enumerate(alone) for message in _one(element, side, place)]
     return _tidy([*read, _unreadable(rest, side)] if rest else read)
@@ -82,16 +79,16 @@ def conversation_messages(messages: Sequence[Message], source: Any) -> tuple[Mes
     """Messages that the search for a conversation found in a value: ids that only the search gave are taken back."""
     calls = {part.call_id for message in messages for part in message.parts if type(part) is ToolCall}
     suspects = {name for name in calls if _NUMBERED.fullmatch(name)}
-    if suspects and jsons.is_writable(source):
-        invented = suspects.difference(_NUMBERED.findall(jsons.encode(source).decode()))
+    if suspects and json.is_encodable(source):
+        invented = suspects.difference(_NUMBERED.findall(json.encode(source).decode()))
         messages = [_without_ids(message, invented) for message in messages] if invented else messages
     return _tidy(messages)
 
 
-def _read(found: Sequence[Stretch]) -> list[Message]:
+def _read(found: Sequence[Segment]) -> list[Message]:
     messages: list[Message] = []
     for stretch in found:
-        reader = dialects.READABLE[stretch.dialect]
+        reader = dialects.DIALECT_MODULES[stretch.dialect]
         messages += reader.read(stretch.elements, _FAR + stretch.start)
     return messages
 
@@ -101,14 +98,14 @@ def _one(element: Any, side: Prefer, place: int) -> Iterable[Message]:
     if isinstance(element, str):
         return (Message(_SPEAKERS[side], (Text(element),)),) if element else ()
     try:
-        fields = plain(element)
-        message = fields if judge(fields) else inside(fields)
+        fields = as_dict(element)
+        message = fields if detect_element(fields) else unwrap_message(fields)
         if message is None and fields is not None:
             message = {**fields, "role": _SPEAKERS[side]}
-        verdict = judge(message)
+        verdict = detect_element(message)
         if message is not None and verdict is not None:
-            return dialects.READABLE[verdict[0]].read([message], _FAR + place)
-        if is_list(element) and (found := dialects.recognised(element)) is not None:
+            return dialects.DIALECT_MODULES[verdict[0]].read([message], _FAR + place)
+        if is_list(element) and (found := dialects.detect(element)) is not None:
             return _read(found)
     except Exception:  # noqa: S110 - What it holds cannot be written down.
         pass
@@ -116,9 +113,9 @@ def _one(element: Any, side: Prefer, place: int) -> Iterable[Message]:
 
 
 def _unreadable(element: Any, side: Prefer) -> Message:
-    role = mapping(element).get("role")
-    known = ROLES.get(role.lower(), _SPEAKERS[side]) if isinstance(role, str) else _SPEAKERS[side]
-    return Message(known, (Data(UNREADABLE, element if jsons.is_writable(element) else None),))
+    role = dict_or_empty(element).get("role")
+    known = ROLE_ALIASES.get(role.lower(), _SPEAKERS[side]) if isinstance(role, str) else _SPEAKERS[side]
+    return Message(known, (Data(UNREADABLE, element if json.is_encodable(element) else None),))
 
 
 # What the dialects leave to do
@@ -154,18 +151,18 @@ def _tidied(message: Message) -> Iterable[Message]:
 
 def _known_part(part: Data) -> Part:
     if part.name == _THOUGHT:
-        told = mapping(part.value)
-        thought = string(told.get("content")) or string(told.get("thinking"))
+        told = dict_or_empty(part.value)
+        thought = optional_str(told.get("content")) or optional_str(told.get("thinking"))
         return Reasoning(thought) if thought else part
     if part.name == _SERVER_CALL:
-        told = mapping(part.value)
+        told = dict_or_empty(part.value)
         given = told.get("server_tool_call", told.get("arguments"))
-        name = string(told.get("name")) or string(mapping(given).get("type")) or ""
-        return ToolCall(string(told.get("id")) or "", name, argument_text(given))
+        name = optional_str(told.get("name")) or optional_str(dict_or_empty(given).get("type")) or ""
+        return ToolCall(optional_str(told.get("id")) or "", name, argument_text(given))
     if part.name == _SERVER_RESULT:
-        told = mapping(part.value)
+        told = dict_or_empty(part.value)
         answer = told.get("server_tool_call_response", told.get("response", told.get("result")))
-        return ToolResult(string(told.get("id")) or "", answer)
+        return ToolResult(optional_str(told.get("id")) or "", answer)
     return part
 
 
@@ -272,4 +269,4 @@ def _paired(parts: Sequence[ToolCall | ToolResult]) -> tuple[dict[int, str], dic
 
 
 def _trimmed(given: str) -> str:
-    return bounded(given.strip())
+    return truncate_id(given.strip())

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from palaver.core.kinds import is_object
+from palaver.core.json import is_object
 from palaver.traces.conventions.base import Found
 from palaver.traces.conventions.definitions import defined
 from palaver.traces.conventions.meanings import MLFLOW, kind_of

@@ -10,9 +10,8 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from palaver.core.extraction import Prefer, read_conversation
-from palaver.core.kinds import is_list, is_object
-from palaver.core.messages import Message
-from palaver.core.parts import ToolResult
+from palaver.core.json import is_list, is_object
+from palaver.core.messages import Message, ToolResult
 from palaver.traces.conventions.base import Found
 from palaver.traces.conventions.definitions import defined
 from palaver.traces.conventions.loose import Words, elements

@@ -17,8 +17,8 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from palaver.core import jsons
-from palaver.core.ids import bounded
+from palaver.core import json
+from palaver.core.ids import truncate_id
 
 Attributes = Mapping[str, Any]
 """A flat map from name to value."""
@@ -95,7 +95,7 @@ def label(value: Any) -> str | None:
     text = value.strip() if isinstance(value, str) else ""
     if not text:
         return None
-    return text if len(text) <= LONGEST_LABEL else bounded(text)
+    return text if len(text) <= LONGEST_LABEL else truncate_id(text)
 
 
 def count(value: Any) -> int | None:
@@ -130,7 +130,7 @@ def parsed(value: Any) -> Any:
     if type(value) is not str:
         return value
     text = _ESCAPE.sub(_harmless, value) if "\\u00" in value else value
-    found = jsons.parsed(text)
+    found = json.parse_or_text(text)
     return value if found is text else found
 
 

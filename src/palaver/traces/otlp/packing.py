@@ -18,7 +18,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as Message
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.traces.otlp.spans import UNNAMED, end_of, nanoseconds
 from palaver.traces.otlp.wire import varint
 from palaver.traces.record import Span
@@ -119,4 +119,4 @@ def _value(value: Any) -> AnyValue:
 
 def _text(text: str) -> str:
     """As UTF-8 can hold it: half of a character is none."""
-    return jsons.whole_text(text)
+    return json.replace_surrogates(text)

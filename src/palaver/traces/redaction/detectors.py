@@ -8,7 +8,7 @@ from collections.abc import Callable
 from ipaddress import IPv6Address
 from typing import Literal, TypeAlias
 
-from palaver.core import secrets
+from palaver.core import masking
 
 Name = Literal["secrets", "email", "phone", "card", "iban", "ip"]
 Put: TypeAlias = Callable[[str], str]
@@ -63,8 +63,8 @@ class Watch:
 def secret(text: str, watch: Watch) -> tuple[str, int]:
     """Keys, tokens and passwords, by the shapes that core knows. They are masked, whatever a rule says."""
     watch.tick()
-    found = secrets.masked(text)
-    return (text, 0) if found == text else (found, max(1, found.count(secrets.MASK) - text.count(secrets.MASK)))
+    found = masking.mask_secrets(text)
+    return (text, 0) if found == text else (found, max(1, found.count(masking.MASK) - text.count(masking.MASK)))
 
 
 def email(text: str, watch: Watch) -> tuple[str, int]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.traces.redaction.tally import Tally
 from palaver.traces.redaction.texts import MASK
 
@@ -64,11 +64,11 @@ class Elsewhere:
         if text in self._removed and (shortest == _SHORTEST or len(text) >= _SHORTEST):
             return self._replaced(text)
         if text.lstrip()[:1] in {"{", "["}:
-            value = jsons.parsed(text)
+            value = json.parse_or_text(text)
             if value is not text:
                 before = self._tally.changes
                 value = self._scrubbed(value, shortest)
-                return jsons.encode(value).decode() if self._tally.changes > before else text
+                return json.encode(value).decode() if self._tally.changes > before else text
         self._work += len(self._removed) * (_WORK_PER_TEXT + len(text))
         if self._work > _MOST_WORK:
             self._tally.count("size")

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from palaver.core import secrets
+from palaver.core import masking
 from palaver.traces.record import Redaction, Span
 from palaver.traces.redaction.elsewhere import Elsewhere
 from palaver.traces.redaction.rules import FIELDS, Rule, Scope, matcher
@@ -38,7 +38,7 @@ class Redactor:
         """The record without what the rules remove; the same one where that is nothing."""
         if self._only_secrets:
             text = _encode(span).decode()
-            if not secrets.suspected(text) and not may_be_sensitive(text):
+            if not masking.may_contain_secret(text) and not may_be_sensitive(text):
                 return span
         try:
             return self._walked(span)

@@ -11,7 +11,6 @@ from typing import Any, cast
 import msgspec
 from msgspec.structs import replace
 
-from palaver.core.calls import Call
 from palaver.core.events import (
     Event,
     PartAdded,
@@ -25,9 +24,8 @@ from palaver.core.events import (
     ToolEnded,
     ToolReturned,
 )
-from palaver.core.messages import Message
-from palaver.core.parts import Data, File, Part, Refusal, Text
-from palaver.core.records import NewRun
+from palaver.core.messages import Data, File, Message, Part, Refusal, Text
+from palaver.core.runs import Call, NewRun
 from palaver.traces.redaction.elsewhere import Elsewhere
 from palaver.traces.redaction.records import Redactor
 from palaver.traces.redaction.texts import MASK

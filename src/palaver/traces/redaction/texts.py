@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from palaver.core import secrets
+from palaver.core import masking
 from palaver.traces.redaction.detectors import DETECTORS, Detector, Put, Slow, Watch
 from palaver.traces.redaction.rules import Action, Rule
 
@@ -64,7 +64,7 @@ class Detectors:
 
     def cleaned(self, text: str) -> tuple[str, Finds]:
         """The text without what is found. One that takes too long, or fails, is masked whole."""
-        if not secrets.suspected(text) and not (self._more and _TELLING.search(text)):
+        if not masking.may_contain_secret(text) and not (self._more and _TELLING.search(text)):
             return text, []
         finds: Finds = []
         for name, detector, put in self._all:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.traces.redaction.rules import Action, Matches
 from palaver.traces.redaction.tally import Tally
 from palaver.traces.redaction.texts import MASK, Detectors, is_stand_in, may_be_sensitive, sensitive
@@ -100,12 +100,12 @@ class Pass:
         clean, finds = self._detectors.cleaned(text)
         if text.lstrip()[:1] in {"{", "["} and (finds or may_be_sensitive(text)):
             # A JSON text stays one, with what is found in its values, not across them.
-            value = jsons.parsed(text)
+            value = json.parse_or_text(text)
             if value is not text:
                 before = self.tally.changes
                 value = self._opened(value)
                 if self.tally.changes > before:
-                    return value if value is MASK else jsons.encode(value).decode()
+                    return value if value is MASK else json.encode(value).decode()
         for by, count in finds:
             self.tally.count(by, count)
         return clean
@@ -173,7 +173,7 @@ class Pass:
         """
         if type(value) is not str or value.lstrip()[:1] not in {"{", "["}:
             return False
-        inside, before = jsons.parsed(value), self._real
+        inside, before = json.parse_or_text(value), self._real
         if inside is value:
             return False
         self._deep(inside, pattern, action)

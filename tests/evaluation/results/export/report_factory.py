@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from palaver.core.usage import Usage
+from palaver.core.messages import Usage
 from palaver.evaluation.results.compare import ComparedVariant, compare_variants
 from palaver.evaluation.results.export.report import Report
 from palaver.evaluation.results.summary import summarize

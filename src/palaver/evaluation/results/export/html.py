@@ -7,7 +7,7 @@ from html import escape
 from itertools import groupby, islice
 from typing import Any
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.evaluation.results.export.report import (
     NO_VALUE,
     Report,
@@ -99,7 +99,7 @@ def _render_preview(preview: Any) -> str:
         case None:
             return ""
         case _:
-            return f"<pre>{_escape_text(jsons.encode(preview).decode())}</pre>"
+            return f"<pre>{_escape_text(json.encode(preview).decode())}</pre>"
 
 
 def _render_message(message: Any) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from palaver.core import jsons
+from palaver.core import json
 from palaver.evaluation.plan.plan import format_cell_id
 from palaver.evaluation.results.export.report import Report
 from palaver.storage.evaluations.results import ResultDetail, StoredResult, StoredScore
@@ -16,9 +16,9 @@ MEDIA_TYPE = "application/x-ndjson"
 def write(report: Report) -> Iterator[bytes]:
     """The lines."""
     head = {name: value for name, value in msgspec.structs.asdict(report).items() if name != "cells"}
-    yield jsons.encode({"type": "evaluation", **head}) + b"\n"
+    yield json.encode({"type": "evaluation", **head}) + b"\n"
     for whole in report.cells():
-        yield jsons.encode(_encode_cell(report, whole)) + b"\n"
+        yield json.encode(_encode_cell(report, whole)) + b"\n"
 
 
 def _encode_cell(report: Report, whole: ResultDetail) -> dict[str, Any]:

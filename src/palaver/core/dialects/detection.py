@@ -1,0 +1,477 @@
+"""Detect whether a value is a list of messages, and in which dialect."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from palaver.core.json import Object, as_dict, as_str, dict_get, is_list, is_object, is_text, list_items, plain_copy
+
+Dialect = Literal[
+    "langchain", "responses", "palaver", "gemini", "gen-ai", "ui-message", "anthropic", "chat-completions"
+]
+DIALECTS: tuple[Dialect, ...] = get_args(Dialect)
+"""In order of precedence: a list that mixes several has the name of the first that occurs in it."""
+
+KNOWN_ROLES = frozenset("system developer user human assistant ai model bot chatbot agent tool function".split())
+
+_ABSENT: Any = object()
+_OBJECT, _LIST, _STRING_OR_OBJECT = (dict,), (list,), (str, dict)
+# `type(x) in _OBJECT` is `type(x) is dict`, after which the checker believes to know less of x than before.
+_PALAVER_PARTS = frozenset({"text", "reasoning", "file", "tool-call", "tool-result", "refusal", "data"})
+_GEMINI_FIELDS = frozenset(
+    "text functionCall functionResponse inlineData fileData executableCode codeExecutionResult function_call"
+    " function_response inline_data file_data executable_code code_execution_result".split()
+)
+_GEN_AI_PARTS = frozenset("tool_call tool_call_response server_tool_call server_tool_call_response blob uri".split())
+_CONTENT_PARTS: dict[str, Dialect] = {
+    **dict.fromkeys("tool_use tool_result thinking redacted_thinking server_tool_use".split(), "anthropic"),
+    **dict.fromkeys("input_text output_text input_image input_file".split(), "responses"),
+}
+_LANGCHAIN_TYPES = frozenset("human ai system tool function".split())
+_LANGCHAIN_CHUNKS = frozenset(f"{kind}MessageChunk" for kind in ("Human", "AI", "System", "Tool", "Function", "Chat"))
+
+_DISTINCTIVE_KEYS = frozenset(("type", "parts", "content"))
+_COMMON = ("text", "image_url")
+_OF_RESPONSES = ("input_text", "output_text")
+_OF_GEMINI_OR_UI = (None, "text")
+_LANGCHAIN: "Detection" = ("langchain", True)
+_RESPONSES: "Detection" = ("responses", True)
+_GEMINI: "Detection" = ("gemini", True)
+_UI_MESSAGE: "Detection" = ("ui-message", True)
+_PLAIN: dict[bool, tuple[Dialect, bool]] = {known: ("chat-completions", known) for known in (True, False)}
+
+
+def speaker_role(element: Object) -> str | None:
+    """Who speaks: any role at all, or a sender or author whose name is a known role."""
+    role = dict_get(element, "role")
+    if is_text(role) and (named := str.__str__(role)):
+        return named
+    sender = dict_get(element, "sender")
+    if type(sender) is str and sender in KNOWN_ROLES:
+        return sender
+    for key in ("sender", "author"):
+        who = dict_get(element, key)
+        if is_text(who) and is_known_role(who):
+            return str.__str__(who)
+    return None
+
+
+def is_known_role(role: str) -> bool:
+    """Is this one of the roles that make a list a conversation, in any case?"""
+    return role in KNOWN_ROLES or str.lower(role) in KNOWN_ROLES
+
+
+def has_content(element: Object) -> bool:
+    """The other half of the strict test."""
+    content = element.get("content", _ABSENT)
+    if content is not _ABSENT and (type(content) is str or content is None or _is_strings_and_objects(content)):
+        return True
+    if "parts" in element and _is_strings_and_objects(element["parts"]):
+        return True
+    if type(element.get("text")) is str:
+        return True
+    delta = element.get("delta")
+    return (
+        is_text(content)
+        or (is_object(content) and is_text(dict_get(content, "type")))
+        or is_text(element.get("text"))
+        or is_text(element.get("message"))
+        or _is_objects(element.get("tool_calls"))
+        or is_object(element.get("function_call"))
+        or is_text(element.get("tool_call_id"))
+        or (is_object(delta) and is_text(dict_get(delta, "content")))
+    )
+
+
+def is_message(value: Object) -> bool:
+    """Is this object, as it stands, a message for certain? What it holds was then said by somebody."""
+    verdict = detect_element(as_dict(value))
+    return verdict is not None and verdict[1]
+
+
+def has_gemini_part(value: Object) -> bool:
+    """Has it a part without a type that tells by one of Gemini's fields what it is?"""
+    parts = dict_get(value, "parts")
+    return any(map(_is_gemini, _objects(parts))) if is_list(parts) else False
+
+
+# Which dialect an element is in, and whether it alone makes certain that this is a conversation
+
+Detection = tuple[Dialect, bool]
+
+
+def detect_plain_element(element: Any) -> Detection | None:
+    """What `judge` says of the plainest elements there are; None for any other."""
+    if type(element) not in _OBJECT:
+        return None
+    role, content = element.get("role"), element.get("content")
+    if role is None:
+        return _LANGCHAIN if type(content) is str and _is_plain_langchain(element) else None
+    if type(role) is not str or role not in KNOWN_ROLES:
+        return None
+    if "type" in element:
+        return _RESPONSES if _kind(element) == "message" and _starts_with(content, _OF_RESPONSES) else None
+    parts = element.get("parts")
+    if parts is None:
+        return _PLAIN[True] if type(content) is str or (content and has_common_parts(content)) else None
+    if not _starts_with(parts, _OF_GEMINI_OR_UI):
+        return None
+    part = parts[0]
+    if "type" not in part:
+        return _GEMINI if type(part.get("text")) is str else None
+    return _UI_MESSAGE if len(parts) == 1 and len(part) == 2 and type(part.get("text")) is str else None
+
+
+def has_common_parts(parts: Any) -> bool:
+    """Are they nothing but text and images, as Chat Completions has them?"""
+    if type(parts) not in _LIST:
+        return False
+    for part in parts:
+        kind = part.get("type") if type(part) in _OBJECT else None
+        if type(kind) is not str or kind not in _COMMON or "source" in part:
+            return False
+    return True
+
+
+def _starts_with(parts: Any, kinds: tuple[str | None, ...]) -> bool:
+    """Is it a list of objects, the first of such a kind?"""
+    if type(parts) not in _LIST or not parts:
+        return False
+    for part in parts:
+        if type(part) not in _OBJECT:
+            return False
+    kind = parts[0].get("type")
+    return (kind is None or type(kind) is str) and kind in kinds
+
+
+def _is_plain_langchain(element: Object) -> bool:
+    kind = _kind(element)
+    if "role" in element or "sender" in element or "author" in element:
+        return False
+    return kind == "human" or kind == "ai" or (kind == "system" and type(element.get("additional_kwargs")) is dict)  # noqa: PLR1714 - a tuple costs more
+
+
+def detect_element(element: Object | None) -> Detection | None:
+    """Whose it is, and whether it makes certain that this is a conversation; None for what is nobody's."""
+    if element is None:
+        return None
+    role, content = element.get("role"), element.get("content")
+    if type(role) is not str or not role:
+        role = speaker_role(element)
+        if (
+            role is not None
+            and content is None
+            and type(element.get("text")) is str
+            and _DISTINCTIVE_KEYS.isdisjoint(element)
+        ):
+            return _PLAIN[is_known_role(role)]  # Somebody's text, as chat widgets keep it.
+    parts = element.get("parts")
+    if role is not None and type(content) is str and parts is None and "type" not in element:
+        return _PLAIN[is_known_role(role)]  # By far the most common: nothing more to look at.
+    known = role is not None and is_known_role(role)
+    if known and has_content(element):
+        return _detect_message(element, known=True)
+    item = _detect_item(element, has_actor=role is not None)
+    return item or (_detect_message(element, known=False) if role is not None and has_content(element) else None)
+
+
+def _detect_message(element: Object, *, known: bool) -> Detection:
+    parts, content = element.get("parts"), element.get("content")
+    listed = list_items(parts) if is_list(parts) else None
+    of_anthropic, of_responses = _detect_content(content) if not listed else (False, False)
+    if _kind(element) == "message":
+        of_anthropic = of_anthropic or "stop_reason" in element
+        of_responses = of_responses or (known and not of_anthropic)
+    if of_responses:
+        return "responses", True
+    by_parts = _detect_parts(listed) if listed or (listed is not None and "content" not in element) else None
+    return by_parts or ("anthropic" if of_anthropic else "chat-completions"), known
+
+
+def _detect_content(content: object) -> tuple[bool, bool]:
+    """Does it hold what only Anthropic has, or what only Responses has?"""
+    of_anthropic = of_responses = False
+    if type(content) is not str:
+        for part in _objects(content):
+            whose = _CONTENT_PARTS.get(_kind(part))
+            of_responses = of_responses or whose == "responses"
+            of_anthropic = of_anthropic or whose == "anthropic" or is_object(dict_get(part, "source"))
+    return of_anthropic, of_responses
+
+
+def unwrap_message(element: Object | None) -> Object | None:
+    """What stands in OpenInference's `{"message": {…}}`."""
+    return as_dict(element.get("message")) if element is not None and speaker_role(element) is None else None
+
+
+def _detect_parts(parts: list[Any]) -> Dialect | None:
+    """By what its parts are; None where they are no parts of anybody's, and it is judged by its content."""
+    typed = all_ours = True
+    one_ours = of_gemini = of_gen_ai = False
+    for item in parts:
+        part = item if type(item) in _OBJECT else as_dict(item)
+        if part is None:
+            typed = False
+            continue
+        kind = _kind(part)
+        if not kind:
+            typed = False
+            of_gemini = of_gemini or _is_gemini(part)
+        elif kind == "text" and len(part) == 2 and "text" in part:
+            pass  # Most are: nothing in it tells whose it is.
+        else:
+            all_ours = all_ours and kind in _PALAVER_PARTS
+            one_ours = one_ours or _is_palaver(part, kind)
+            of_gen_ai = of_gen_ai or _is_gen_ai(part, kind)
+    if typed and all_ours and one_ours:
+        return "palaver"
+    if of_gemini:
+        return "gemini"
+    if of_gen_ai:
+        return "gen-ai"
+    return "ui-message" if typed else None  # Text and reasoning alone look the same in ours; it reads both alike.
+
+
+def _is_gemini(part: Object) -> bool:
+    return dict_get(part, "type", _ABSENT) is _ABSENT and not _GEMINI_FIELDS.isdisjoint(Object.keys(part))
+
+
+def _is_palaver(part: Object, kind: str) -> bool:
+    match kind:
+        case "refusal":
+            return "text" in part
+        case "data":
+            return "name" in part  # A value of null is left out when we write.
+        case "file":
+            return "media_type" in part or ("file_id" in part and "modality" not in part)  # That is OpenTelemetry's.
+        case _:
+            return "call_id" in part or "encrypted" in part or "media_type" in part or "file_id" in part
+
+
+def _is_gen_ai(part: Object, kind: str) -> bool:
+    if kind in _GEN_AI_PARTS or (kind == "file" and "modality" in part):
+        return True
+    return kind in ("text", "reasoning") and "content" in part and "text" not in part
+
+
+def _detect_item(element: Object, *, has_actor: bool) -> Detection | None:
+    """What is no message by itself: an item of Responses, or one of LangChain's own forms."""
+    kind = _kind(element)
+    langchain = None if has_actor else _detect_langchain(element, kind)
+    if langchain is not None:
+        return "langchain", langchain
+    item = _detect_response_item(element, kind) if kind else None
+    return ("responses", item) if item is not None else None
+
+
+def _detect_langchain(element: Object, kind: str) -> bool | None:
+    """Certain or not, for a LangChain message; None for anything else."""
+    if "lc" in element and _is_serialised(element):
+        return True
+    if kind not in _LANGCHAIN_TYPES and kind not in _LANGCHAIN_CHUNKS:
+        return None
+    data = element.get("data")
+    if is_object(data) and _is_text_or_list(dict_get(data, "content")):
+        return True
+    if not _is_text_or_list(element.get("content")):
+        return None
+    if kind in ("human", "ai") or kind in _LANGCHAIN_CHUNKS:
+        return True
+    return is_object(element.get("additional_kwargs")) or is_object(element.get("response_metadata"))
+
+
+def _is_serialised(element: Object) -> bool:
+    version, path, kwargs = element["lc"], element.get("id"), element.get("kwargs")
+    last = list_items(path)[-1:] if is_list(path) else []
+    named = bool(last) and is_text(last[0]) and str.endswith(last[0], ("Message", "MessageChunk"))
+    return (
+        type(version) is int
+        and version == 1
+        and named
+        and is_object(kwargs)
+        and _is_text_or_list(dict_get(kwargs, "content"))
+    )
+
+
+def _detect_response_item(element: Object, kind: str) -> bool | None:
+    """Certain or not, for an item of Responses; None for anything else."""
+    given: Callable[[str], bool] = lambda key: is_text(element.get(key))  # noqa: E731 - three words, used below
+    match kind:
+        case "function_call":
+            return True if given("name") and given("arguments") else None
+        case "custom_tool_call":
+            return True if given("name") and given("input") else None
+        case "function_call_output" | "custom_tool_call_output":
+            return True if given("call_id") and "output" in element else None
+        case "reasoning":
+            told = is_list(element.get("summary")) or is_list(element.get("content")) or given("encrypted_content")
+            return False if told else None
+        case "mcp_approval_response" if given("approval_request_id"):
+            return True
+        case "palaver:data" | "palaver:file":
+            return True if given("name") or given("media_type") else None
+        case _:
+            other = kind == "item_reference" or kind.endswith(("_call", "_call_output")) or kind.startswith("mcp_")
+            return False if other and given("id") else None
+
+
+# Shapes
+
+
+def _kind(value: Object) -> str:
+    """Its `type`, or nothing."""
+    kind = dict_get(value, "type")
+    return kind if type(kind) is str else as_str(kind) or ""
+
+
+def _is_text_or_list(value: object) -> bool:
+    return is_text(value) or is_list(value)
+
+
+def _objects(value: object) -> list[Object]:
+    if is_list(value):
+        return [item for item in list_items(value) if is_object(item)]
+    return [value] if is_object(value) else []
+
+
+def _is_objects(value: object) -> bool:
+    return is_list(value) and all(is_object(item) for item in list_items(value))
+
+
+def _is_strings_and_objects(value: Any) -> bool:
+    if type(value) not in _LIST:
+        return is_list(value) and _is_strings_and_objects(list_items(value))
+    for item in value:  # noqa: SIM110 - a generator would cost more than all else that is done for a message
+        if type(item) not in _STRING_OR_OBJECT and not (is_text(item) or is_object(item)):
+            return False
+    return True
+
+
+_TYPE_DICT, _TYPE_LIST = (dict,), (list,)
+
+
+class Segment(msgspec.Struct, frozen=True, gc=False):
+    """Elements that stand together in one dialect, out of OpenInference's `{"message": {…}}` where they stood in it."""
+
+    dialect: Dialect
+    elements: list[Any]
+    start: int = 0
+    """The place of the first of them in the whole."""
+
+
+def is_unknown_element(element: object) -> bool:
+    """Is it an element of no dialect?"""
+    message = as_dict(element)
+    return detect_element(message) is None and detect_element(unwrap_message(message)) is None
+
+
+def is_chat_messages(value: object) -> bool:
+    """The strict test: a list of nothing but messages, at least one of them by somebody we know."""
+    if not is_list(value):
+        return False
+    try:
+        return _are_messages(list_items(value))
+    except Exception:  # Somebody's own objects, which cannot even be compared.
+        return _are_messages(plain_copy(value))
+
+
+def _are_messages(elements: list[Any]) -> bool:
+    known = False
+    for element in elements:
+        fields = element if type(element) in _TYPE_DICT else as_dict(element)
+        if fields is None:
+            return False
+        role = fields.get("role")
+        who = role if type(role) is str and role else speaker_role(fields)
+        if who is None or not (type(fields.get("content")) is str or has_content(fields)):
+            return False
+        known = known or is_known_role(who)
+    return known
+
+
+def dialect_of(value: object) -> Dialect | None:
+    """The dialect of a list of messages, or of one message; None where it is no such thing."""
+    try:
+        found = split_by_dialect(value)
+    except Exception:  # Somebody's own objects, which cannot even be compared.
+        found = split_by_dialect(plain_copy(value))
+    return primary_dialect(found) if found else None
+
+
+def primary_dialect(found: Sequence[Segment]) -> Dialect:
+    """The dialect of the whole: the first of the table that occurs in it."""
+    return found[0].dialect if len(found) == 1 else min([one.dialect for one in found], key=DIALECTS.index)
+
+
+def split_by_dialect(value: object) -> list[Segment] | None:
+    """A list of messages, or one message, cut where the dialect changes; None where it is no messages."""
+    elements: Any = value if type(value) in _TYPE_LIST else list_items(value) if is_list(value) else [value]
+    if not elements:
+        return None
+    first: Any = elements[0] if type(elements[0]) in _TYPE_DICT else as_dict(elements[0])
+    guess = detect_plain_element(first) or detect_element(first)
+    if guess is None and (guess := detect_element(unwrap_message(first))) is not None:
+        elements = [_unwrap(element) for element in elements]
+    if guess is None or (not guess[1] and all(map(_is_ambiguous, elements))):
+        return None
+    return _split(elements, guess[0])
+
+
+def _is_ambiguous(element: Any) -> bool:
+    """A row of `{role: admin, content}` or `{type: system, content}`, which makes nothing certain: a quick look."""
+    if type(element) not in _TYPE_DICT or type(element.get("content")) is not str or "parts" in element:
+        return False
+    role = element.get("role")
+    if type(role) is str and role:
+        return "type" not in element and not is_known_role(role)
+    kind = element.get("type")
+    return (
+        (kind == "system" or kind == "tool" or kind == "function")  # noqa: PLR1714 - a tuple costs more
+        and not ("sender" in element or "author" in element or "lc" in element or "data" in element)
+        and not ("additional_kwargs" in element or "response_metadata" in element)
+    )
+
+
+def _split(elements: list[Any], dialect: Dialect) -> list[Segment] | None:
+    """Cut where the dialect changes; `dialect` is that of the first."""
+    found: list[Segment] = []
+    messages: list[Any] = []
+    start, certain = 0, False
+    for index, element in enumerate(elements):
+        message = element if type(element) in _TYPE_DICT else as_dict(element)
+        verdict = (
+            detect_plain_element(message)
+            or detect_element(message)
+            or detect_element(message := unwrap_message(message))
+        )
+        if verdict is None:
+            return None
+        if verdict[0] != dialect:
+            found.append(Segment(dialect, messages, start))
+            dialect, messages, start = verdict[0], [], index
+        messages.append(message)
+        certain = certain or verdict[1]
+    found.append(Segment(dialect, messages, start))
+    return found if certain else None
+
+
+def _unwrap(element: Any) -> Any:
+    """The message out of OpenInference's `{"message": {…}}`, where it is nothing but that; the rest is judged."""
+    inner = element.get("message") if type(element) in _TYPE_DICT and len(element) == 1 else None
+    return inner if type(inner) in _TYPE_DICT else element
+
+
+def explain_rejection(value: object) -> tuple[int | None, str]:
+    """For a value that is no messages: the index of the first bad element, and what is wrong with it."""
+    if not is_list(value):
+        return None, "is not a list of messages"
+    for index, element in enumerate(list_items(value)):
+        if is_unknown_element(element):
+            message = as_dict(element)
+            if message is None:
+                return index, "is not an object"
+            if speaker_role(message) is None:
+                return index, "has no role"
+            return index, "says nothing that we can read (content, parts, tool_calls …)"
+    return None, "has no message with a known role"

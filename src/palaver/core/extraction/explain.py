@@ -1,0 +1,270 @@
+"""Why nothing was found: each place where a conversation could have stood, and what is wrong with what stands there.
+
+For the person who expected one. The walk takes the steps of the searches, which themselves keep no account; it stops
+after so many places. Whatever the value, nothing here raises.
+"""
+
+from collections.abc import Callable, Iterator, KeysView
+from itertools import chain, islice
+from typing import Any, Literal, NamedTuple, cast
+
+import msgspec
+
+from palaver.core import json
+from palaver.core.dialects.detection import explain_rejection, is_chat_messages, speaker_role
+from palaver.core.extraction.locations import (
+    ANSWERS,
+    MAX_NESTED_TEXTS,
+    MAX_SEARCH_DEPTH,
+    STRICT,
+    WIDE,
+    Prefer,
+    SearchOrder,
+)
+from palaver.core.extraction.search import extract_chat_messages, read_conversation
+from palaver.core.json import list_items
+
+_Object = dict[str, Any]
+_get = _Object.get  # Not the value's own: it may be anybody's subclass.
+
+MAX_REASONS = 20
+"""Places that are named."""
+_MOST_NAMES = 8
+_LONGEST_NAME = 40
+_MESSAGE: _Object = {"role": "user", "content": ""}
+_OF_MESSAGES = ("role", "content", "parts", "tool_calls")
+"""An object with one of these may have been meant as a message."""
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """A place, and why what stands there is no conversation."""
+
+    path: str
+    """A JSON pointer, through texts as if they were open; elements count from 0."""
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.path or 'the value'}: {self.why}"
+
+
+class _Search(NamedTuple):
+    """What is different in the two searches."""
+
+    order: SearchOrder
+    fault: Callable[[list[Any]], str]
+    hops: int
+    """Texts on one path that it opens."""
+
+
+class _Place(NamedTuple):
+    """How a value was reached."""
+
+    path: str = ""
+    depth: int = 0
+    hops: int = 0
+
+    def below(self, key: str) -> "_Place":
+        return _Place(f"{self.path}/{json.escape_pointer(key)}", self.depth + 1, self.hops)
+
+
+_Seen = dict[int, tuple[_Place, object]]
+"""The objects that were visited, by identity."""
+
+
+def explain_absence(
+    value: object, prefer: Prefer | None = None, *, search: Literal["wide", "strict"] = "wide"
+) -> tuple[Reason, ...]:
+    """Why this search finds nothing in a value, place by place in its order; empty where it finds something."""
+    if search == "wide":
+        found, how = read_conversation(value, prefer), _Search(WIDE[prefer], _wide_fault, MAX_NESTED_TEXTS)
+    else:
+        found, how = extract_chat_messages(value, prefer), _Search(STRICT[prefer], _strict_fault, 0)
+    if found is not None:
+        return ()
+    told: dict[str, Reason] = {}
+    for reason in _faults(value, how):
+        told.setdefault(reason.path, reason)
+        if len(told) > MAX_REASONS:
+            return (*islice(told.values(), MAX_REASONS), Reason("", f"there are more than {MAX_REASONS} such places"))
+    return tuple(told.values())
+
+
+def _faults(value: object, search: _Search) -> Iterator[Reason]:
+    """Every fault of a value; where there was nothing to find fault with, what there is instead."""
+    seen: _Seen = {}
+    opened, _ = _opened(value, _Place(), search)
+    nowhere = True
+    for fault in chain(_visit(value, _Place(), search, seen), _elsewhere(opened, search)):
+        nowhere = False
+        yield fault
+    if nowhere:
+        for place, visited in seen.values() or ((_Place(), opened),):
+            yield Reason(place.path, _nothing(visited))
+
+
+def _visit(value: object, place: _Place, search: _Search, seen: _Seen) -> Iterator[Reason]:
+    value, place = _opened(value, place, search)
+    if not isinstance(value, dict):
+        yield from _meant(value, place, search)
+        return
+    known = cast("_Object", value)
+    if id(known) in seen and seen[id(known)][0].depth <= place.depth:
+        return
+    seen[id(known)] = place, known  # Kept, or what was opened from a text might leave its id to another.
+    for key in search.order.keys:
+        if not (key == "message" and isinstance(_get(known, key), str)):  # That is what somebody said.
+            yield from _meant(*_opened(_get(known, key), place.below(key), search), search)
+    for path in search.order.wrappers:
+        inner, below = _followed(known, place, path)
+        if below.depth <= MAX_SEARCH_DEPTH:
+            yield from _visit(inner, below, search, seen)
+        elif isinstance(inner, list | dict):
+            yield Reason(below.path, f"stands below more than {MAX_SEARCH_DEPTH} keys, too deep to be looked at")
+    yield from _answered(known, place, search)
+    yield from _meant(known, place, search)
+
+
+def _followed(value: _Object, place: _Place, path: tuple[str, ...]) -> tuple[object, _Place]:
+    inner: Any = value
+    for key in path:
+        inner = _get(cast("_Object", inner), key) if isinstance(inner, dict) else None
+        place = place.below(key)
+    return inner, place
+
+
+def _opened(value: object, place: _Place, search: _Search) -> tuple[object, _Place]:
+    """The value of a text that is JSON; of a list that holds just one list, that one. The strict search opens none."""
+    while isinstance(value, str) and place.hops < search.hops:
+        read = json.decode_or_text(str.strip(value))
+        if not isinstance(read, list | dict):
+            break
+        value, place = cast("object", read), place._replace(hops=place.hops + 1)
+    if search.hops and isinstance(value, list):
+        held = list_items(cast("list[Any]", value))
+        if len(held) == 1 and isinstance(held[0], list):
+            return cast("object", held[0]), place._replace(path=f"{place.path}/0")
+    return cast("object", value), place
+
+
+def _meant(value: object, place: _Place, search: _Search) -> Iterator[Reason]:
+    """What is wrong with a value as messages, if it looks as if it was meant so."""
+    if isinstance(value, str):
+        text = str.strip(value)
+        if text:
+            yield Reason(place.path, _text_fault(text, place, search))
+    elif isinstance(value, list):
+        yield Reason(place.path, search.fault(list_items(cast("list[Any]", value))))
+    elif isinstance(value, dict) and not _Object.keys(cast("_Object", value)).isdisjoint(_OF_MESSAGES):
+        yield Reason(place.path, search.fault([value]).removeprefix("element 0 "))
+
+
+def _answered(value: _Object, place: _Place, search: _Search) -> Iterator[Reason]:
+    """What is wrong with the answers of models' APIs."""
+    for key in ANSWERS if search.hops else ("choices",):
+        held = _get(value, key)
+        if isinstance(held, list):
+            said = [_said(key, entry, search) for entry in _entries(key, list_items(cast("list[Any]", held)))]
+            messages = [message for message in said if message is not None]
+            why = search.fault(messages) if messages or held == [] else "no element of it holds a message"
+            yield Reason(place.below(key).path, why)
+
+
+def _entries(key: str, held: list[Any]) -> list[Any]:
+    if key != "generations":
+        return held
+    return [entry for batch in held if isinstance(batch, list) for entry in list_items(cast("list[Any]", batch))]
+
+
+def _said(key: str, entry: object, search: _Search) -> _Object | None:
+    for name in {"choices": ("message", "delta"), "candidates": ("content",)}.get(key, ("message",)):
+        held = _get(cast("_Object", entry), name) if isinstance(entry, dict) else None
+        said = dict(_Object.items(cast("_Object", held))) if isinstance(held, dict) else None
+        if said:
+            return said if name == "message" or not search.hops else {"role": "assistant", **said}
+    return None
+
+
+def _elsewhere(value: object, search: _Search) -> Iterator[Reason]:
+    """Conversations under other keys of the whole value."""
+    if not isinstance(value, dict):
+        return
+    known = {*search.order.keys, *(path[0] for path in search.order.wrappers), *ANSWERS}
+    for key, held in islice(_Object.items(cast("_Object", value)), MAX_REASONS):
+        if key not in known and isinstance(held, list | dict) and read_conversation(cast("object", held)) is not None:
+            path = _Place().below(json.replace_surrogates(_name(key))).path
+            yield Reason(path, "holds a conversation, but is not one of the keys that are looked under")
+
+
+# What is wrong
+
+
+def _wide_fault(messages: list[Any]) -> str:
+    if len(messages) > 1 and all(isinstance(element, list) for element in messages):
+        return f"holds {len(messages)} lists, and several are no conversation"
+    return _told(messages, *explain_rejection(messages))
+
+
+def _strict_fault(messages: list[Any]) -> str:
+    for index, element in enumerate(messages):
+        if not is_chat_messages([_MESSAGE, element]):
+            if not isinstance(element, dict):
+                return _told(messages, index, "is not an object")
+            if speaker_role(cast("_Object", element)) is None:
+                return _told(messages, index, "has no role")
+            return _told(messages, index, "says nothing that the strict search reads")
+    return _told(messages, None, "has no message with a known role")
+
+
+def _told(messages: list[Any], index: int | None, why: str) -> str:
+    if not messages:
+        return "is an empty list"
+    if index is None:
+        roles = (_get(cast("_Object", element), "role") for element in messages if isinstance(element, dict))
+        named = dict.fromkeys(role for role in roles if isinstance(role, str))
+        return f"{why} ({_names(named.keys())})" if named else why
+    element = messages[index]
+    if isinstance(element, dict) and speaker_role(cast("_Object", element)) is None:
+        if read_conversation(cast("object", element)) is not None:
+            return f"element {index} {why}; it holds a conversation, but a list is not searched inside"
+        has = _names(_Object.keys(cast("_Object", element)))
+        why = f"{why} (it has {has})" if has else f"{why}: it is empty"
+    return f"element {index} {why}"
+
+
+def _text_fault(text: str, place: _Place, search: _Search) -> str:
+    if text[0] not in "{[":
+        return "is text, not messages"
+    if not search.hops:
+        return "is text, and the strict search opens none"
+    if place.hops == search.hops:
+        return f"is text in a text in a text: no more than {MAX_NESTED_TEXTS} are opened"
+    return "is text that begins like JSON and is none: was it cut off, or is it nested too deep?"
+
+
+def _nothing(value: object) -> str:
+    """What to say of a value in which no place could be looked at."""
+    match value:
+        case dict():
+            has = _names(_Object.keys(cast("_Object", value)))
+            return f"has no list under any of the known keys (it has {has})" if has else "is an empty object"
+        case None:
+            return "is null"
+        case bool():
+            return "is true or false"
+        case int() | float():
+            return "is a number"
+        case str():
+            return "is empty text"
+        case _:
+            return "is not a JSON value"
+
+
+def _names(named: KeysView[str]) -> str:
+    shown = ", ".join(json.replace_surrogates(_name(key)) for key in islice(named, _MOST_NAMES))
+    return shown if len(named) <= _MOST_NAMES else f"{shown} and {len(named) - _MOST_NAMES} more"
+
+
+def _name(key: object) -> str:
+    if not isinstance(key, str):
+        return type(key).__name__
+    return key if len(key) <= _LONGEST_NAME else f"{key[:_LONGEST_NAME]}…"

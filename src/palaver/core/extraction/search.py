@@ -1,0 +1,312 @@
+"""Find the conversation in any value: as it stands there, or read from every dialect."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from palaver.core import dialects, json
+from palaver.core.dialects.detection import (
+    Segment,
+    has_gemini_part,
+    is_chat_messages,
+    is_message,
+    primary_dialect,
+    speaker_role,
+)
+from palaver.core.extraction.conversation import Conversation, read_found_messages
+from palaver.core.extraction.locations import (
+    MAX_CACHED_KEYS,
+    MAX_NESTED_TEXTS,
+    MAX_SEARCH_DEPTH,
+    SIDES,
+    STRICT,
+    WIDE,
+    Names,
+    Path,
+    Prefer,
+    SearchOrder,
+    search_order,
+)
+from palaver.core.json import Object, as_dict, dict_get, is_list, is_object, is_text, list_items, plain_copy
+
+
+def extract_chat_messages(value: object, prefer: Prefer | None = None) -> list[Any] | None:
+    """The messages in a value, as they stand there; None where it holds no conversation.
+
+    With `prefer`, those of that side where there are several. Whatever the value, nothing is raised.
+    """
+    order = search_order(STRICT, prefer)
+    try:
+        return _visit(value, 0, order, {})
+    except Exception:  # Somebody's own objects, which cannot even be compared.
+        return _visit(plain_copy(value), 0, order, {})
+
+
+def _visit(value: object, depth: int, order: SearchOrder, seen: dict[int, int]) -> list[Any] | None:
+    if is_list(value):  # 2
+        return value if is_chat_messages(value) else None
+    if not is_object(value) or seen.get(id(value), MAX_SEARCH_DEPTH + 1) <= depth:  # 1
+        return None
+    seen[id(value)] = depth
+    plan = order.plan(value)
+    found = _under_keys(value, plan.keys)  # 3
+    if found is None and plan.wrappers:
+        found = _in_wrappers(value, plan.wrappers, depth, order, seen)  # 4
+    if found is None and plan.answers:
+        found = _in_choices(dict_get(value, "choices"))  # 5
+    if found is None and plan.is_message and is_chat_messages([value]):
+        found = [value]  # 6
+    return found  # 7
+
+
+def _under_keys(value: Object, keys: Names) -> list[Any] | None:
+    for key in keys:
+        found = dict_get(value, key)
+        if is_list(found) and is_chat_messages(found):
+            return found
+    return None
+
+
+def _in_wrappers(
+    value: Object, wrappers: Sequence[Path], depth: int, order: SearchOrder, seen: dict[int, int]
+) -> list[Any] | None:
+    for path in wrappers:
+        inner: Any = value
+        for key in path:
+            inner = dict_get(inner, key) if is_object(inner) else None
+        if inner is not None and depth + len(path) <= MAX_SEARCH_DEPTH:
+            found = _visit(inner, depth + len(path), order, seen)
+            if found is not None:
+                return found
+    return None
+
+
+def _in_choices(choices: object) -> list[Any] | None:
+    said = [_said(choice) for choice in list_items(choices)] if is_list(choices) else []
+    messages = [message for message in said if message is not None]
+    return messages if is_chat_messages(messages) else None
+
+
+def _said(choice: object) -> Object | None:
+    """What a choice says: its message, else its delta; an empty one counts as missing."""
+    if not is_object(choice):
+        return None
+    for key in ("message", "delta"):
+        said = dict_get(choice, key)
+        if is_object(said) and Object.__len__(said):
+            return said
+    return None
+
+
+_OBJECT, _LIST, _LEAVES = (dict,), (list,), (type(None), bool, int, float)
+_STARTS = ("{", "[")
+_BRACKETS = (("{", "}"), ("[", "]"))
+
+
+def read_conversation(value: object, prefer: Prefer | None = None) -> Conversation | None:
+    """The conversation in a value, whatever dialect it is in; None where there is none. Nothing is raised."""
+    order = search_order(WIDE, prefer)
+    try:
+        return _found(value, prefer, order)
+    except Exception:  # Somebody's own dict, list or text, or what only claims to be one.
+        return _found(plain_copy(value), prefer, order)
+
+
+def _found(value: object, prefer: Prefer | None, order: SearchOrder) -> Conversation | None:
+    search = _Search(prefer, order)
+    search.visit(value, _ROOT, None)
+    found = search.found
+    if found is None:
+        return None
+    path = "/" + "/".join(search.path) if search.path else ""  # No name that we know needs to be escaped.
+    return Conversation(tuple(read_found_messages(found)), primary_dialect(found), path, search.side)
+
+
+_Way = tuple[Path, int, int, tuple[Object, ...]]
+"""How a value was reached: the path, how many keys lead to it, how many texts were opened on the way, and those of the
+objects it stands in that may be messages. A plain tuple, as one is made for every object that is visited."""
+_ROOT: _Way = ((), 0, 0, ())
+_FAR = MAX_SEARCH_DEPTH + 1
+
+
+class _Search:
+    """One search: the best match so far, and what was looked at."""
+
+    __slots__ = ("_opened", "_order", "_prefer", "_refused", "_seen", "found", "path", "side")
+
+    def __init__(self, prefer: Prefer | None, order: SearchOrder) -> None:
+        self.found: list[Segment] | None = None
+        self.path: Path = ()
+        self.side: Prefer | None = None
+        self._prefer = prefer
+        self._order = order
+        self._seen: dict[int, int] = {}
+        self._refused: dict[int, object] = {}
+        """What is no messages, by its identity; kept, so that nothing else gets it."""
+        self._opened: dict[tuple[int, Prefer | None], Any] = {}
+        """What texts hold, by the text and the side: none is parsed twice there, and what was seen stays alive."""
+
+    def visit(self, value: Any, way: _Way, side: Prefer | None) -> bool:
+        """Look for messages in a value, and say whether the search is over."""
+        if type(value) not in _OBJECT:
+            value, way = self._entered(value, way, side)
+            if is_list(value):  # 2
+                return self._take(value, way[0], side)
+            if not is_object(value):  # 1
+                return False
+        path, depth, hops, within = way
+        seen, mark = self._seen, id(value)
+        if seen.get(mark, _FAR) <= depth:
+            return False
+        seen[mark] = depth
+        plan = self._order.known(tuple(value)) if len(value) <= MAX_CACHED_KEYS and type(value) in _OBJECT else None
+        keys, wrappers, answers, may_be_message = plan or self._order.plan(value)
+        holders = (*within, value) if may_be_message else within
+        for key in keys:  # 3
+            found: Any = dict_get(value, key)
+            if type(found) in _LEAVES or (type(found) is str and not _may_open(found)):
+                continue
+            if type(found) in _LIST and len(found) > 1 and key != "contents":  # As most are.
+                if self._take(found, (*path, key), side or SIDES.get(key)):
+                    return True
+            elif self._under(key, found, (path, depth, hops, holders), side):
+                return True
+        for steps in wrappers:  # 4
+            inner, key, inner_holders = dict_get(value, steps[0]), steps[0], holders
+            if len(steps) > 1:  # `data/inputs`
+                if not is_object(inner):
+                    continue
+                inner, key, inner_holders = dict_get(inner, steps[1]), steps[1], (*holders, inner)
+            if type(inner) in _LEAVES or (type(inner) is str and not _may_open(inner)):
+                continue
+            below = ((*path, *steps), depth + len(steps), hops, inner_holders)
+            if depth + len(steps) <= MAX_SEARCH_DEPTH and self.visit(inner, below, side or SIDES.get(key)):
+                return True
+        if answers and self._in_answers(value, path, side):  # 5
+            return True
+        return may_be_message and self._take(value, path, side)  # 6
+
+    def _under(self, key: str, found: Any, way: _Way, side: Prefer | None) -> bool:
+        """The list, or the message, under a key. A text under `message` is what somebody said."""
+        path, side = (*way[0], key), side or SIDES.get(key)
+        if type(found) not in _OBJECT and (type(found) not in _LIST or len(found) == 1):
+            if key == "message" and is_text(found):
+                return False
+            found, (path, *_) = self._entered(found, (path, *way[1:]), side)
+            if not is_list(found) and not is_object(found):
+                return False
+        if self._take(found, path, side):
+            return True
+        return key == "contents" and id(found) in self._refused and self._take(_with_users(found), path, side)
+
+    def _in_answers(self, value: Object, path: Path, side: Prefer | None) -> bool:
+        """What the answers of models' APIs hold: choices, candidates, generations, or content that has parts."""
+        for key, said in _ANSWERS.items():
+            held = dict_get(value, key)
+            messages = said(list_items(held)) if is_list(held) else []
+            if messages and self._take(messages, (*path, key), side or SIDES.get(key)):
+                return True
+        content = dict_get(value, "content")
+        if is_object(content) and is_list(dict_get(content, "parts")) and speaker_role(value) is None:
+            return self._take(content, (*path, "content"), side)
+        return False
+
+    def _take(self, found: object, path: Path, side: Prefer | None) -> bool:
+        """A match, if it is messages; the search is over when none that may follow would be better."""
+        rank = 0 if self._prefer is None else self._rank(side)
+        if (self.found is not None and rank >= self._rank(self.side)) or id(found) in self._refused:
+            return False
+        recognised = dialects.detect(found)
+        if recognised is None:
+            self._refused[id(found)] = found
+            return False
+        self.found, self.path, self.side = recognised, path, side
+        return rank == 0
+
+    def _rank(self, side: Prefer | None) -> int:
+        """0 for the side that is preferred, 1 for none, 2 for the other; without a preference every side is."""
+        return 0 if self._prefer is None or self._prefer == side else 1 if side is None else 2
+
+    def _entered(self, value: Any, way: _Way, side: Prefer | None) -> tuple[Any, _Way]:
+        """The value of a text that is JSON; of a list that holds just one list, that one."""
+        path, depth, hops, within = way
+        while type(value) not in _LIST and is_text(value) and hops < MAX_NESTED_TEXTS:
+            text = (id(value), side)
+            inner = self._opened.get(text, value)
+            if inner is value and _may_be_json(value) and not any(map(is_message, within)):
+                inner = self._opened[text] = json.decode_or_text(value)
+            if inner is value:
+                break
+            value, hops = inner, hops + 1
+        if is_list(value):
+            held = list_items(value)
+            if len(held) == 1 and is_list(held[0]):
+                return held[0], ((*path, "0"), depth, hops, within)
+        return value, (path, depth, hops, within)
+
+
+def _may_open(text: str) -> bool:
+    """A first look: most texts are prose."""
+    start = text[:1]
+    return start in _STARTS or start.isspace()
+
+
+def _may_be_json(text: str) -> bool:
+    """Does it start and end as a container does? A text of some length is looked at, not copied."""
+    start, end = text[:1], text[-1:]
+    if start.isspace() or end.isspace():
+        text = text.strip()
+        start, end = text[:1], text[-1:]
+    return (start, end) in _BRACKETS
+
+
+# What the answers of models' APIs say
+
+
+def _choices(choices: list[Any]) -> list[Any]:
+    """Of each choice its message, else its delta, which without a role is the assistant's."""
+    said: list[Any] = []
+    for choice in choices:
+        message, delta = _object(choice, "message"), _object(choice, "delta")
+        if message is not None:
+            said.append(message)
+        elif delta is not None:
+            said.append(delta if speaker_role(delta) is not None else _by(delta, "assistant"))
+    return said
+
+
+def _candidates(candidates: list[Any]) -> list[Any]:
+    contents = [_object(candidate, "content") for candidate in candidates]
+    return [content for content in contents if content is not None]
+
+
+def _generations(generations: list[Any]) -> list[Any]:
+    messages = [_object(one, "message") for batch in generations if is_list(batch) for one in list_items(batch)]
+    return [message for message in messages if message is not None]
+
+
+def _object(holder: object, key: str) -> Object | None:
+    """The object under a key; none, or an empty one, counts as missing."""
+    held = dict_get(holder, key) if is_object(holder) else None
+    return held if is_object(held) and Object.__len__(held) else None
+
+
+_ANSWERS: Mapping[str, Callable[[list[Any]], list[Any]]] = {
+    "choices": _choices,
+    "candidates": _candidates,
+    "generations": _generations,
+}
+
+
+def _with_users(found: Any) -> Any:
+    """Gemini's contents, in which a role that is left out is the user's."""
+    return [_with_user(element) for element in list_items(found)] if is_list(found) else _with_user(found)
+
+
+def _with_user(element: Any) -> Any:
+    if is_object(element) and speaker_role(element) is None and has_gemini_part(element):
+        return _by(element, "user")
+    return element
+
+
+def _by(message: Object, role: str) -> Object:
+    return {**(as_dict(message) or {}), "role": role}

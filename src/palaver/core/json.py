@@ -1,0 +1,349 @@
+"""JSON from other services and from workflow authors, as plain values that can be encoded again."""
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, TypeGuard, TypeVar, cast
+
+import msgspec
+
+from palaver.errors import InvalidBody, InvalidJson, InvalidType, InvalidValue, RequestError, TooDeep, TooLarge
+
+_decode_json = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+_T = TypeVar("_T")
+
+MAX_DEPTH = 64
+MAX_KEYS = 10_000
+MAX_ITEMS = 100_000
+MAX_STRING_BYTES = 4 * 1024 * 1024
+
+_SCALARS = (str, int, float, bool, type(None))
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_MAY_BE_CONTROL = re.compile(rb"[\\\x7f]|\xc2[\x80-\x9f]")  # In JSON's text: escaped, or as it is.
+_MAX_ENCODED_DEPTH = 256
+"""How deep a value may be that we write. The encoder, which recurses, must never be what finds out."""
+
+
+class JsonLimits(msgspec.Struct, frozen=True):
+    """How much a JSON text from outside may hold."""
+
+    depth: int = MAX_DEPTH
+    """Lists and objects inside each other."""
+    keys: int = MAX_KEYS
+    items: int = MAX_ITEMS
+    string: int = MAX_STRING_BYTES
+    """Bytes of one string."""
+
+
+DEFAULT_LIMITS = JsonLimits()
+
+
+class NotJson(ValueError):
+    """A value of the author's that cannot be written as JSON."""
+
+
+def encode(value: Any) -> bytes:
+    """Compact JSON of a value that is already plain."""
+    return _encode(value)
+
+
+def escape_pointer(step: str) -> str:
+    """One step of a JSON pointer."""
+    return step.replace("~", "~0").replace("/", "~1")
+
+
+def parse_or_text(text: str) -> Any:
+    """The value of a JSON text, or the text itself where it is not JSON, or nested deeper than we read."""
+    value = decode_or_text(text)
+    return text if value is text or _is_deeper(value, text.count("[") + text.count("{"), MAX_DEPTH) else value
+
+
+def decode_or_text(text: str) -> Any:
+    """The value of a JSON text of any depth that the parser takes, or the text itself."""
+    try:
+        return _decode_json(text)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return text
+
+
+def is_json(text: str) -> bool:
+    """Is this a JSON text that we read?"""
+    return parse_or_text(text) is not text
+
+
+def decode(body: bytes, bounds: JsonLimits = DEFAULT_LIMITS) -> Any:
+    """The value of a body that came from outside, or the RequestError that says what is wrong with it."""
+    try:
+        value = _decode_json(body)
+    except RecursionError:
+        raise _too_deep_error(bounds) from None
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        raise InvalidJson(f"The body is not valid JSON: {_decode_error_text(error)}.") from None
+    # A body without many bytes, brackets or escapes cannot break a bound: most never pay for the walk.
+    size = len(body)
+    if (
+        size > min(bounds.keys, bounds.items, bounds.string)
+        or (size > 2 * bounds.depth and body.count(b"[") + body.count(b"{") > bounds.depth)
+        or ((b"\\" in body or not body.isascii() or b"\x7f" in body) and _MAY_BE_CONTROL.search(body))
+    ):
+        for depth, level in enumerate(_levels(value)):
+            for item in level:
+                _check(item, depth, bounds)
+    return value
+
+
+def _too_deep_error(bounds: JsonLimits) -> TooDeep:
+    return TooDeep(f"The JSON is nested deeper than {bounds.depth} levels.")
+
+
+def _decode_error_text(error: Exception) -> str:
+    if isinstance(error, UnicodeError):
+        return "it is not UTF-8"
+    text = str(error).removeprefix("JSON is malformed: ")
+    return text[:1].lower() + text[1:]
+
+
+def _levels(value: Any) -> Iterator[list[Any]]:
+    """The value itself, then all that its lists and objects hold, and so on down; without recursion."""
+    level: list[Any] = [value]
+    while level:
+        yield level
+        below: list[Any] = []
+        for item in level:
+            if type(item) is list:
+                below += cast("list[Any]", item)
+            elif type(item) is dict:
+                below += cast("dict[str, Any]", item).values()
+        level = below
+
+
+def _is_deeper(value: Any, brackets: int, deepest: int) -> bool:
+    """Are more than so many lists and objects inside each other? Few brackets in its text tell without a look."""
+    if brackets <= deepest:
+        return False
+    for depth, level in enumerate(_levels(value)):
+        if depth == deepest:
+            return any(type(item) is list or type(item) is dict for item in level)
+    return False
+
+
+def _check(item: Any, depth: int, bounds: JsonLimits) -> None:
+    if depth >= bounds.depth and isinstance(item, list | dict):
+        raise _too_deep_error(bounds)
+    if type(item) is str:
+        _check_strings((item,), bounds)
+    elif type(item) is list:
+        if len(cast("list[Any]", item)) > bounds.items:
+            raise InvalidValue(f"A list has more than {bounds.items} items.")
+    elif type(item) is dict:
+        keys = cast("dict[str, Any]", item).keys()
+        if len(keys) > bounds.keys:
+            raise InvalidValue(f"An object has more than {bounds.keys} keys.")
+        _check_strings(keys, bounds)
+        if any(not key.isprintable() and _CONTROL.search(key) for key in keys):
+            raise InvalidJson("A key holds a control character.")
+
+
+def _check_strings(texts: Collection[str], bounds: JsonLimits) -> None:
+    for text in texts:
+        if len(text) * 4 > bounds.string and len(text.encode()) > bounds.string:
+            raise TooLarge(f"A string is longer than {bounds.string} bytes.", part="string")
+
+
+def to_builtins(value: Any) -> Any:
+    """A value of the author's as plain JSON: models and dates become what they look like on the wire.
+
+    A container is copied, so that what the author changes after giving it does not change what was said.
+    """
+    try:
+        try:
+            text = _encode_anything(value)
+        except UnicodeEncodeError:
+            text = _encode(_replace_all_surrogates(msgspec.to_builtins(value, str_keys=True, enc_hook=_encode_hook)))
+        copy = _decode_json(text)
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise NotJson(f"a {type(value).__name__} that is not JSON ({error})") from None
+    if _is_deeper(copy, text.count(b"[") + text.count(b"{"), _MAX_ENCODED_DEPTH):
+        raise NotJson(f"a {type(value).__name__} that is nested deeper than {_MAX_ENCODED_DEPTH} levels")
+    return copy
+
+
+def is_encodable(value: Any) -> bool:
+    """Can it be written as JSON, just as it is?"""
+    if type(value) in _SCALARS:
+        return type(value) is not str or value.isascii() or _is_utf8(value)
+    try:
+        text = _encode(value)
+    except Exception:  # Anybody's object may say anything of itself.
+        return False
+    if len(text) <= 2 * _MAX_ENCODED_DEPTH:
+        return True  # So short a text cannot be so deep.
+    return not _is_deeper(value, text.count(b"[") + text.count(b"{"), _MAX_ENCODED_DEPTH)
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def round_trip(value: _T) -> _T:
+    """One of our own values as its reader will have it: each field of its type, plain JSON inside, whole text."""
+    try:
+        return msgspec.convert(to_builtins(value), type(value))
+    except msgspec.ValidationError as error:
+        raise NotJson(f"a {type(value).__name__} that does not fit its type ({error})") from None
+
+
+def replace_surrogates(text: str) -> str:
+    """The text with every lone surrogate, which UTF-8 cannot hold, as U+FFFD."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _encode_hook(value: Any) -> Any:
+    """What msgspec does not know by itself."""
+    match value:
+        case str():  # A subclass of it; so are the next two. NumPy's float64 is a float.
+            return str.__str__(value)
+        case int():
+            return int.__int__(value)
+        case float():
+            return float.__float__(value)
+        case _:
+            # Pydantic's models say themselves what they are; we need not import pydantic to ask.
+            model = type(cast("object", value))
+            dump = getattr(model, "model_dump", None)
+            if dump is None:
+                raise TypeError(f"{model.__name__} has no JSON form")
+            return dump(value, mode="json")
+
+
+_encode_anything = msgspec.json.Encoder(enc_hook=_encode_hook).encode
+
+
+def _replace_all_surrogates(value: Any) -> Any:
+    match value:
+        case str():
+            return replace_surrogates(value)
+        case list() | tuple():
+            return [_replace_all_surrogates(item) for item in cast("list[Any]", value)]
+        case dict():
+            return {
+                _replace_all_surrogates(key): _replace_all_surrogates(item)
+                for key, item in cast("dict[Any, Any]", value).items()
+            }
+        case _:
+            return value
+
+
+Object = dict[str, Any]
+dict_get = Object.get
+"""`get(object, key)`: not the object's own."""
+
+_copied, _pairs = list[Any].copy, Object.items
+
+
+def is_object(value: object) -> TypeGuard[Object]:
+    """Is it a dict?"""
+    return type(value) is dict or issubclass(type(value), dict)
+
+
+def is_list(value: object) -> TypeGuard[list[Any]]:
+    """Is it a list?"""
+    return type(value) is list or issubclass(type(value), list)
+
+
+def is_text(value: object) -> TypeGuard[str]:
+    """Is it a str?"""
+    return type(value) is str or issubclass(type(value), str)
+
+
+def list_items(value: list[Any]) -> list[Any]:
+    """What a list holds."""
+    return value if type(value) is list else _copied(value)
+
+
+def as_dict(value: object) -> Object | None:
+    """An object as a dict, None for what is none."""
+    if type(value) is dict:
+        return value  # pyright: ignore[reportUnknownVariableType]  # JSON
+    return dict(_pairs(value)) if is_object(value) else None
+
+
+def as_str(value: object) -> str | None:
+    """A text as a str, None for what is none."""
+    return value if type(value) is str else str.__str__(value) if is_text(value) else None
+
+
+def plain_copy(value: object) -> Any:
+    """A copy of plain dicts, lists and texts, for when somebody's own made trouble; of any depth, and circles stay."""
+    made: dict[int, Any] = {}
+    root: list[Any] = [None]
+    waiting: list[tuple[object, Any, Any]] = [(value, root, 0)]
+    while waiting:
+        item, holder, key = waiting.pop()
+        copy = made.get(id(item))
+        if copy is None:
+            copy, inside = _copy(item)
+            made[id(item)] = copy
+            waiting += [(inner, copy, place) for place, inner in inside]
+        holder[key] = copy
+    return root[0]
+
+
+def _copy(item: object) -> tuple[Any, Iterable[tuple[Any, object]]]:
+    """An empty copy, and what has to go into it."""
+    if is_object(item):
+        return {}, [(named, inner) for key, inner in _pairs(item) if (named := as_str(key)) is not None]
+    if is_list(item):
+        held = list_items(item)
+        return [None] * len(held), enumerate(held)
+    if is_text(item):
+        return as_str(item), ()
+    try:
+        claims = isinstance(item, dict | list | str)
+    except Exception:
+        claims = True
+    return (None if claims else item), ()
+
+
+T = TypeVar("T")
+
+_MISSING = re.compile(r"Object missing required field `(.*)`")
+_TYPE = re.compile(r"Expected `(.*)`, got `(.*)`")
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+_WORDS = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
+
+
+def decode_struct(value: Any, kind: type[T]) -> T:
+    """An object as a Struct; keys that it does not know are ignored."""
+    if not isinstance(value, dict):
+        raise InvalidBody("The body must be a JSON object.")
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise validation_error(str(error)) from None
+
+
+def validation_error(text: str) -> RequestError:
+    """What msgspec says of a value that does not fit, as an error of ours with a JSON pointer."""
+    why, _, place = text.partition(" - at `")
+    # msgspec does not name the keys of a mapping (`[...]`): the pointer then ends at the mapping.
+    known = place.removesuffix("`").removeprefix("$").partition("[...]")[0]
+    pointer = "".join(f"/{escape_pointer(name or number)}" for name, number in _STEP.findall(known))
+    if missing := _MISSING.fullmatch(why):
+        pointer = f"{pointer}/{escape_pointer(missing[1])}"
+        return InvalidBody(f"{pointer} is missing.", pointer=pointer)
+    named = pointer or "The body"
+    if wrong := _TYPE.fullmatch(why):
+        wanted, given = (re.sub(r"\w+", lambda word: _WORDS.get(word[0], word[0]), one) for one in wrong.groups())
+        return InvalidType(f"{named} must be {wanted.replace(' | ', ' or ')}, not {given}.", pointer=pointer or None)
+    return InvalidValue(f"{named} does not fit: {why.replace('`', '')}.", pointer=pointer or None)

@@ -1,0 +1,250 @@
+"""Addresses: which of them are public, so that a stranger may make us connect to them (security.md S6.2).
+
+The lists are IANA's registries of special addresses, written down: what Python's `is_global` says of some of them
+differs between its versions.
+"""
+
+import asyncio
+import re
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import Any, cast
+
+import httpcore
+import httpx
+import msgspec
+
+from palaver.errors import UrlRefused
+from palaver.outbound.http import ssl_context
+
+_NOT_PUBLIC = tuple(
+    IPv4Network(network)
+    for network in (
+        "0.0.0.0/8",  # this network
+        "10.0.0.0/8",  # private
+        "100.64.0.0/10",  # shared by a carrier's customers
+        "127.0.0.0/8",  # loopback
+        "168.63.129.16/32",  # public by its number alone: the host that an Azure machine runs on
+        "169.254.0.0/16",  # link-local; clouds hand out credentials at 169.254.169.254
+        "172.16.0.0/12",  # private
+        "192.0.0.0/24",  # protocol assignments
+        "192.0.2.0/24",  # documentation
+        "192.88.99.0/24",  # relays of 6to4
+        "192.168.0.0/16",  # private
+        "198.18.0.0/15",  # benchmarks
+        "198.51.100.0/24",  # documentation
+        "203.0.113.0/24",  # documentation
+        "224.0.0.0/4",  # multicast
+        "240.0.0.0/4",  # reserved, and broadcast
+    )
+)
+_UNICAST = IPv6Network("2000::/3")
+_NOT_PUBLIC_6 = tuple(
+    IPv6Network(network)
+    for network in (
+        "2001::/23",  # protocol assignments, Teredo among them
+        "2001:db8::/32",  # documentation
+        "3fff::/20",  # documentation
+    )
+)
+# Forms that are public or not as the IPv4 address in them is.
+_MAPPED = IPv6Network("::ffff:0:0/96")
+_TRANSLATED = IPv6Network("64:ff9b::/96")  # NAT64: how the IPv4 world is reached from networks that have no IPv4
+_TUNNELLED = IPv6Network("2002::/16")  # 6to4
+_ISATAP = (0x00005EFE, 0x02005EFE)  # in the middle of an interface's id, whatever the network
+
+
+def is_public(address: str) -> bool:
+    """Is this the address of a host that everybody can reach? What is no address is not."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return False
+    if isinstance(parsed, IPv4Address):
+        return _is_public_4(parsed)
+    if parsed.scope_id is not None:
+        return False  # It means something on this machine alone.
+    if not all(_is_public_4(inner) for inner in _carried(parsed)):
+        return False
+    if parsed in _MAPPED or parsed in _TRANSLATED:
+        return True
+    return parsed in _UNICAST and not any(parsed in network for network in _NOT_PUBLIC_6)
+
+
+def _is_public_4(address: IPv4Address) -> bool:
+    return not any(address in network for network in _NOT_PUBLIC)
+
+
+def _carried(address: IPv6Address) -> Iterator[IPv4Address]:
+    """The IPv4 addresses inside."""
+    number = int(address)
+    lowest = IPv4Address(number & 0xFFFFFFFF)
+    if address in _MAPPED or address in _TRANSLATED or number >> 32 & 0xFFFFFFFF in _ISATAP:
+        yield lowest
+    if address in _TUNNELLED:
+        yield IPv4Address(number >> 80 & 0xFFFFFFFF)
+
+
+HostResolver = Callable[[str, int], Awaitable[Sequence[str]]]
+"""All the addresses of a host."""
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_LONGEST_NAME = 254  # With a dot at its end.
+_NAME = re.compile(r"([a-z0-9_]([a-z0-9_-]*[a-z0-9_])?\.)*[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?\.?")
+# Resolvers read such a name as an address: 127.1, 0x7f.1, 2130706433.
+_ENDS_IN_A_NUMBER = re.compile(r"(.*\.)?([0-9]+|0x[0-9a-f]*)\.?")
+
+
+def url_refused() -> UrlRefused:
+    """One message for every reason: a stranger shall not map our network by asking."""
+    return UrlRefused("This URL may not be fetched from here.")
+
+
+class UrlPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """What an operator allows beyond public hosts on the default ports."""
+
+    allow_private: bool = False
+    """Any host, on any port: private services seldom stand on 80 and 443."""
+    ports: Collection[int] = ()
+
+    def check(self, url: httpx.URL) -> None:
+        """Refuse a URL for what can be seen of it."""
+        port = _DEFAULT_PORTS.get(url.scheme)
+        if port is None or url.userinfo or not _is_plain(url.raw_host.decode("ascii", "replace")):
+            raise url_refused()
+        if not self.allow_private and url.port is not None and url.port != port and url.port not in self.ports:
+            raise url_refused()
+
+    def check_addresses(self, addresses: Sequence[str]) -> None:
+        """Refuse a host for any of its addresses, and one without any: who guesses names shall not see a difference."""
+        if not self.allow_private and not (addresses and all(map(is_public, addresses))):
+            raise url_refused()
+
+
+def _is_plain(host: str) -> bool:
+    """Is it a name, or an address in the one notation that everybody reads alike?"""
+    try:
+        ip_address(host)
+    except ValueError:
+        if len(host) > _LONGEST_NAME or not _NAME.fullmatch(host):
+            return False
+        return not _ENDS_IN_A_NUMBER.fullmatch(host)
+    return "%" not in host  # A zone is this machine's own.
+
+
+async def resolve_host(host: str, port: int) -> Sequence[str]:
+    """What the system's resolver says."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+class GuardedBackend(httpcore.AsyncNetworkBackend):
+    """Makes connections to addresses that were looked at, and to no name."""
+
+    def __init__(self, rules: UrlPolicy, *, resolve: HostResolver = resolve_host, below: Any = None) -> None:
+        self._rules = rules
+        self._resolve = resolve
+        self._below: Any = below or httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109  # httpcore's own signature
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """A connection to one of the host's addresses, the first that answers."""
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._connected(host, port, local_address, socket_options)
+        except TimeoutError:
+            raise httpcore.ConnectTimeout from None
+
+    async def _connected(self, host: str, port: int, *options: Any) -> httpcore.AsyncNetworkStream:
+        try:
+            addresses = await self._resolve(host, port)
+        except (OSError, UnicodeError):
+            addresses = ()
+        self._rules.check_addresses(addresses)
+        for address in addresses:
+            try:
+                stream: httpcore.AsyncNetworkStream = await self._below.connect_tcp(address, port, None, *options)
+            except httpcore.ConnectError:
+                continue
+            await self._check_peer(stream, address)
+            return stream
+        raise httpcore.ConnectError("no address of the host answers")
+
+    async def _check_peer(self, stream: httpcore.AsyncNetworkStream, address: str) -> None:
+        """Is it the host that we meant to reach? Nothing has been said to it yet."""
+        peer = stream.get_extra_info("server_addr")
+        try:
+            self._rules.check_addresses([str(peer[0])] if peer else ())
+            if not self._rules.allow_private and ip_address(peer[0]) != ip_address(address):
+                raise url_refused()
+        except UrlRefused:
+            await stream.aclose()
+            raise
+
+    async def sleep(self, seconds: float) -> None:
+        """Between attempts, of which there is one."""
+        await self._below.sleep(seconds)
+
+
+class GuardedTransport(httpx.AsyncBaseTransport):
+    """What carries a client's requests: each URL is checked, each connection is one of the Backend's."""
+
+    def __init__(self, rules: UrlPolicy, *, resolve: HostResolver = resolve_host, below: Any = None) -> None:
+        self._rules = rules
+        backend = GuardedBackend(rules, resolve=resolve, below=below)
+        self._pool = httpcore.AsyncConnectionPool(ssl_context=ssl_context(), network_backend=backend)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """One request, to where its URL says and nowhere else."""
+        url = request.url
+        self._rules.check(url)
+        asked = httpcore.Request(
+            method=request.method,
+            url=httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+            headers=request.headers.raw,
+            content=request.stream,
+            extensions=request.extensions,
+        )
+        with _told_by_httpx():
+            answer = await self._pool.handle_async_request(asked)
+        extensions = cast("dict[str, Any]", answer.extensions)  # pyright: ignore[reportUnknownMemberType]
+        return httpx.Response(answer.status, headers=answer.headers, stream=_Body(answer.stream), extensions=extensions)
+
+    async def aclose(self) -> None:
+        """Close what is open."""
+        await self._pool.aclose()
+
+
+class _Body(httpx.AsyncByteStream):
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        with _told_by_httpx():
+            async for piece in self._stream:
+                yield piece
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+@contextmanager
+def _told_by_httpx() -> Generator[None]:
+    """Errors of the one library as those of the other, which has the same names for them."""
+    try:
+        yield
+    except (
+        httpcore.TimeoutException,
+        httpcore.NetworkError,
+        httpcore.ProtocolError,
+        httpcore.UnsupportedProtocol,
+    ) as e:
+        raise getattr(httpx, type(e).__name__, httpx.TransportError)(str(e)) from e

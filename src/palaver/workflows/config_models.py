@@ -1,0 +1,130 @@
+"""Config models: a dataclass, a TypedDict, a msgspec struct or a pydantic model whose fields are parameters."""
+
+import copy
+import dataclasses
+import inspect
+import sys
+import typing
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, NotRequired, Required, get_args, get_origin
+
+import msgspec
+
+from palaver.workflows.annotations import hints_of
+
+NO_DEFAULT: Any = inspect.Parameter.empty
+"""No default, as inspect says it."""
+
+
+class ConfigField(msgspec.Struct, frozen=True, kw_only=True):
+    """One field of a model."""
+
+    name: str
+    """What callers call it."""
+    attribute: str
+    keyword: str
+    """What the model's constructor calls it."""
+    annotation: Any
+    required: bool
+    default: Any = NO_DEFAULT
+
+
+class ConfigModel:
+    """A class of named fields, and the instance that stands in the signature as the default, if one does."""
+
+    def __init__(self, kind: Any, default: Any = NO_DEFAULT) -> None:
+        self._kind = kind
+        self._default: Any = None if default is NO_DEFAULT else default
+        self.fields = tuple(self._with_default(field) for field in _fields(kind))
+
+    def build(self, given: Mapping[str, Any]) -> Any:
+        """The model of these values; what is not given is as in the default, else as the model says."""
+        values = {field.keyword: given[field.name] for field in self.fields if field.name in given}
+        if self._default is not None:
+            stays = {field.keyword: field.default for field in self.fields if field.default is not NO_DEFAULT}
+            values = stays | values
+        return self._kind(**values)
+
+    def _with_default(self, field: ConfigField) -> ConfigField:
+        if self._default is None:
+            return field
+        if typing.is_typeddict(self._kind):
+            value = self._default.get(field.attribute, NO_DEFAULT)
+        else:
+            value = getattr(self._default, field.attribute, NO_DEFAULT)
+        return msgspec.structs.replace(field, default=value, required=False)
+
+
+def is_config_model(annotation: Any) -> bool:
+    """Is it a class of named fields?"""
+    return isinstance(annotation, type) and (
+        hasattr(annotation, "__struct_fields__")
+        or hasattr(annotation, "__dataclass_fields__")
+        or hasattr(annotation, "__pydantic_fields__")
+        or hasattr(annotation, "__required_keys__")
+    )
+
+
+def _fields(kind: Any) -> Iterable[ConfigField]:
+    if hasattr(kind, "__pydantic_fields__"):
+        return [_pydantic_field(name, info) for name, info in kind.__pydantic_fields__.items()]
+    if issubclass(kind, msgspec.Struct):
+        return [_struct_field(field) for field in msgspec.structs.fields(kind)]
+    hints = hints_of(kind)
+    if dataclasses.is_dataclass(kind):
+        return [_dataclass_field(field, hints[field.name]) for field in dataclasses.fields(kind) if field.init]
+    return [_typed_dict_field(name, hint, needed=name in kind.__required_keys__) for name, hint in hints.items()]
+
+
+def _typed_dict_field(name: str, annotation: Any, *, needed: bool) -> ConfigField:
+    said = get_origin(annotation)
+    if said in (Required, NotRequired):  # Where annotations are texts, the class itself has not seen these words.
+        annotation, needed = get_args(annotation)[0], said is Required
+    return ConfigField(name=name, attribute=name, keyword=name, annotation=annotation, required=needed)
+
+
+def _struct_field(field: msgspec.structs.FieldInfo) -> ConfigField:
+    default = field.default
+    if default is msgspec.NODEFAULT:
+        default = NO_DEFAULT if field.required else field.default_factory()
+    return ConfigField(
+        name=field.encode_name,
+        attribute=field.name,
+        keyword=field.name,
+        annotation=field.type,
+        required=field.required,
+        default=default,
+    )
+
+
+def _dataclass_field(field: "dataclasses.Field[Any]", annotation: Any) -> ConfigField:
+    default = field.default
+    if default is dataclasses.MISSING:
+        made = field.default_factory
+        default = NO_DEFAULT if made is dataclasses.MISSING else made()
+    name, required = field.name, default is NO_DEFAULT
+    return ConfigField(
+        name=name, attribute=name, keyword=name, annotation=annotation, required=required, default=default
+    )
+
+
+def _pydantic_field(attribute: str, info: Any) -> ConfigField:
+    alias = info.validation_alias or info.alias
+    name = alias if isinstance(alias, str) else next(iter(getattr(alias, "choices", ())), attribute)
+    required: bool = info.is_required()
+    try:
+        default = NO_DEFAULT if required else info.get_default(call_default_factory=True)
+    except ValueError:  # A factory that wants to see the other values.
+        default = NO_DEFAULT
+    # Alone, a field keeps its constraints and its description, but can have neither alias nor default.
+    alone = copy.copy(info)
+    alone.alias = alone.validation_alias = alone.serialization_alias = alone.default_factory = None
+    alone.default = sys.modules["pydantic"].fields.PydanticUndefined
+    return ConfigField(
+        name=name,
+        attribute=attribute,
+        keyword=name,
+        annotation=Annotated[info.annotation, alone],
+        required=required,
+        default=default,
+    )

@@ -1,0 +1,140 @@
+"""@chat and @workflow: a function, declared once."""
+
+import inspect
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypedDict, Unpack, cast, overload
+
+from palaver.core.descriptions import check_flags, check_workflow_name
+from palaver.core.history import SystemPolicy
+from palaver.core.runs import RecordMode
+from palaver.errors import InvalidOption, NotAWorkflow
+from palaver.workflows.adapters import adapter_for
+from palaver.workflows.options import Limits, OnDisconnect, Options, TurnPolicy, read_options
+from palaver.workflows.signature import callable_name, takes_messages, unwrap_definition
+from palaver.workflows.workflow import FunctionWorkflow, Workflow
+
+_Function = Callable[..., Any]
+_Declare = Callable[[_Function], FunctionWorkflow]
+
+
+class TakesMessages(UserWarning):
+    """A workflow takes messages but is not declared as a chat."""
+
+
+class _DeclarationOptions(TypedDict, total=False):
+    """What a declaration may say, all by keyword."""
+
+    name: str
+    description: str
+    flags: Mapping[str, bool]
+    on_disconnect: OnDisconnect | None
+    system: SystemPolicy
+    limits: Limits | dict[str, Any] | None
+    turns: TurnPolicy
+    idempotent: bool
+    record: RecordMode
+    health: Callable[[], Any] | None
+    readme: str
+    redact: Sequence[Mapping[str, Any]]
+
+
+@overload
+def chat(function: _Function, /, **given: Unpack[_DeclarationOptions]) -> FunctionWorkflow: ...
+@overload
+def chat(**given: Unpack[_DeclarationOptions]) -> _Declare: ...
+@overload
+def chat(thing: object, /, **given: Unpack[_DeclarationOptions]) -> Workflow: ...
+def chat(thing: object = None, /, **given: Unpack[_DeclarationOptions]) -> Workflow | _Declare:
+    """Declare a chat: it takes a message history and answers with messages.
+
+    The history goes to the parameter named `messages`. What the function returns or yields is its answer: text, a
+    message in any dialect, a list of them. Options: `name`, `description`, `flags`; `on_disconnect="cancel"|"finish"`,
+    what happens when nobody reads any more; `system="keep"|"drop"|"reject"`, what becomes of system messages that a
+    client sends; `limits={"seconds": …, "events": …, "bytes": …}` of one run; `turns="reject"|"queue"|"interrupt"`,
+    what becomes of a turn while another one runs in the same conversation; `idempotent=True`: a run in the background
+    may start again when its process died; `record="full"|"metadata"|"off"`, what is kept of its runs; `health=…`, a
+    function without arguments that says whether it works, for `/status`; `readme=…`, Markdown for people;
+    `redact=[{"path": "inputs.name"}, {"detector": "email"}]`, what is removed before anything of its runs is stored.
+
+    An agent of a framework is taken as it is: `chat(graph, name="tutor")`.
+    """
+    declare = partial(_declare, given, is_chat=True)
+    return cast("_Declare", declare) if thing is None else declare(thing)
+
+
+@overload
+def workflow(function: _Function, /, **given: Unpack[_DeclarationOptions]) -> FunctionWorkflow: ...
+@overload
+def workflow(**given: Unpack[_DeclarationOptions]) -> _Declare: ...
+@overload
+def workflow(thing: object, /, **given: Unpack[_DeclarationOptions]) -> Workflow: ...
+def workflow(thing: object = None, /, **given: Unpack[_DeclarationOptions]) -> Workflow | _Declare:
+    """Declare a workflow that is no chat: arbitrary JSON in and out. Options as for `chat`."""
+    declare = partial(_declare, given, is_chat=None)
+    return cast("_Declare", declare) if thing is None else declare(thing)
+
+
+def _declare(given: _DeclarationOptions, thing: object, *, is_chat: bool | None) -> Workflow:
+    framework = adapter_for(thing)
+    if framework is None:
+        return _declare_function(given, thing, is_chat=is_chat)
+    told = given.get("name", type(thing).__name__)
+    adopted = framework.adopt(
+        thing,
+        name=given.get("name"),
+        description=given.get("description"),
+        flags=check_flags(told, given.get("flags", {}), is_chat=is_chat),
+        options=_options(given, told),
+    )
+    return adopted or _declare_function(given, thing, is_chat=is_chat)
+
+
+def _declare_function(given: _DeclarationOptions, function: Any, *, is_chat: bool | None) -> FunctionWorkflow:
+    if not callable(function) or isinstance(function, type):
+        raise NotAWorkflow(f"{function!r} is no workflow: declare a function, a coroutine or a generator.")
+    name = given.get("name", callable_name(function))
+    options = _options(given, name)
+    flags = check_flags(check_workflow_name(name), given.get("flags", {}), is_chat=is_chat)
+    if not flags["is_chat"] and takes_messages(function):
+        _hint(function, f"{name} takes messages; declare it with @chat to make it a chat")
+    return FunctionWorkflow(
+        function,
+        name=name,
+        description=given.get("description", _first_paragraph(function)),
+        flags=flags,
+        options=options,
+    )
+
+
+def _options(given: _DeclarationOptions, name: str) -> Options:
+    if unknown := ", ".join(given.keys() - _DeclarationOptions.__annotations__.keys()):
+        raise InvalidOption(
+            f"{name}: there is no option {unknown}. Known: {', '.join(_DeclarationOptions.__annotations__)}."
+        )
+    return read_options(
+        name,
+        on_disconnect=given.get("on_disconnect"),
+        system=given.get("system", "keep"),
+        limits=given.get("limits"),
+        turns=given.get("turns", "reject"),
+        idempotent=given.get("idempotent", False),
+        record=given.get("record", "full"),
+        health=given.get("health"),
+        readme=given.get("readme", ""),
+        redact=given.get("redact", ()),
+    )
+
+
+def _hint(function: Any, hint: str) -> None:
+    """Warn at the function itself, however it was declared."""
+    code = getattr(unwrap_definition(function), "__code__", None)
+    where = (code.co_filename, code.co_firstlineno) if code else ("<unknown>", 1)
+    warnings.warn_explicit(hint, TakesMessages, *where)
+
+
+def _first_paragraph(function: Any) -> str:
+    defined = unwrap_definition(function)
+    own = defined.__doc__ if hasattr(defined, "__code__") else None  # Python's own words for a builtin say nothing.
+    return " ".join(inspect.cleandoc(own or "").partition("\n\n")[0].split())

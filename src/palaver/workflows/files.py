@@ -1,0 +1,64 @@
+"""Stored files for those who cannot read our ids: other dialects, frameworks and services elsewhere get their bytes."""
+
+import asyncio
+import base64
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from palaver.core.messages import File, Message, Part, has_files, is_stored_file, missing_file_notice, replace_files
+from palaver.errors import NotFound, TooLarge
+
+if TYPE_CHECKING:
+    from palaver.workflows.context import Context
+
+MAX_INLINED_BYTES = 32 * 1024 * 1024
+"""Bytes of all the files of one call together: a few words may name a lot, and the workflow holds them at once."""
+
+
+def has_stored_files(messages: Sequence[Message]) -> bool:
+    """Is there any stored file to be put in its place?"""
+    return has_files(messages) and any(map(is_stored_file, _parts(messages)))
+
+
+async def inline_files(messages: Sequence[Message], context: "Context") -> tuple[Message, ...]:
+    """The messages with every stored file as base64 data.
+
+    A file that was deleted a moment ago is told of in words. An id in what the assistant said that is none of ours is
+    its provider's, and stays.
+    """
+    held: dict[str, str] = {}
+    size = 0
+    for file, times in Counter(filter(is_stored_file, _parts(messages))).items():
+        assert isinstance(file, File)
+        try:
+            content = await context.fetch(file)
+        except NotFound:
+            continue
+        size += len(content) * times
+        if size > MAX_INLINED_BYTES:
+            raise TooLarge(
+                f"The files of this conversation come to more than {MAX_INLINED_BYTES} bytes together: name fewer."
+            )
+        assert file.file_id is not None
+        held[file.file_id] = (await asyncio.to_thread(base64.b64encode, content)).decode()
+
+    def whole(part: File) -> Part:
+        if not is_stored_file(part) or part.file_id is None:
+            return part
+        data = held.get(part.file_id)
+        return (
+            missing_file_notice(part)
+            if data is None
+            else File(part.media_type, None, data, None, part.filename, part.detail)
+        )
+
+    def kept(part: File) -> Part:
+        return whole(part) if part.file_id in held else part
+
+    told = [replace_files([message], kept if message.role == "assistant" else whole) for message in messages]
+    return tuple([message for (message,) in told])
+
+
+def _parts(messages: Sequence[Message]) -> Iterator[Part]:
+    return (part for message in messages for part in message.parts)

@@ -1,0 +1,115 @@
+"""Threads: where sync code runs, so that it never stalls the loop.
+
+A cancelled run ends at once; its sync code may not notice and keeps its slot until it returns. When no slot is free,
+runs wait. Threads are daemons: code that never returns cannot keep the process from ending.
+"""
+
+import asyncio
+import contextvars
+import threading
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
+
+_BUFFER_SIZE = 16  # Values that sync code may be ahead of its reader.
+
+
+class ThreadPool:
+    """A bounded number of threads for sync workflows."""
+
+    def __init__(self, most: int = 32) -> None:
+        self.most = most
+        self.busy = 0
+        self._slots = asyncio.Semaphore(most)
+
+    async def start(self, body: Callable[[], None]) -> None:
+        """Run `body` in a thread of its own as soon as a slot is free, with the caller's context variables."""
+        await self._slots.acquire()
+        self.busy += 1
+        loop = asyncio.get_running_loop()
+        run = contextvars.copy_context().run
+
+        def work() -> None:
+            try:
+                run(body)
+            finally:
+                with suppress(RuntimeError):  # The loop has ended before us: nobody is waiting for a slot.
+                    loop.call_soon_threadsafe(self._free)
+
+        try:
+            threading.Thread(target=work, name="palaver-workflow", daemon=True).start()
+        except RuntimeError:
+            self._free()  # The system has no more threads.
+            raise
+
+    def _free(self) -> None:
+        self.busy -= 1
+        self._slots.release()
+
+
+class ThreadBridge:
+    """Carries values from one thread to the loop, in order, at the reader's pace."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._values: deque[object] = deque()
+        self._room = threading.Semaphore(_BUFFER_SIZE)
+        self._filled = asyncio.Event()
+        self._reader_waits = False
+        self._ended = False
+        self._error: BaseException | None = None
+        self._closed = False
+
+    def put(self, value: object) -> None:
+        """In the thread: hand over one value; waits while the reader is behind, raises once nobody reads any more."""
+        if not self._closed:
+            self._room.acquire()
+        if self._closed:
+            # Not an Exception, so that code which catches everything is stopped too.
+            raise asyncio.CancelledError("the run has ended")
+        self._values.append(value)
+        self._nudge()
+
+    def end(self, error: BaseException | None = None) -> None:
+        """In the thread: no more values."""
+        self._error = error
+        self._ended = True
+        self._nudge()
+
+    def close(self) -> None:
+        """On the loop: nobody reads any more; threads that wait for room are let go with an error."""
+        self._closed = True
+        self._values.clear()
+        self._room.release(_BUFFER_SIZE)
+
+    async def values(self) -> AsyncGenerator[object, None]:
+        """On the loop: the values as they come; raises what the thread raised."""
+        while True:
+            while self._values:
+                value = self._values.popleft()
+                self._room.release()
+                yield value
+            if self._ended and not self._values:
+                if self._error is not None:
+                    raise self._error
+                return
+            self._filled.clear()
+            self._reader_waits = True
+            if not self._values and not self._ended:  # Looked at again: the thread may have put one meanwhile.
+                await self._filled.wait()
+            self._reader_waits = False
+
+    def _nudge(self) -> None:
+        if self._reader_waits:
+            try:
+                self._loop.call_soon_threadsafe(self._filled.set)
+            except RuntimeError:
+                self._closed = True  # The loop is gone.
+
+
+def is_running_loop(loop: asyncio.AbstractEventLoop) -> bool:
+    """Are we on this loop's thread, called by it?"""
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return False

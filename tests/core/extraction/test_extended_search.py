@@ -1,0 +1,187 @@
+"""The wide search for a conversation (contract: extraction, 6, and the laws of 10 that are about it)."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+
+from palaver.core.extraction.conversation import Conversation
+from palaver.core.extraction.search import extract_chat_messages, read_conversation
+from palaver.core.messages import Data, Message, Part, Text
+from tests.core.extraction.test_strict_search import PREFERENCES, A, U, nested, values
+
+ASKED, ANSWERED = (Message.user("hi"),), (Message.assistant("hello"),)
+
+
+def text(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def found(value: Any, prefer: Any = None) -> tuple[list[tuple[str, str]], str, str, str | None] | None:
+    """Who said what, in which dialect, where, and on which side."""
+    read = read_conversation(value, prefer)
+    if read is None:
+        return None
+    return [(message.role, message.text) for message in read.messages], read.dialect, read.path, read.side
+
+
+HI, HELLO = [("user", "hi")], [("assistant", "hello")]
+
+
+_EMPTY, _UI = Data("chat-completions:part"), Data("ui-message:data-x")
+MODEL = {"role": "model", "parts": [{"text": "hello"}]}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ([U], (HI, "chat-completions", "", None)),
+        (U, (HI, "chat-completions", "", None)),
+        # Texts
+        (text([U]), (HI, "chat-completions", "", None)),
+        ({"input.value": text({"messages": [U]})}, (HI, "chat-completions", "/input.value/messages", "input")),
+        (text({"data": text({"messages": text([U])})}), (HI, "chat-completions", "/data/messages", None)),
+        (text({"data": text({"data": text({"messages": text([U])})})}), None),
+        ({"message": text([U])}, None),
+        ({"role": "user", "content": text([A])}, ([("user", text([A]))], "chat-completions", "", None)),
+        ("{not json}", None),
+        # Batches
+        ({"messages": [[U]]}, (HI, "chat-completions", "/messages/0", None)),
+        ({"messages": [[U], [A]]}, None),
+        # Names
+        ({"input": U}, (HI, "chat-completions", "/input", "input")),
+        ({"gen_ai.output.messages": [A]}, (HELLO, "chat-completions", "/gen_ai.output.messages", "output")),
+        ({"chat_history": [U]}, (HI, "chat-completions", "/chat_history", None)),
+        (
+            {"attributes": {"llm.input_messages": [{"message": U}]}},
+            (HI, "chat-completions", "/attributes/llm.input_messages", "input"),
+        ),
+        ({"a/b": 1, "kwargs": {"messages": [U]}}, (HI, "chat-completions", "/kwargs/messages", None)),
+        # What APIs answer
+        ({"choices": [{"message": A}]}, (HELLO, "chat-completions", "/choices", "output")),
+        ({"choices": [{"delta": {"content": "hello"}}]}, (HELLO, "chat-completions", "/choices", "output")),
+        ({"candidates": [{"content": MODEL}, {"content": {}}]}, (HELLO, "gemini", "/candidates", "output")),
+        ({"candidates": [{"content": {"parts": [{"text": "hello"}]}}]}, None),
+        (
+            {"generations": [[{"message": {"type": "ai", "content": "hello"}}]]},
+            (HELLO, "langchain", "/generations", "output"),
+        ),
+        ({"content": MODEL}, (HELLO, "gemini", "/content", None)),
+        ({"contents": [{"parts": [{"text": "hi"}]}]}, (HI, "gemini", "/contents", "input")),
+        # No conversation
+        ({"contents": [{"text": "hi"}]}, None),
+        ([{"type": "system", "content": "disk full"}], None),
+        ({"candidates": 5, "choices": "x", "generations": [5, [6]]}, None),
+        (None, None),
+        ([], None),
+    ],
+)
+def test_what_is_found_and_where(value: Any, expected: Any) -> None:
+    assert found(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "prefer", "path"),
+    [
+        ({"prompt": [U], "outputs": {"completion": [A]}}, "output", "/outputs/completion"),
+        ({"messages": [U], "outputs": {"completion": [A]}}, "output", "/outputs/completion"),
+        ({"messages": [U], "outputs": {"completion": [A]}}, "input", "/messages"),
+        ({"messages": [U], "outputs": {"completion": [A]}}, None, "/messages"),
+        ({"outputs": {"prompt": [U]}, "messages": [A]}, "output", "/outputs/prompt"),
+        ({"messages": [U], "choices": [{"message": A}]}, "output", "/choices"),
+        ({"outputs": {"completion": [A]}}, "input", "/outputs/completion"),
+        ({"inputs": {"messages": [U]}, "history": [A]}, "output", "/history"),
+    ],
+)
+def test_the_outermost_key_with_a_side_decides(value: Any, prefer: Any, path: str) -> None:
+    read = read_conversation(value, prefer)
+
+    assert read is not None
+    assert read.path == path
+
+
+def test_a_conversation_is_ours() -> None:
+    assert read_conversation({"messages": [U]}) == Conversation(ASKED, "chat-completions", "/messages")
+    assert read_conversation({"output": A}) == Conversation(ANSWERED, "chat-completions", "/output", "output")
+
+
+@pytest.mark.parametrize(
+    ("element", "parts"),
+    [
+        ({"tool_calls": [{"name": "f", "args": {"a": object()}}], "content": "hm"}, [Text("hm"), _EMPTY]),
+        ({"content": ["hm", {"type": "custom", "x": object()}]}, [Text("hm"), Data("chat-completions:custom")]),
+        ({"content": [{"type": "tool_use", "id": "t", "input": {1j: 2}}]}, [Data("anthropic:tool_use")]),
+        ({"parts": [{"type": "text", "text": "hm"}, {"type": "data-x", "data": object()}]}, [Text("hm"), _UI]),
+        ({"content": "hm", "palaver": {"data": [{"name": "n", "value": object()}]}}, [Text("hm"), _EMPTY]),
+    ],
+)
+def test_a_part_that_is_no_json_is_an_empty_one(element: Any, parts: list[Part]) -> None:
+    read = read_conversation([U, {"role": "assistant", **element}])
+
+    assert read is not None
+    assert read.messages == (*ASKED, Message.assistant(*parts))
+
+
+def test_any_other_preference_is_a_mistake_of_the_caller() -> None:
+    with pytest.raises(ValueError, match="prefer must be None"):
+        read_conversation([U], "both")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("prefer", PREFERENCES)
+def test_depth_and_cycles_end(prefer: Any) -> None:
+    cycle: dict[str, Any] = {"inputs": {}}
+    cycle["data"] = cycle["inputs"]["body"] = cycle
+    deep: Any = [U]
+    for _ in range(50_000):
+        deep = {"data": deep}
+
+    assert read_conversation(cycle, prefer) is None
+    assert read_conversation(deep, prefer) is None
+    assert read_conversation(nested("data.inputs.data.inputs.data.inputs", [U]), prefer) is not None
+    assert read_conversation("[" * 100_000 + "]" * 100_000, prefer) is None
+
+
+@given(values)
+def test_a_preference_never_changes_whether_something_is_found(value: Any) -> None:
+    read = [read_conversation(value, prefer) for prefer in PREFERENCES]
+
+    assert len({one is None for one in read}) == 1
+
+
+@given(values)
+def test_what_the_strict_search_finds_the_wide_one_finds_something_in(value: Any) -> None:
+    if extract_chat_messages(value) is not None:
+        assert read_conversation(value) is not None
+
+
+# What docs/decisions/0015 tells: value, preference, what strict finds, what the wide search finds
+
+DIFFERENCES: list[tuple[Any, Any, Any, Any]] = [
+    ({"prompt": [U], "outputs": {"completion": [A]}}, "output", [U], "/outputs/completion"),
+    ({"messages": [U], "outputs": {"completion": [A]}}, "output", [U], "/outputs/completion"),
+    ({"messages": [U], "outputs": {"completion": [A]}}, "input", [U], "/messages"),
+    ({"messages": [U], "outputs": {"completion": [A]}}, None, [U], "/messages"),
+    ({"messages": [U], "choices": [{"message": A}]}, "output", [U], "/choices"),
+    ({"outputs": {"prompt": [A]}, "messages": [U]}, "output", [U], "/outputs/prompt"),
+    ({"input": [U]}, None, None, "/input"),
+    ({"output": A}, None, None, "/output"),
+    ({"message": A}, None, None, "/message"),
+    (text([U]), None, None, ""),
+    ({"messages": [[U, A]]}, None, None, "/messages/0"),
+    ({"choices": [{"delta": {"content": "x"}}]}, None, None, "/choices"),
+    ({"contents": [{"parts": [{"text": "hi"}]}]}, None, None, "/contents"),
+    ({"type": "human", "content": "hi"}, None, None, ""),
+    ([{"type": "function_call", "name": "now", "arguments": "{}"}], None, None, ""),
+    ({"candidates": [{"content": MODEL}]}, None, None, "/candidates"),
+    ({"gen_ai.input.messages": text([U])}, None, None, "/gen_ai.input.messages"),
+]
+
+
+@pytest.mark.parametrize(("value", "prefer", "strictly", "path"), DIFFERENCES)
+def test_where_columns_read_wider_than_the_written_algorithm(value: Any, prefer: Any, strictly: Any, path: str) -> None:
+    read = read_conversation(value, prefer)
+
+    assert extract_chat_messages(value, prefer) == strictly
+    assert read is not None
+    assert read.path == path

@@ -1,0 +1,76 @@
+"""The quick implementation gives what the contract's tables give, transcribed literally (oracle.py)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from palaver.core.extraction import dialect_of, extract_chat_messages, is_chat_messages, read_conversation
+from tests.core.extraction import near_misses, reference_search
+
+Judge = Callable[[Any], Any]
+
+
+def identities(found: list[Any] | None) -> list[int] | None:
+    """The very objects, not their equals."""
+    return None if found is None else [id(element) for element in found]
+
+
+def strictly(prefer: Any) -> tuple[Judge, Judge]:
+    return (
+        lambda value: identities(extract_chat_messages(value, prefer)),
+        lambda value: identities(reference_search.extract_chat_messages(value, prefer)),
+    )
+
+
+def widely(prefer: Any) -> tuple[Judge, Judge]:
+    def ours(value: Any) -> Any:
+        read = read_conversation(value, prefer)
+        return read and (read.dialect, read.path, read.side or "neutral")
+
+    def theirs(value: Any) -> Any:
+        match = reference_search.find(value, prefer)
+        return match and (match.dialect, match.path, match.side)
+
+    return ours, theirs
+
+
+JUDGES: dict[str, tuple[Callable[[Any], Any], Judge, Judge]] = {
+    "the strict test of a list": (near_misses.messages, is_chat_messages, reference_search.is_chat_messages),
+    "the dialect of one element": (near_misses.message, dialect_of, reference_search.dialect_of),
+    "the dialect of a list": (near_misses.messages, dialect_of, reference_search.dialect_of),
+    **{
+        f"the strict search, prefer {prefer}": (near_misses.value, *strictly(prefer))
+        for prefer in near_misses.PREFERENCES
+    },
+    **{f"the wide search, prefer {prefer}": (near_misses.value, *widely(prefer)) for prefer in near_misses.PREFERENCES},
+}
+
+
+@pytest.mark.parametrize("name", JUDGES)
+def test_many_values_are_judged_as_the_contract_judges_them(name: str) -> None:
+    made, ours, theirs = JUDGES[name]
+
+    different = [value for value in near_misses.many(made, 3000) if ours(value) != theirs(value)]
+
+    assert sorted(different, key=lambda value: len(repr(value)))[:5] == []
+
+
+@given(near_misses.drawn(near_misses.messages))
+def test_the_strict_test_is_that_of_the_contract(value: Any) -> None:
+    assert is_chat_messages(value) == reference_search.is_chat_messages(value)
+
+
+@given(near_misses.drawn(near_misses.messages))
+def test_a_list_is_in_the_first_dialect_of_the_table_that_occurs_in_it(value: Any) -> None:
+    assert dialect_of(value) == reference_search.dialect_of(value)
+
+
+@pytest.mark.parametrize("prefer", near_misses.PREFERENCES)
+@given(value=near_misses.drawn(near_misses.value))
+def test_both_searches_find_what_the_steps_find(prefer: Any, value: Any) -> None:
+    strict, strict_by_contract = strictly(prefer)
+    wide, wide_by_contract = widely(prefer)
+
+    assert (strict(value), wide(value)) == (strict_by_contract(value), wide_by_contract(value))

@@ -1,0 +1,148 @@
+"""Cutting texts: by lines and characters, between characters as a reader sees them, looking at the beginning only."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.core.extraction.excerpts import Cut, before, cut, one_line
+
+FAMILY = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
+NORWAY, CHAD = "\U0001f1f3\U0001f1f4", "\U0001f1f9\U0001f1e9"
+WHOLE = {
+    "a flag": NORWAY,
+    "a flag of tags": "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
+    "a family": FAMILY,
+    "a rainbow": "\U0001f3f3\ufe0f\u200d\U0001f308",
+    "a skin tone": "\U0001f44d\U0001f3fd",
+    "a key": "1\ufe0f\u20e3",
+    "a variation": "\u2764\ufe0f",
+    "an accent": "e\u0301\u0323",
+    "a syllable": "\u1112\u1161\u11ab",
+    "a vowel sign": "\u0928\u093f",
+    "a Thai vowel": "\u0e01\u0e33",
+    "a voiced kana": "\uff76\uff9e",
+    "two halves": "\ud83d\ude00",
+    "a line's end": "\r\n",
+    "a mark by joining": "\u2764\u200d\u00ae",
+}
+
+
+@pytest.mark.parametrize("whole", WHOLE.values(), ids=WHOLE)
+def test_nothing_that_looks_like_one_character_is_cut(whole: str) -> None:
+    text = f"ab{whole}{whole}c"
+    places = {before(text, at) for at in range(len(text) + 1)}
+
+    assert places == {0, 1, 2, 2 + len(whole), 2 + 2 * len(whole), len(text)}
+
+
+def test_flags_are_counted_from_the_first() -> None:
+    text = "x" + NORWAY + CHAD + "\U0001f1e6"
+
+    assert [before(text, at) for at in range(len(text))] == [0, 1, 1, 3, 3, 5]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("", Cut("", 0)),
+        ("ten chars.", Cut("ten chars.", 0)),
+        ("ten chars. ", Cut("ten chars.", 1)),
+        ("nine      and more", Cut("nine", 14)),
+        (" a\n\n", Cut(" a\n\n", 0)),  # What fits stays as it is.
+        ("a\nb\nc", Cut("a\nb\nc", 0)),
+        ("a\nb\nc\n", Cut("a\nb\nc\n", 0)),
+        ("a\nb\nc\nd", Cut("a\nb\nc", 2)),
+        ("a\r\nb\r\nc\r\nd", Cut("a\r\nb\r\nc", 3)),
+        ("a\n\n\n\nb", Cut("a", 5)),
+        ("\n\n\n\n\n  words", Cut("words", 7)),
+        (" " * 20 + "words", Cut("words", 20)),
+        (" " * 20, Cut("", 20)),
+        ("12345678" + FAMILY, Cut("12345678", 5)),
+        ("1234567 " + FAMILY, Cut("1234567", 6)),
+        ("e" + "\u0301" * 20, Cut("", 21)),
+        ("\ud83d\ude00" * 2 + "\ud800", Cut("\U0001f600\U0001f600\ufffd", 0)),
+        ("\ud83d\ude00" * 12, Cut("\U0001f600" * 10, 2)),
+    ],
+)
+def test_what_is_shown_of_a_text(text: str, shown: Cut) -> None:
+    assert cut(text, characters=10, lines=3) == shown
+
+
+def test_the_lines_that_are_shown() -> None:
+    assert [Cut(text, 0).lines for text in ("", "a", "a\n", "a\n\nb")] == [0, 1, 1, 3]
+
+
+def test_no_room_shows_nothing() -> None:
+    assert cut("words", characters=0, lines=3) == Cut("", 5)
+    assert cut("words", characters=10, lines=0) == Cut("", 5)
+    assert one_line("words", 0) == ""
+
+
+def test_a_beginning_counts_what_follows_it() -> None:
+    assert cut("0123456789abc", characters=10, lines=3, length=1_000) == Cut("0123456789", 990)
+    assert cut("0123", characters=10, lines=3, length=1_000) == Cut("0123", 996)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", ""),
+        ("  one \t\r\n two\u00a0\u2028three  ", "one two three"),
+        ("\x00a\x00 \x1b \x9f\x7fb\x85c", "a b c"),
+        ("12345678 " + FAMILY, "12345678"),
+        ("1234567890123", "1234567890123"[:13]),
+        ("12345678901234", "1234567890123"),
+        ("\ud800x\udc00", "\ufffdx\ufffd"),
+        ("\n" * 60_000 + "late", "late"),
+        ("a" + " " * 5_000 + "b", "a"),
+    ],
+)
+def test_one_line(text: str, line: str) -> None:
+    assert one_line(text, 13) == line
+
+
+def test_only_the_beginning_of_a_long_text_is_read() -> None:
+    class Watched(str):
+        __slots__ = ()
+
+        def __getitem__(self, key: object) -> str:
+            assert isinstance(key, slice | int)
+            assert isinstance(key, int) or (key.stop or 0) < 10_000
+            return str.__getitem__(self, key)
+
+    text = Watched("some words " * 100_000)
+
+    assert cut(text, characters=10, lines=3) == Cut("some words", 1_099_990)
+    assert one_line(text, 10) == "some words"
+
+
+characters = st.sampled_from(
+    [*WHOLE.values(), "a", " ", "\n", "\u200d", "\U0001f1f3", "\u0301", "\x00", "\ud800", "中"]
+)
+texts = st.lists(characters, max_size=40).map("".join)
+
+
+@given(texts, st.integers(0, 50), st.integers(0, 5))
+def test_a_cut_is_a_beginning_within_its_limits(text: str, most: int, lines: int) -> None:
+    shown = cut(text, characters=most, lines=lines)
+
+    assert shown.left_out >= 0
+    assert shown.lines <= lines
+    if shown.left_out:
+        assert len(shown.text) <= most
+        assert shown.text == shown.text.rstrip()
+    shown.text.encode()
+    assert len(one_line(text, most)) <= most
+
+
+@given(texts, st.integers(0, 50))
+def test_a_place_to_cut_is_never_before_a_mark(text: str, at: int) -> None:
+    place = before(text, at)
+
+    assert 0 <= place <= at
+    if 0 < place < len(text):
+        assert unicodedata.category(text[place])[0] != "M"
+        assert text[place] not in "\u200d\U0001f3fd"
+        assert (text[place - 1], text[place]) != ("\ud83d", "\ude00")

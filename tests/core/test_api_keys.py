@@ -1,0 +1,184 @@
+"""Keys as values: their form, the comparison, scopes, and when they expire."""
+
+import random
+from datetime import UTC, datetime
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.core import api_keys
+from palaver.core.api_keys import ALL_SCOPES, ApiKey, Scope
+from palaver.errors import InvalidValue
+
+NOW = datetime(2026, 11, 15, 12, 30, tzinfo=UTC)
+KEY = "plv_abcd1234_" + "0123456789" * 4
+
+
+def test_a_key_is_a_name_and_a_secret() -> None:
+    made = api_keys.generate_key(lambda bits: (1 << bits) - 1)
+
+    assert str(made) == f"plv_{'z' * 8}_{'z' * 40}"
+    assert api_keys.parse_key(KEY) == ApiKey("abcd1234", "0123456789" * 4)
+
+
+@given(st.randoms(use_true_random=False))
+def test_every_key_that_is_made_can_be_read(chance: random.Random) -> None:
+    made = api_keys.generate_key(chance.getrandbits)
+
+    assert api_keys.parse_key(str(made)) == made
+    assert api_keys.parse_key_id(api_keys.format_key_id(made.id)) == made.id
+    assert api_keys.is_token(made.secret)
+    assert api_keys.verify_secret(made.secret, api_keys.hash_secret(made.secret))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "plv_",
+        KEY[:-1],
+        KEY + "0",
+        KEY + "\n",
+        " " + KEY,
+        KEY.upper(),
+        KEY.replace("plv_", "sk-"),
+        KEY.replace("_0", "-0"),
+        KEY[:-1] + "i",
+        KEY[:-1] + "é",
+        KEY[:-1] + "٣",
+        f"{KEY}, {KEY}",
+        "x" * 10_240,
+    ],
+)
+def test_nothing_else_is_a_key(text: str) -> None:
+    assert api_keys.parse_key(text) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0" * 39, "0" * 41, "0" * 39 + "_", "0" * 39 + "é", "Z" * 40, "0" * 19 + "--" + "0" * 19]
+)
+def test_nothing_else_is_a_token(text: str) -> None:
+    assert not api_keys.is_token(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "abcd1234", "key_abcd123", "key_abcd12345", "key_ABCD1234", "run_abcd1234", "key_abcd1234\n"]
+)
+def test_nothing_else_names_a_key(text: str) -> None:
+    assert api_keys.parse_key_id(text) is None
+
+
+def test_a_secret_does_not_show_itself() -> None:
+    assert repr(api_keys.parse_key(KEY)) == "Secret('abcd1234', '***')"
+
+
+@given(st.text(max_size=60), st.one_of(st.none(), st.binary(min_size=32, max_size=32)))
+def test_no_guess_is_the_secret(guess: str, kept: bytes | None) -> None:
+    guess = guess.encode("utf-8", "replace").decode()
+
+    assert not api_keys.verify_secret(guess, kept)
+
+
+def test_the_hash_of_nothing_opens_nothing() -> None:
+    assert not api_keys.verify_secret("0" * 40, None)
+    assert not api_keys.verify_secret("0" * 40, b"")
+
+
+@pytest.mark.parametrize(
+    ("words", "scopes", "told"),
+    [
+        (["invoke"], {"invoke"}, ["invoke"]),
+        (["read", "invoke", "read"], {"invoke", "read"}, ["invoke", "read"]),
+        (["admin"], ALL_SCOPES, ["admin"]),
+        (["read", "admin"], ALL_SCOPES, ["admin"]),
+    ],
+)
+def test_scopes_are_a_set_and_an_admin_has_all(words: list[str], scopes: set[str], told: list[str]) -> None:
+    read = api_keys.parse_scopes(words)
+
+    assert read == scopes
+    assert api_keys.minimal_scopes(read) == told
+    assert api_keys.parse_scopes(api_keys.minimal_scopes(read)) == read
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "A key needs at least one scope: invoke, read, admin."),
+        (["root"], "There is no scope 'root': use invoke, read, admin."),
+        (["Read"], "There is no scope 'Read': use invoke, read, admin."),
+    ],
+)
+def test_a_scope_that_does_not_exist_is_named(words: list[str], message: str) -> None:
+    with pytest.raises(InvalidValue) as raised:
+        api_keys.parse_scopes(words, pointer="/scopes")
+
+    assert (raised.value.message, raised.value.pointer) == (message, "/scopes")
+
+
+def test_the_list_of_scopes_is_whole() -> None:
+    assert set(get_args(Scope)) == ALL_SCOPES
+
+
+@pytest.mark.parametrize("name", ["default", "a", "0", "team-a", "a" * 32])
+def test_a_project_has_a_plain_name(name: str) -> None:
+    assert api_keys.check_project(name) == name
+
+
+@pytest.mark.parametrize("name", ["", "-a", "A", "a_b", "a" * 33, "a/b", "a b", "é", "a\n"])
+def test_a_project_cannot_be_called_anything(name: str) -> None:
+    with pytest.raises(InvalidValue, match="cannot name a project"):
+        api_keys.check_project(name)
+
+
+@pytest.mark.parametrize("name", ["", "  ", "a" * 101, "a\nb", "\x1b[2J", "a\u202eb"])
+def test_the_name_of_a_key_can_be_read(name: str) -> None:
+    assert api_keys.check_key_name("Laptop of Zoë") == "Laptop of Zoë"
+    with pytest.raises(InvalidValue, match="1 to 100 printable characters"):
+        api_keys.check_key_name(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("90d", datetime(2027, 2, 13, 12, 30, tzinfo=UTC)),
+        ("12h", datetime(2026, 11, 16, 0, 30, tzinfo=UTC)),
+        ("1h", datetime(2026, 11, 15, 13, 30, tzinfo=UTC)),
+        ("2026-12-31", datetime(2027, 1, 1, tzinfo=UTC)),
+        ("2026-11-15", datetime(2026, 11, 16, tzinfo=UTC)),
+        (" 2028-02-29 ", datetime(2028, 3, 1, tzinfo=UTC)),
+    ],
+)
+def test_when_a_key_expires(text: str, moment: datetime) -> None:
+    assert api_keys.parse_expiry(text, now=NOW) == moment
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "90", "d", "-1d", "1.5h", "90 d", "3w", "999999d", "2027-02-29", "2027-1-1", "9999-12-31", "tomorrow", "٣d"],
+)
+def test_other_words_are_no_time(text: str) -> None:
+    with pytest.raises(InvalidValue) as raised:
+        api_keys.parse_expiry(text, now=NOW)
+
+    assert raised.value.message == f"{text!r} is no time to expire: use 90d, 12h or 2026-12-31."
+
+
+@pytest.mark.parametrize("text", ["0d", "0h", "2026-11-14", "1970-01-01"])
+def test_a_time_that_has_passed_is_refused(text: str) -> None:
+    with pytest.raises(InvalidValue) as raised:
+        api_keys.parse_expiry(text, now=NOW)
+
+    assert raised.value.message == f"{text!r} has passed: a key must expire in the future."
+
+
+@given(st.text(max_size=12))
+def test_whatever_is_written_it_is_a_time_to_come_or_refused(text: str) -> None:
+    try:
+        moment = api_keys.parse_expiry(text, now=NOW)
+    except InvalidValue:
+        return
+
+    assert moment > NOW

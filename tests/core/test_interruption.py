@@ -1,0 +1,37 @@
+"""What is left of a run whose process died is a lawful stream, and says what it had said."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.core.events import ReasoningStarted, RunFinished, RunStarted, TextDelta, TextEnded, TextStarted
+from palaver.core.interruption import interruption_events
+from tests.core.strategies import hostile, sloppy
+from tests.core.stream_checker import check
+from tests.core.test_grammar_laws import HISTORY, stream_of
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+OPEN = [call.call_id for message in HISTORY for call in message.tool_calls if call.call_id != "h2"]
+
+
+@given(sloppy | hostile, st.data())
+def test_whatever_was_logged_comes_to_a_lawful_end(values: list[Any], data: st.DataObject) -> None:
+    stream = stream_of(values)
+    logged = stream[: data.draw(st.integers(1, len(stream) - 1))]
+    while isinstance(logged[-1], TextStarted | ReasoningStarted):
+        logged.pop()  # What opens is logged with the first that it says.
+    ended = [*logged, *interruption_events(logged, NOW)]
+
+    check(ended, asked=OPEN)
+    assert ended[-1] == RunFinished(len(ended) - 1, finish="interrupted", at=NOW)
+
+
+def test_what_was_open_is_closed_with_what_it_said() -> None:
+    logged = [RunStarted(0, "run_1"), TextStarted(1, "a", "a"), TextDelta(2, "a", "Hel"), TextDelta(3, "a", "lo")]
+
+    assert interruption_events(logged, NOW) == [
+        TextEnded(4, "a", "Hello"),
+        RunFinished(5, finish="interrupted", at=NOW),
+    ]

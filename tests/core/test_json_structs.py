@@ -1,0 +1,62 @@
+"""JSON from outside as a Struct: what does not fit is pointed at, in plain words."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+import pytest
+
+from palaver.core.json import decode_struct, validation_error
+from palaver.errors import RequestError
+
+
+class Inner(msgspec.Struct):
+    size: int
+
+
+class Outer(msgspec.Struct):
+    name: Annotated[str, msgspec.Meta(max_length=3)]
+    inner: list[Inner] = []
+    named: dict[str, Inner] = {}
+    word: Literal["a", "b"] = "a"
+    either: int | str | None = None
+
+
+def test_what_fits_is_taken_and_what_is_unknown_ignored() -> None:
+    assert decode_struct({"name": "x", "inner": [{"size": 1}], "more": 1}, Outer) == Outer(name="x", inner=[Inner(1)])
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "pointer", "message"),
+    [
+        ([], "invalid_body", None, "The body must be a JSON object."),
+        ({}, "invalid_body", "/name", "/name is missing."),
+        ({"name": "x", "inner": [{}]}, "invalid_body", "/inner/0/size", "/inner/0/size is missing."),
+        ({"name": 1}, "invalid_type", "/name", "/name must be string, not integer."),
+        ({"name": "x", "inner": {}}, "invalid_type", "/inner", "/inner must be array, not object."),
+        (
+            {"name": "x", "inner": [{"size": 1}, {"size": True}]},
+            "invalid_type",
+            "/inner/1/size",
+            "/inner/1/size must be integer, not boolean.",
+        ),
+        (
+            {"name": "x", "either": 1.5},
+            "invalid_type",
+            "/either",
+            "/either must be integer or string or null, not number.",
+        ),
+        ({"name": "x", "named": {"k": {"size": "1"}}}, "invalid_type", "/named", "/named must be integer, not string."),
+        ({"name": "long"}, "invalid_value", "/name", "/name does not fit: Expected str of length <= 3."),
+        ({"name": "x", "word": "c"}, "invalid_value", "/word", "/word does not fit: Invalid enum value 'c'."),
+    ],
+)
+def test_what_does_not_fit(value: Any, code: str, pointer: str | None, message: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        decode_struct(value, Outer)
+    assert (caught.value.code, caught.value.pointer, caught.value.message) == (code, pointer, message)
+
+
+def test_the_whole_value_may_be_what_does_not_fit() -> None:
+    error = validation_error("Expected `object`, got `int`")
+
+    assert (error.code, error.pointer, error.message) == ("invalid_type", None, "The body must be object, not integer.")

@@ -1,0 +1,208 @@
+"""One voice: a stream in which at most one item is open (contract: responses, 4.2)."""
+
+import pytest
+from hypothesis import given
+
+from palaver.core.events import (
+    Event,
+    PartAdded,
+    ReasoningDelta,
+    ReasoningEnded,
+    ReasoningStarted,
+    TextDelta,
+    TextEnded,
+    TextStarted,
+    ToolDelta,
+    ToolEnded,
+    ToolReturned,
+    ToolStarted,
+    UsageAdded,
+)
+from palaver.core.linearize import Linearizer, linearize
+from palaver.core.messages import Annotation, Data, File, Refusal, Usage
+from tests.core.strategies import hostile, sloppy
+from tests.core.test_grammar_laws import stream_of
+
+A = [TextStarted(item="a", message="m"), TextDelta(item="a", delta="one ")]
+MORE_OF_A = [TextDelta(item="a", delta="two"), TextEnded(item="a", text="one two")]
+A_ALONE = [*A, TextEnded(item="a", text="one ")]
+A_AGAIN = [
+    TextStarted(item="a.2", message="m"),
+    TextDelta(item="a.2", delta="two"),
+    TextEnded(item="a.2", text="two"),
+]
+CALL = [
+    ToolStarted(item="fc_1", message="m", call_id="1", name="now"),
+    ToolDelta(item="fc_1", delta="{}"),
+    ToolEnded(item="fc_1", arguments="{}"),
+]
+RESULT = ToolReturned(item="fco_1", message="r", call_id="1", output="noon")
+
+
+def test_a_stream_with_one_voice_passes_as_it_is() -> None:
+    events: list[Event] = [*A, *MORE_OF_A, *CALL, RESULT]
+
+    assert linearize(events) == events
+
+
+def test_a_call_ends_the_text_and_what_the_text_says_later_is_a_new_item() -> None:
+    assert linearize([*A, *CALL, *MORE_OF_A]) == [*A_ALONE, *CALL, *A_AGAIN]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        RESULT,
+        PartAdded(item="no", message="m", part=Refusal(text="No.")),
+        PartAdded(item="ask", message="m", part=Data(name="approval-request", value={"id": "1"})),
+    ],
+)
+def test_a_result_a_refusal_and_an_approval_end_the_text_too(event: Event) -> None:
+    assert linearize([*A, event, *MORE_OF_A]) == [*A_ALONE, event, *A_AGAIN]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        PartAdded(item="d", message="m", part=Data(name="chart", value=1)),
+        PartAdded(item="f", message="m", part=File(media_type="image/png", data="AAAA")),
+        UsageAdded(usage=Usage(input_tokens=1, output_tokens=1)),
+    ],
+)
+def test_data_files_and_usage_pass_through_anything_that_is_open(event: Event) -> None:
+    assert linearize([*A, event, *MORE_OF_A]) == [*A, event, *MORE_OF_A]
+    assert linearize([*CALL[:1], event, *CALL[1:]]) == [*CALL[:1], event, *CALL[1:]]
+
+
+def test_reasoning_of_the_same_message_ends_the_text() -> None:
+    thought = [ReasoningStarted(item="r", message="m"), ReasoningDelta(item="r", delta="Hm.")]
+    ended = ReasoningEnded(item="r", text="Hm.", encrypted="sealed")
+
+    assert linearize([*A, *thought, ended, *MORE_OF_A]) == [*A_ALONE, *thought, ended, *A_AGAIN]
+
+
+def test_text_of_another_message_waits_for_the_end_of_the_open_one() -> None:
+    other = [
+        TextStarted(item="b", message="n"),
+        TextDelta(item="b", delta="B"),
+        TextEnded(item="b", text="B"),
+    ]
+
+    assert linearize([*A, *other, *MORE_OF_A]) == [*A, *MORE_OF_A, *other]
+    assert linearize([*A, *other[:2], *MORE_OF_A, other[2]]) == [*A, *MORE_OF_A, *other]
+
+
+def test_while_a_call_is_open_everything_else_waits_in_order_of_start() -> None:
+    second = [
+        ToolStarted(item="fc_2", message="m", call_id="2", name="then"),
+        ToolDelta(item="fc_2", delta="[]"),
+        ToolEnded(item="fc_2", arguments="[]"),
+    ]
+    text = [*A, *MORE_OF_A]
+    events: list[Event] = [CALL[0], second[0], *A, second[1], CALL[1], second[2], *MORE_OF_A, CALL[2]]
+
+    assert linearize(events) == [*CALL, *second, *text]
+
+
+def test_what_waited_speaks_before_the_call_that_ends_the_open_text() -> None:
+    other = [TextStarted(item="b", message="n"), TextDelta(item="b", delta="B")]
+    late = [TextDelta(item="b", delta="!"), TextEnded(item="b", text="B!")]
+
+    assert linearize([*A, *other, *CALL, *MORE_OF_A, *late]) == [
+        *A_ALONE,
+        *other,
+        TextEnded(item="b", text="B"),
+        *CALL,
+        *A_AGAIN,
+        TextStarted(item="b.2", message="n"),
+        TextDelta(item="b.2", delta="!"),
+        TextEnded(item="b.2", text="!"),
+    ]
+
+
+def test_notes_are_counted_from_where_their_item_begins() -> None:
+    note = Annotation(kind="url", url="https://host", start=5, end=7)
+    bare = Annotation(kind="url", url="https://host")
+    last = TextEnded(item="a", text="one two", annotations=(note, bare))
+
+    assert linearize([*A, *CALL, MORE_OF_A[0], last])[-1] == TextEnded(
+        item="a.2", text="two", annotations=(Annotation(kind="url", url="https://host", start=1, end=3), bare)
+    )
+    assert linearize([*A, MORE_OF_A[0], last])[-1] == last
+
+
+def test_a_name_that_was_made_is_not_given_twice() -> None:
+    own = [
+        TextStarted(item="a.2", message="n"),
+        TextDelta(item="a.2", delta="own"),
+        TextEnded(item="a.2", text="own"),
+    ]
+
+    names = [event.item for event in linearize([*A, *CALL, *MORE_OF_A, *own]) if isinstance(event, TextStarted)]
+    assert names == ["a", "a.2", "a.2.2"]
+
+
+def test_a_text_that_is_interrupted_often_stays_cheap() -> None:
+    machine, names = Linearizer(), set[str]()
+    machine.feed(A[0])
+    for number in range(5_000):
+        for event in machine.feed(TextDelta(item="a", delta="x")):
+            if isinstance(event, TextStarted):
+                names.add(event.item)
+        machine.feed(PartAdded(item=f"no{number}", message="m", part=Refusal(text="No.")))
+
+    assert len(names) == 4_999
+
+
+def test_thousands_of_items_that_interleave_are_told_one_after_another() -> None:
+    number = 5_000
+    starts: list[Event] = [TextStarted(item=str(n), message=str(n)) for n in range(number)]
+    deltas: list[Event] = [TextDelta(item=str(n), delta="x") for n in range(number)]
+    ends: list[Event] = [TextEnded(item=str(n), text="x") for n in range(number)]
+
+    said = linearize([*starts, *deltas, *ends])
+
+    assert said == [event for item in zip(starts, deltas, ends, strict=True) for event in item]
+
+
+@given(sloppy | hostile)
+def test_at_most_one_item_is_open_and_nothing_is_lost(values: list[object]) -> None:
+    events = stream_of(values)
+    said = linearize(events)
+
+    open_item: str | None = None
+    seen: set[str] = set()
+    pieces: list[str] = []
+    for event in said:
+        match event:
+            case TextStarted() | ReasoningStarted() | ToolStarted():
+                assert open_item is None
+                assert event.item not in seen
+                seen.add(event.item)
+                open_item, pieces = event.item, []
+            case TextDelta() | ReasoningDelta() | ToolDelta():
+                assert event.item == open_item
+                pieces.append(event.delta)
+            case TextEnded(item=item, text=whole) | ReasoningEnded(item=item, text=whole):
+                assert (item, "".join(pieces)) == (open_item, whole)
+                open_item = None
+            case ToolEnded(item=item, arguments=whole):
+                assert (item, "".join(pieces)) == (open_item, whole)
+                open_item = None
+            case ToolReturned():
+                assert open_item is None
+            case _:
+                pass
+    assert open_item is None
+    assert sorted(_gist(said)) == sorted(_gist(events))
+
+
+def _gist(events: list[Event]) -> list[tuple[str, str]]:
+    """What was said, piece by piece, whatever the item."""
+    pieces = [(type(event).__name__, event.delta) for event in events if hasattr(event, "delta")]  # type: ignore[attr-defined]
+    others = [
+        (type(event).__name__, str(event.seq))
+        for event in events
+        if isinstance(event, ToolStarted | ToolReturned | PartAdded | UsageAdded)
+    ]
+    return [*pieces, *others, ("last", str(events[-1].seq))]

@@ -1,0 +1,77 @@
+"""The tree of a thread: paths, leaves, and what changes when somebody turns to another branch."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.core.thread_tree import ThreadNode, ThreadTree, changed_last_children
+
+#        ┌ b ─ c
+#  r ─ a ┤
+#        └ d ─ e (failed)
+LINKS = [
+    ThreadNode("r", None, 1),
+    ThreadNode("a", "r", 2),
+    ThreadNode("b", "a", 3),
+    ThreadNode("c", "b", 4),
+    ThreadNode("d", "a", 5),
+    ThreadNode("e", "d", 6, "failed"),
+]
+
+
+def test_a_path_goes_from_the_root_to_a_node() -> None:
+    tree = ThreadTree(reversed(LINKS))
+
+    assert tree.path("c") == ["r", "a", "b", "c"]
+    assert tree.path(None) == []
+    assert "c" in tree
+    assert "x" not in tree
+    assert tree["e"].status == "failed"
+
+
+def test_all_below_a_node_is_found_however_it_branches() -> None:
+    tree = ThreadTree(LINKS)
+
+    assert tree.below("a") == ["a", "b", "d", "c", "e"]
+    assert [child.id for child in tree.children(None)] == ["r"]
+    assert tree.children("c") == ()
+
+
+def test_a_leaf_is_the_last_made_until_another_was_current() -> None:
+    assert ThreadTree(LINKS).leaf("r") == "d"
+    known = [link._replace(last_child="b") if link.id == "a" else link for link in LINKS]
+    assert ThreadTree(known).leaf("r") == "c"
+    gone = [link._replace(last_child="gone") if link.id == "a" else link for link in LINKS]
+    assert ThreadTree(gone).leaf("r") == "d"
+
+
+def test_turning_changes_only_where_branches_part() -> None:
+    path = [ThreadNode("r", None, 1, last_child="a"), ThreadNode("a", "r", 2, last_child="d"), ThreadNode("b", "a", 3)]
+
+    assert changed_last_children(path) == {"a": "b"}
+    assert changed_last_children(path[:2]) == {}
+    assert changed_last_children([]) == {}
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> list[ThreadNode]:
+    size = draw(st.integers(1, 30))
+    return [
+        ThreadNode(f"n{place}", draw(st.sampled_from([None, *(f"n{above}" for above in range(place))])), place)
+        for place in range(size)
+    ]
+
+
+@given(trees(), st.lists(st.integers(0, 29), max_size=10))
+def test_through_any_node_above_one_comes_back_to_where_one_was(links: list[ThreadNode], turns: list[int]) -> None:
+    """After any turns, the leaf below each node of the current path is the leaf below its end."""
+    known = {link.id: link for link in links}
+    for turn in [*turns, 0]:
+        head = f"n{turn % len(links)}"
+        path = ThreadTree(known.values()).path(head)
+        for upper, lower in changed_last_children([known[node] for node in path]).items():
+            known[upper] = known[upper]._replace(last_child=lower)
+        after = ThreadTree(known.values())
+
+        assert {after.leaf(node) for node in path} == {after.leaf(head)}
+        assert after.leaf(after.leaf(head)) == after.leaf(head)
+        assert set(after.below(path[0])) >= set(path)

@@ -1,0 +1,415 @@
+"""The guard for URLs that strangers may influence, and `fetch` behind it (contract: security, 6)."""
+
+# ruff: noqa: ASYNC109 (the timeouts are parameters of httpcore's own interfaces)
+
+import asyncio
+import gzip
+import ssl
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import httpcore
+import httpx
+import pytest
+
+from palaver.errors import PalaverError, UpstreamFailed, UpstreamTimeout, UrlRefused
+from palaver.outbound import FetchedDocument, client, fetch, fetch_document
+from palaver.outbound.ssrf import GuardedBackend, GuardedTransport, HostResolver, UrlPolicy, resolve_host
+from tests.frameworks.strangers import head, stranger, whole
+
+PUBLIC = "93.184.216.34"
+REFUSED = "This URL may not be fetched from here."
+
+
+def found(*addresses: str) -> HostResolver:
+    """A resolver that always finds these."""
+
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        return addresses
+
+    return resolve
+
+
+class Elsewhere(httpcore.AsyncNetworkBackend):
+    """A network in which every address leads to one host, or to none."""
+
+    def __init__(self, host: str | None = "127.0.0.1", *, port: int = 0, silent: bool = False) -> None:
+        self.host = host
+        self.port = port
+        self.silent = silent
+        self.asked: list[tuple[str, int]] = []
+        self.streams: list[Watched] = []
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        self.asked.append((host, port))
+        if self.host is None:
+            raise httpcore.ConnectError("nobody")
+        if self.silent:
+            await asyncio.Event().wait()
+        network: Any = httpcore.AnyIOBackend()
+        below = await network.connect_tcp(self.host, self.port)
+        self.streams.append(Watched(below))
+        return self.streams[-1]
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError("nothing is tried again")
+
+
+class Watched(httpcore.AsyncNetworkStream):
+    """A connection that says what it is told to of where it leads, and speaks no TLS though it says so."""
+
+    peer: Any = None
+
+    def __init__(self, below: httpcore.AsyncNetworkStream) -> None:
+        self.below = below
+        self.closed = False
+        self.written = b""
+        self.tls_name: str | None = None
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return await self.below.read(max_bytes, timeout)
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self.written += buffer
+        await self.below.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        self.closed = True
+        await self.below.aclose()
+
+    async def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.AsyncNetworkStream:
+        self.tls_name = server_hostname
+        return self
+
+    def get_extra_info(self, info: str) -> Any:
+        if info == "server_addr":
+            return self.peer or self.below.get_extra_info(info)
+        return None
+
+
+# URLs
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://host.example/x?y=1#z",
+        "https://host.example:443/",
+        "HTTP://Host.Example:80",
+        "http://host.example:8080",
+        "https://xn--bcher-kva.example/",
+        "https://bücher.example/",
+        "http://93.184.216.34/",
+        "http://[2606:2800:220:1::1946]/",
+        "http://a_b.example./",
+    ],
+)
+def test_a_plain_url_passes(url: str) -> None:
+    UrlPolicy(ports=[8080]).check(httpx.URL(url))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://host.example/",
+        "file:///etc/passwd",
+        "gopher://host.example/",
+        "//host.example/",
+        "http:///x",
+        "http://ann:secret@host.example/",
+        "http://ann@host.example/",
+        "http://host.example\\@127.0.0.1/",
+        "http://host.example:8080/",
+        "http://host.example:443/",
+        "https://host.example:80/",
+        "http://host.example:22/",
+        "http://0x7f.1/",
+        "http://0x7f000001/",
+        "http://2130706433/",
+        "http://127.1/",
+        "http://127.0.0.1./",
+        "http://1.2.3.4.5/",
+        "http://host.0x/",
+        "http://%31%32%37.0.0.1/",
+        "http://exa mple/",
+        "http://a\\b.example/",
+        "http://-a.example/",
+        "http://a..example/",
+        "http://" + "a." * 150 + "example/",
+        "http://[fe80::1%25eth0]/",
+    ],
+)
+async def test_any_other_url_is_refused_without_a_reason(url: str) -> None:
+    with pytest.raises(UrlRefused) as refused:
+        await fetch_document(url)
+
+    assert refused.value.message == REFUSED
+
+
+@pytest.mark.parametrize(
+    "url", ["http://0127.0.0.1/", "http://[::1/", "http://host:x/", "http://a\n/", "http://①.0.0.1"]
+)
+async def test_what_cannot_be_parsed_is_refused_likewise(url: str) -> None:
+    with pytest.raises(UrlRefused) as refused:
+        await fetch_document(url)
+
+    assert refused.value.message == REFUSED
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1",
+        "127.255.0.1",
+        "0.0.0.0",
+        "10.1.2.3",
+        "169.254.169.254",
+        "100.64.0.1",
+        "[::1]",
+        "[::]",
+        "[::ffff:127.0.0.1]",
+        "[::127.0.0.1]",
+        "[64:ff9b::7f00:1]",
+        "[64:ff9b:1::7f00:1]",
+        "[2002:7f00:1::]",
+        "[2001:0:7f00:1::]",
+        "[fe80::5efe:7f00:1]",
+        "[fd00:ec2::254]",
+        "127。0。0。1",
+    ],
+)
+async def test_an_address_in_a_url_is_looked_at_like_any_other(host: str) -> None:
+    with pytest.raises(UrlRefused) as refused:
+        await fetch_document(f"http://{host}/latest/meta-data")
+
+    assert refused.value.message == REFUSED
+
+
+async def test_an_operator_who_opens_the_private_network_opens_its_ports() -> None:
+    with stranger(whole("Hi")) as far:
+        assert await fetch_document(far.url, allow_private=True) == FetchedDocument(
+            status=200, media_type="application/json", body=b'"Hi"'
+        )
+        with pytest.raises(UrlRefused):
+            await fetch_document(far.url)
+        with pytest.raises(UrlRefused):
+            await fetch_document(far.url, ports=[httpx.URL(far.url).port or 0])
+
+    assert len(far.asked) == 1
+
+
+# Addresses
+
+
+@pytest.mark.parametrize(
+    "addresses",
+    [["127.0.0.1"], ["10.0.0.1"], ["169.254.169.254"], ["::1"], ["::ffff:10.0.0.1"], [PUBLIC, "10.0.0.1"], []],
+    ids=str,
+)
+async def test_a_host_is_refused_for_any_of_its_addresses(addresses: list[str]) -> None:
+    network = Elsewhere()
+    transport = GuardedTransport(UrlPolicy(), resolve=found(*addresses), below=network)
+
+    with pytest.raises(UrlRefused) as refused:
+        await fetch_document("http://host.example/", transport=transport)
+
+    assert refused.value.message == REFUSED
+    assert network.asked == []
+
+
+@pytest.mark.parametrize("error", [OSError("no such name"), UnicodeError("no such label")], ids=repr)
+async def test_a_name_that_nobody_knows_looks_like_one_that_is_refused(error: Exception) -> None:
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        raise error
+
+    with pytest.raises(UrlRefused) as refused:
+        await fetch_document("http://host.example/", transport=GuardedTransport(UrlPolicy(), resolve=resolve))
+
+    assert refused.value.message == REFUSED
+
+
+async def test_the_systems_resolver_knows_this_machine() -> None:
+    assert await resolve_host("127.0.0.1", 80) == ["127.0.0.1"]
+    with pytest.raises(UrlRefused):
+        await fetch_document("http://localhost/")
+
+
+async def test_the_connection_goes_to_the_address_that_was_looked_at_under_the_name_of_the_url(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with stranger(whole("Hi")) as far:
+        network = Elsewhere(port=httpx.URL(far.url).port or 0)
+        monkeypatch.setattr(Watched, "peer", (PUBLIC, 443))
+        transport = GuardedTransport(UrlPolicy(), resolve=found(PUBLIC, "1.1.1.1"), below=network)
+
+        assert (await fetch_document("https://host.example/x?y=1#z", transport=transport)).body == b'"Hi"'
+
+    (stream,) = network.streams
+    assert network.asked == [(PUBLIC, 443)]
+    assert stream.tls_name == "host.example"
+    assert far.asked[0].line == "GET /x?y=1 HTTP/1.1"
+    assert far.asked[0].headers == {
+        "host": "host.example",
+        "accept": "*/*",
+        "accept-encoding": "identity",
+        "connection": "keep-alive",
+        "user-agent": far.asked[0].headers["user-agent"],
+    }
+
+
+@pytest.mark.parametrize(
+    "peer",
+    [None, ("127.0.0.1", 80), ("::ffff:10.0.0.1", 80, 0, 0), ("1.1.1.1", 80), ("", 0)],
+    ids=["the real one", "loopback", "private, mapped", "another public one", "nobody"],
+)
+async def test_a_peer_that_is_not_the_one_looked_up_is_refused_before_a_word_is_said(
+    peer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Watched, "peer", peer)
+    with stranger(whole("Hi")) as far:
+        network = Elsewhere(port=httpx.URL(far.url).port or 0)
+        transport = GuardedTransport(UrlPolicy(), resolve=found(PUBLIC), below=network)
+
+        with pytest.raises(UrlRefused) as refused:
+            await fetch_document("http://host.example/", transport=transport)
+
+    (stream,) = network.streams
+    assert refused.value.message == REFUSED
+    assert (stream.closed, stream.written, far.asked) == (True, b"", [])
+
+
+async def test_a_second_answer_of_the_dns_does_not_matter() -> None:
+    """The name is public when it is looked at, and loopback whenever it is asked for again."""
+    answers = [[PUBLIC], ["127.0.0.1"], ["127.0.0.1"]]
+
+    async def rebinding(host: str, port: int) -> Sequence[str]:
+        return answers.pop(0)
+
+    network = Elsewhere(None)
+    transport = GuardedTransport(UrlPolicy(), resolve=rebinding, below=network)
+    with pytest.raises(UpstreamFailed):
+        await fetch_document("http://host.example/", transport=transport)
+
+    assert network.asked == [(PUBLIC, 80)]
+    assert len(answers) == 2  # It was looked up once.
+
+
+async def test_the_next_address_is_tried_where_one_does_not_answer() -> None:
+    network = Elsewhere(None)
+    transport = GuardedTransport(UrlPolicy(), resolve=found(PUBLIC, "1.1.1.1"), below=network)
+
+    with pytest.raises(UpstreamFailed) as failed:
+        await fetch_document("http://host.example/", transport=transport)
+
+    assert failed.value.message == "The remote could not be reached, or broke off its answer."
+    assert network.asked == [(PUBLIC, 80), ("1.1.1.1", 80)]
+
+
+async def test_a_host_that_does_not_answer_is_given_up_in_time() -> None:
+    backend = GuardedBackend(UrlPolicy(), resolve=found(PUBLIC), below=Elsewhere(silent=True))
+
+    with pytest.raises(httpcore.ConnectTimeout):
+        await backend.connect_tcp("host.example", 80, timeout=0.01)
+
+
+async def test_a_resolver_that_does_not_answer_is_given_up_in_time() -> None:
+    async def resolve(host: str, port: int) -> Sequence[str]:
+        return await asyncio.Event().wait() or ()  # pyright: ignore[reportReturnType]
+
+    with pytest.raises(httpcore.ConnectTimeout):
+        await GuardedBackend(UrlPolicy(), resolve=resolve).connect_tcp("host.example", 80, timeout=0.01)
+
+
+async def test_waiting_is_left_to_the_network_below() -> None:
+    with pytest.raises(AssertionError, match="nothing is tried again"):
+        await GuardedBackend(UrlPolicy(), below=Elsewhere()).sleep(1)
+
+
+# Answers
+
+
+async def test_a_redirect_is_an_answer_and_not_followed() -> None:
+    with stranger(head("text/html; charset=utf-8", status="302 Found", location="http://127.0.0.1:1/")) as far:
+        assert await fetch_document(far.url, allow_private=True) == FetchedDocument(
+            status=302, media_type="text/html", body=b""
+        )
+
+    assert len(far.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (whole("x" * 2000), "The remote's answer is larger than 1000 bytes; the rest was not read."),
+        (
+            head(content_encoding="gzip") + gzip.compress(b"x"),
+            "The remote's answer is gzip, though plain bytes were asked for.",
+        ),
+        (head(content_length="99") + b"x", "The remote could not be reached, or broke off its answer."),
+        (b"", "The remote could not be reached, or broke off its answer."),
+        (b"SSH-2.0\r\n", "The remote could not be reached, or broke off its answer."),
+    ],
+    ids=["too large", "compressed", "broken off", "nothing", "no HTTP"],
+)
+async def test_an_answer_that_cannot_be_had_is_a_failure(
+    answer: bytes, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch, "MAX_DOCUMENT_BYTES", 1000)
+    with stranger(answer) as far, pytest.raises(PalaverError) as failed:
+        await fetch_document(far.url, allow_private=True)
+
+    assert (failed.value.code, failed.value.message) == ("upstream_failed", message)
+
+
+@pytest.mark.parametrize("first", [b"", head() + b"x"], ids=["no answer", "half an answer"])
+async def test_an_answer_that_does_not_end_is_given_up_in_time(first: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "FETCH_TIMEOUT_S", 0.2)
+
+    def silent(connection: Any, _: Any) -> None:
+        connection.sendall(first)
+        far.over.wait(20)
+
+    with stranger(silent) as far, pytest.raises(UpstreamTimeout) as failed:
+        await fetch_document(far.url, allow_private=True)
+
+    assert failed.value.message == "The remote did not answer in time."
+
+
+async def test_an_answer_that_drips_is_given_up_in_time_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch, "FETCH_TIMEOUT_S", 0.2)
+
+    def drip(connection: Any, _: Any) -> None:
+        connection.sendall(head())
+        while not far.over.wait(0.01):
+            connection.sendall(b"x")
+
+    with stranger(drip) as far, pytest.raises(UpstreamTimeout):
+        await fetch_document(far.url, allow_private=True)
+
+
+async def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    with stranger(whole("Hi")) as far, stranger(b"") as proxy:
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, proxy.url)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+
+        assert (await fetch_document(far.url, allow_private=True)).body == b'"Hi"'
+
+    assert proxy.asked == []
+
+
+async def test_every_request_of_a_guarded_client_is_checked() -> None:
+    async with client(transport=GuardedTransport(UrlPolicy())) as http:
+        for url in ("http://127.0.0.1/", "http://localhost:9/", "http://ann:secret@host.example/"):
+            with pytest.raises(UrlRefused):
+                await http.post(url, content=b"{}")

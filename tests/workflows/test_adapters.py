@@ -1,0 +1,260 @@
+"""Whose object is this? Adapters of frameworks: found by entry point, loaded late, known by the packages of a class."""
+
+import importlib.metadata
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import EntryPoint
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from palaver import Data, Message, Text, Usage, chat, workflow
+from palaver.core.grammar import OutputValue
+from palaver.errors import InvalidName, NotAWorkflow, ReservedName
+from palaver.workflows import adapters
+from palaver.workflows.adapters import adapter_for, adapter_for_class, choose_name
+from palaver.workflows.decorators import FunctionWorkflow
+from palaver.workflows.options import Options
+from tests.engine.run_factory import ASKED, came_to, ran, reply
+
+
+class Note:
+    """What a framework of somebody's has for a message."""
+
+    __module__ = "notes.messages"
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+class Player:
+    """What it has for an agent."""
+
+    __module__ = "notes"
+
+    def play(self, notes: list[Note]) -> str:
+        return " ".join(note.text for note in notes)
+
+
+class OwnPlayer(Player):
+    """An author's own."""
+
+
+class Reader:
+    def __init__(self, history: Sequence[Message]) -> None:
+        self.warnings = [f"{len(history)} before"]
+
+    def feed(self, value: Any) -> Iterable[OutputValue] | None:
+        match value:
+            case Note():
+                return [Text(text=value.text)]
+            case list() if all(isinstance(note, Note) for note in value):
+                return [Message.assistant("".join(note.text for note in value))]
+            case _:
+                return None
+
+    def end(self) -> Iterable[OutputValue]:
+        return [Usage(1, 2)]
+
+
+def adopt(thing: Any, *, name: str | None, description: str | None, flags: Mapping[str, bool], options: Options) -> Any:
+    if not isinstance(thing, Player):
+        return None
+
+    def answer(messages: list[Note]) -> str:
+        return thing.play(messages)
+
+    told = choose_name(name, type(thing).__name__.lower())
+    return FunctionWorkflow(answer, name=told, description=description or "", flags=dict(flags), options=options)
+
+
+@pytest.fixture(autouse=True)
+def notes(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """The adapter of somebody's package, beside one that is broken."""
+    module = ModuleType("notes_for_palaver")
+    own: dict[str, Any] = {
+        "PACKAGES": ("notes",),
+        "MESSAGES": Note,
+        "adopt": adopt,
+        "Reader": Reader,
+        "written": lambda messages: [Note(message.text) for message in messages],
+    }
+    vars(module).update(own)
+    monkeypatch.setitem(sys.modules, "notes_for_palaver", module)
+    installed = importlib.metadata.entry_points(group=adapters.ENTRY_POINTS)
+    group = adapters.ENTRY_POINTS
+    entries = [
+        EntryPoint(name="broken", value="no_such_package.palaver", group=group),
+        EntryPoint(name="notes", value="notes_for_palaver", group=group),
+        *installed,
+    ]
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: entries)
+    adapters._adapters.cache_clear()
+    adapters._KNOWN.clear()
+    yield module
+    adapters._adapters.cache_clear()
+    adapters._KNOWN.clear()
+
+
+# Whose it is
+
+
+def test_a_thing_is_known_by_the_package_of_its_class_or_of_its_bases(notes: ModuleType) -> None:
+    for thing in (Note("a"), Player(), OwnPlayer()):
+        assert adapter_for(thing) is notes
+    assert adapter_for_class(OwnPlayer) is notes
+
+
+@pytest.mark.parametrize("thing", ["a", 1, None, [], {}, (), 1.5, True, b"", object(), Text(text="a"), len, Options()])
+def test_nothing_is_loaded_for_what_is_plain_or_pythons_or_ours(thing: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(group: str) -> Any:
+        raise AssertionError("an adapter was looked for")
+
+    monkeypatch.setattr(importlib.metadata, "entry_points", refuse)
+    assert adapter_for(thing) is None
+
+
+def test_an_authors_own_class_is_nobodys() -> None:
+    class Own: ...
+
+    assert adapter_for(Own()) is None
+
+
+def test_an_adapter_that_cannot_be_loaded_is_told_and_harms_no_other(
+    notes: ModuleType, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert adapter_for(Note("a")) is notes
+    assert [record.getMessage() for record in caplog.records] == [
+        "The framework adapter broken (no_such_package.palaver) cannot be loaded: No module named 'no_such_package'"
+    ]
+
+
+LOADS_NOTHING = """
+import sys
+import palaver
+from palaver.workflows.adapters import adapter_for
+class Own: ...
+assert adapter_for(Own()) is None  # Every adapter was asked whether it is theirs.
+found = {"langchain_core", "langchain", "langgraph", "agents", "openai", "pydantic_ai", "pydantic"} & set(sys.modules)
+print(*sorted(found))
+"""
+
+
+def test_asking_adapters_loads_no_framework() -> None:
+    run = subprocess.run([sys.executable, "-c", LOADS_NOTHING], capture_output=True, text=True, check=True)
+
+    assert run.stdout.split() == []
+
+
+# What is declared
+
+
+async def test_a_thing_of_a_framework_is_adopted() -> None:
+    adopted = chat(OwnPlayer())
+    described = chat(Player(), name="player-1", description="Plays.", limits={"seconds": 2}).description
+
+    assert came_to(await ran(adopted, ASKED, Message.user("Now?"))) == reply(Message.assistant("Well? Now?"))
+    assert (adopted.description.name, adopted.description.flags) == ("ownplayer", {"is_chat": True})
+    assert (described.name, described.description) == ("player-1", "Plays.")
+    assert chat(name="later")(Player()).description.name == "later"  # type: ignore[arg-type]
+
+
+def test_a_declaration_of_such_a_thing_is_checked_like_any_other() -> None:
+    with pytest.raises(InvalidName):
+        chat(Player(), name="a b")
+    with pytest.raises(ReservedName):
+        chat(Player(), name="api")
+    with pytest.raises(Exception, match="there is no option limit"):
+        chat(Player(), limit=1)  # type: ignore[call-overload]
+    with pytest.raises(Exception, match="flag 'is_beta' must be True or False"):
+        chat(Player(), flags={"is_beta": 1})  # type: ignore[dict-item]
+
+
+def test_a_thing_that_does_not_run_is_no_workflow() -> None:
+    with pytest.raises(NotAWorkflow, match="is no workflow: declare a function"):
+        chat(Note("a"))
+
+
+@pytest.mark.parametrize(
+    ("given", "known", "name"),
+    [
+        ("own", ("other",), "own"),
+        (None, ("My agent!", "x"), "My-agent"),
+        (None, (None, "", "…", "second"), "second"),
+        (None, ("a" * 80,), "a" * 64),
+    ],
+)
+def test_the_name_of_an_adopted_thing(given: str | None, known: tuple[str | None, ...], name: str) -> None:
+    assert choose_name(given, *known) == name
+
+
+def test_a_thing_without_a_name_wants_one() -> None:
+    with pytest.raises(InvalidName, match="pass name= to choose one"):
+        choose_name(None, None, "…")
+
+
+# What is given
+
+
+@pytest.mark.parametrize(
+    ("value", "messages"),
+    [
+        (Note("a"), [Message.assistant("a")]),
+        ([Note("a"), Note("b")], [Message.assistant("ab")]),
+        ({"messages": [Note("a")]}, [Message.assistant("a")]),
+        ({"messages": Note("a")}, [Message.assistant("a")]),
+        ({"node": {"messages": [Note("a")]}, "other": {"messages": []}, "third": 1}, [Message.assistant("a")]),
+        (
+            [{"role": "user", "content": "Well?"}, Note("a"), Message.assistant("b")],
+            [Message.assistant("a"), Message.assistant("b")],
+        ),
+    ],
+    ids=["one", "a list", "under messages", "one under messages", "updates", "mixed"],
+)
+async def test_objects_of_a_framework_are_understood_by_its_reader(value: Any, messages: list[Message]) -> None:
+    async def returned(messages: list[Message]) -> Any:
+        return value
+
+    async def yielded(messages: list[Message]) -> Any:
+        yield value
+
+    for function in (returned, yielded):
+        run = await ran(chat(function), ASKED)
+        assert came_to(run) == reply(*messages, usage=Usage(1, 2))
+        assert run.warnings == ["1 before"]
+
+
+async def test_a_list_that_is_not_all_messages_is_data() -> None:
+    class Named(Note):
+        def model_dump(self, mode: str) -> Any:
+            return {"note": self.text}
+
+    async def answer(messages: list[Message]) -> Any:
+        return [Named("a"), 5]
+
+    assert came_to(await ran(chat(answer), ASKED)).messages == (
+        Message.assistant(Data(name="output", value=[{"note": "a"}, 5])),
+    )
+
+
+async def test_what_a_workflow_yields_of_a_framework_is_its_text() -> None:
+    @workflow
+    async def headline() -> Any:
+        yield Note("a")
+        yield [1]
+        yield Note("b")
+        yield Note("c")
+
+    assert came_to(await ran(headline)).value == ["a", [1], "bc"]
+
+
+# What is asked for
+
+
+async def test_a_function_that_asks_for_a_frameworks_messages_gets_them() -> None:
+    async def answer(messages: list[Note]) -> str:
+        return "/".join(f"{type(message).__name__} {message.text}" for message in messages)
+
+    assert came_to(await ran(chat(answer), ASKED)) == reply(Message.assistant("Note Well?"))

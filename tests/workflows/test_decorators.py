@@ -1,0 +1,261 @@
+"""@chat and @workflow: what a declaration says, and what is refused while a module is loaded."""
+
+import functools
+import warnings
+from typing import Any
+
+import pytest
+
+from palaver.core.descriptions import RESERVED_NAMES
+from palaver.core.messages import Message
+from palaver.errors import DeclarationError
+from palaver.workflows.decorators import TakesMessages, chat, workflow
+from palaver.workflows.options import Limits, Options
+
+
+def tutor(messages: list[Message], subject: str = "maths") -> str:
+    """Explains a
+    subject.
+
+    At length.
+    """
+    return subject
+
+
+def headline(text: str) -> str:
+    return text
+
+
+class Agent:
+    """Not this one."""
+
+    def __call__(self, messages: Any) -> str:
+        """Answers."""
+        return "Hi."
+
+
+class Silent:
+    def __call__(self, messages: Any) -> str:
+        return "Hi."
+
+
+# What it says
+
+
+def test_a_declaration_takes_name_and_description_from_the_function() -> None:
+    for declared in (chat(tutor), chat()(tutor)):
+        described = declared.description
+        assert (described.name, described.description, described.flags) == (
+            "tutor",
+            "Explains a subject.",
+            {"is_chat": True},
+        )
+
+
+@pytest.mark.parametrize(
+    ("function", "name", "description"),
+    [
+        (tutor, "tutor", "Explains a subject."),
+        (functools.partial(tutor, subject="physics"), "tutor", "Explains a subject."),
+        (Agent(), "Agent", "Answers."),
+        (Agent().__call__, "__call__", "Answers."),
+        (Silent(), "Silent", ""),
+    ],
+    ids=["function", "partial", "object", "method", "object that says nothing"],
+)
+def test_whatever_can_be_called_has_a_name_and_a_description(function: Any, name: str, description: str) -> None:
+    declared = chat(function).description
+
+    assert (declared.name, declared.description) == (name, description)
+
+
+def test_both_may_be_given() -> None:
+    declared = chat(tutor, name="maths.tutor-1", description="").description
+
+    assert (declared.name, declared.description) == ("maths.tutor-1", "")
+
+
+def test_every_option_may_be_given_in_both_forms() -> None:
+    given: Any = {
+        "name": "t",
+        "description": "d",
+        "flags": {"is_beta": True},
+        "on_disconnect": "finish",
+        "system": "drop",
+        "limits": {"seconds": 2},
+    }
+
+    for declared in (chat(tutor, **given), chat(**given)(tutor)):
+        assert declared.options == Options(on_disconnect="finish", system="drop", limits=Limits(seconds=2.0))
+        assert declared.description.flags == {"is_beta": True, "is_chat": True}
+
+
+@pytest.mark.parametrize(
+    ("declared", "is_chat"),
+    [
+        (chat(tutor), True),
+        (chat(tutor, flags={"is_chat": True}), True),
+        (workflow(tutor, flags={"is_chat": True}), True),
+        (workflow(headline), False),
+        (workflow(headline, flags={"is_chat": False}), False),
+    ],
+    ids=["chat", "chat and flag", "workflow and flag", "workflow", "workflow and no flag"],
+)
+def test_what_makes_a_chat(declared: Any, is_chat: bool) -> None:
+    assert declared.description.is_chat is is_chat
+    assert declared.description.flags == {"is_chat": is_chat}
+
+
+def test_a_workflow_may_be_declared_again_under_another_name() -> None:
+    first = chat(tutor)
+    second = chat(first, name="second")
+
+    assert second.description.name == "second"
+    assert second.signature.dialect == "palaver"
+    assert second([Message.user("x")], "physics") == "physics"
+
+
+# The hint
+
+
+def test_a_workflow_that_takes_messages_gets_a_hint_at_its_own_line() -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        workflow(tutor)
+        workflow(name="other")(tutor)
+
+    assert [(str(warning.message), warning.category) for warning in caught] == [
+        ("tutor takes messages; declare it with @chat to make it a chat", TakesMessages),
+        ("other takes messages; declare it with @chat to make it a chat", TakesMessages),
+    ]
+    line = tutor.__code__.co_firstlineno
+    assert [(warning.filename, warning.lineno) for warning in caught] == [(__file__, line), (__file__, line)]
+
+
+def test_no_hint_is_given_where_none_is_needed() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        chat(tutor)
+        workflow(tutor, flags={"is_chat": True})
+        workflow(headline)
+
+
+# What is refused
+
+
+NO_HISTORY = (
+    "headline is declared as a chat but takes no history: give it a parameter named messages, "
+    "or declare it with @workflow."
+)
+NO_NAME = (
+    "Workflow name '<lambda>' cannot stand in a URL: use letters, digits, '_', '-', '.', at most 64, "
+    "and pass name= to choose another."
+)
+
+WRONG: dict[str, tuple[Any, str, str]] = {
+    "a chat without messages": (
+        lambda: chat(headline),
+        "chat_without_messages",
+        NO_HISTORY,
+    ),
+    "a flagged chat without messages": (
+        lambda: workflow(headline, flags={"is_chat": True}),
+        "chat_without_messages",
+        NO_HISTORY,
+    ),
+    "a chat that is none": (
+        lambda: chat(tutor, flags={"is_chat": False}),
+        "contradictory_flags",
+        "tutor is declared with @chat and flags is_chat=False: use @workflow instead.",
+    ),
+    "a flag that is no boolean": (
+        lambda: chat(tutor, flags={"is_beta": 1}),  # type: ignore[dict-item]
+        "invalid_flag",
+        "tutor: flag 'is_beta' must be True or False, not 1.",
+    ),
+    "a name that is none": (
+        lambda: workflow(lambda: 1),
+        "invalid_name",
+        NO_NAME,
+    ),
+    "an option that is a typo": (
+        lambda: chat(tutor, limit={"seconds": 1}),  # type: ignore[call-overload]
+        "invalid_option",
+        (
+            "tutor: there is no option limit. Known: name, description, flags, on_disconnect, system, limits, turns,"
+            " idempotent, record, health, readme, redact."
+        ),
+    ),
+    "health that cannot be asked": (
+        lambda: chat(tutor, health="fine"),  # type: ignore[call-overload]
+        "invalid_option",
+        "tutor: health must be a function without arguments, not 'fine'.",
+    ),
+    "a readme that is no text": (
+        lambda: chat(tutor, readme=7),  # type: ignore[call-overload]
+        "invalid_option",
+        "tutor: readme must be a text, not 7.",
+    ),
+    "an option outside its words": (
+        lambda: chat(tutor, system="obey"),  # type: ignore[call-overload]
+        "invalid_option",
+        "tutor: system must be one of 'keep', 'drop', 'reject', not 'obey'.",
+    ),
+    "text": (
+        lambda: chat("tutor"),
+        "not_a_workflow",
+        "'tutor' is no workflow: declare a function, a coroutine or a generator.",
+    ),
+    "a class": (
+        lambda: chat(dict),
+        "not_a_workflow",
+        "<class 'dict'> is no workflow: declare a function, a coroutine or a generator.",
+    ),
+    "a builtin that does not say what it takes": (
+        lambda: workflow(max),
+        "not_a_workflow",
+        "<built-in function max> does not say what it takes: wrap it in a function of yours.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_declaration_is_refused(case: str) -> None:
+    declare, code, message = WRONG[case]
+
+    with pytest.raises(DeclarationError) as refused:
+        declare()
+
+    assert (refused.value.code, refused.value.message) == (code, message)
+
+
+@pytest.mark.parametrize("flag", ["stream", "trim", "force", "resolve"])
+def test_a_flag_of_one_call_is_no_flag_of_a_workflow(flag: str) -> None:
+    with pytest.raises(DeclarationError, match="is a flag of one call") as refused:
+        chat(tutor, flags={flag: True})
+
+    assert refused.value.code == "invalid_flag"
+
+
+@pytest.mark.parametrize("name", ["", "a b", "-a", ".a", "a/b", "ä", "a" * 65, "a\n"])
+def test_a_name_that_cannot_stand_in_a_url_is_refused(name: str) -> None:
+    with pytest.raises(DeclarationError) as refused:
+        chat(tutor, name=name)
+
+    assert refused.value.code == "invalid_name"
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED_NAMES))
+def test_the_name_of_a_route_is_refused(name: str) -> None:
+    with pytest.raises(DeclarationError) as refused:
+        chat(tutor, name=name)
+
+    assert refused.value.code == "reserved_name"
+
+
+def test_a_builtin_that_says_what_it_takes_is_a_workflow() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        declared = workflow(abs)
+
+    assert (declared.description.name, declared.description.description) == ("abs", "")

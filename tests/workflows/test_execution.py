@@ -1,0 +1,228 @@
+"""Produce: whatever kind of function, a stream of the values it gives."""
+
+import asyncio
+import functools
+import threading
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from typing import Any, cast
+
+import pytest
+
+from palaver.core.events import RunStarted
+from palaver.core.messages import Data, File
+from palaver.core.runs import Call
+from palaver.workflows.context import Context
+from palaver.workflows.execution import Emitted, Returned, call_function, function_kind, iterate_output
+from palaver.workflows.thread_pool import ThreadPool
+
+
+def fetch(part: File) -> Any:
+    raise AssertionError(part)
+
+
+def context() -> Context:
+    return Context(RunStarted(run_id="r"), Call(workflow="w"), {}, print, ThreadPool(4), fetch)
+
+
+async def given(function: Any, ctx: Context | None = None) -> list[object]:
+    values = call_function(function_kind(function), function, ctx or context())
+    async with asyncio.timeout(10):
+        if isinstance(values, Coroutine):
+            return [Returned(await values)]
+        return [value async for value in values]
+
+
+async def read_into(seen: list[object], values: AsyncIterator[object]) -> None:
+    async with asyncio.timeout(10):
+        async for value in values:
+            seen += [value]
+
+
+def function() -> str:
+    return "a"
+
+
+async def coroutine() -> str:
+    return "a"
+
+
+def generator() -> Iterator[str]:
+    yield "a"
+    yield "b"
+
+
+async def async_generator() -> AsyncIterator[str]:
+    yield "a"
+    yield "b"
+
+
+class Called:
+    def __call__(self) -> str:
+        return "a"
+
+
+class CalledAsync:
+    async def __call__(self) -> str:
+        return "a"
+
+
+class CalledStream:
+    async def __call__(self) -> AsyncIterator[str]:
+        yield "a"
+        yield "b"
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (function, [Returned("a")]),
+        (coroutine, [Returned("a")]),
+        (generator, ["a", "b"]),
+        (async_generator, ["a", "b"]),
+        (lambda: iter(["a", "b"]), ["a", "b"]),
+        (lambda: ["a", "b"], [Returned(["a", "b"])]),
+        (lambda: None, [Returned(None)]),
+        (Called(), [Returned("a")]),
+        (CalledAsync(), [Returned("a")]),
+        (CalledStream(), ["a", "b"]),
+        (functools.partial(CalledStream()), ["a", "b"]),
+        (functools.partial(generator), ["a", "b"]),
+    ],
+    ids=["function", "coroutine", "generator", "async generator", "iterator", "list", "none", "object", "async object",
+         "streaming object", "partial of a streaming object", "partial of a generator"],
+)  # fmt: skip
+async def test_the_values_of_a(kind: Any, values: list[object]) -> None:
+    assert await given(kind) == values
+
+
+def test_an_async_generator_is_handed_on_as_it_is() -> None:
+    made = async_generator()
+
+    assert call_function(function_kind(async_generator), lambda: made, context()) is made
+
+
+async def test_a_coroutine_is_handed_on_as_it_is() -> None:
+    made = coroutine()
+
+    assert call_function(function_kind(coroutine), lambda: made, context()) is made
+    made.close()
+
+
+async def test_async_code_stays_on_the_loop_and_sync_code_leaves_it() -> None:
+    async def there() -> int:
+        return threading.get_ident()
+
+    def here() -> int:
+        return threading.get_ident()
+
+    home = threading.get_ident()
+
+    assert await given(there) == [Returned(home)]
+    assert await given(here) != [Returned(home)]
+
+
+async def test_what_sync_code_emits_stands_between_what_it_yields() -> None:
+    ctx, part = context(), Data(name="n")
+
+    def talkative() -> Iterator[str]:
+        ctx.emit(part)
+        yield "a"
+        ctx.emit("anything")
+
+    assert await given(talkative, ctx) == [Emitted(part), "a", Emitted("anything")]
+
+
+async def test_iterators_among_the_values_of_sync_code_are_drained_in_its_thread() -> None:
+    def inner(depth: int) -> Iterator[Any]:
+        yield threading.get_ident()
+        if depth:
+            yield inner(depth - 1)
+
+    values = await given(lambda: inner(3))
+
+    assert len(values) == 4
+    assert len(set(values)) == 1
+
+
+async def test_what_sync_code_raises_comes_out() -> None:
+    def broken() -> Iterator[str]:
+        yield "a"
+        raise LookupError("x")
+
+    seen: list[object] = []
+
+    with pytest.raises(LookupError, match="x"):
+        await read_into(seen, cast("AsyncIterator[object]", call_function(function_kind(broken), broken, context())))
+    assert seen == ["a"]
+
+
+# Values that give values in turn
+
+
+class Feed:
+    def __init__(self) -> None:
+        self.left = ["a", "b"]
+        self.closed = False
+
+    def __aiter__(self) -> "Feed":
+        return self
+
+    async def __anext__(self) -> str:
+        if not self.left:
+            raise StopAsyncIteration
+        return self.left.pop(0)
+
+
+class ClosingFeed(Feed):
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+WHOLE: list[object] = ["text", 1, 1.5, True, None, ["a"], ("a",), {"a": 1}, {1, 2}, b"a", Data(name="n"), range(3)]
+
+
+@pytest.mark.parametrize("value", [*WHOLE, object(), Emitted(iter("a"))], ids=repr)
+def test_most_values_are_values_themselves(value: object) -> None:
+    assert iterate_output(value, context()) is None
+    assert iterate_output(Returned(value), context()) is None
+
+
+async def unfolded(value: object) -> list[object]:
+    values = iterate_output(value, context())
+    assert values is not None
+    async with asyncio.timeout(10):
+        return [one async for one in values]
+
+
+async def done() -> asyncio.Future[str]:
+    future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    future.set_result("a")
+    return future
+
+
+@pytest.mark.parametrize("wrap", [lambda value: value, Returned], ids=["yielded", "returned"])
+async def test_a_value_that_gives_values_in_turn_is_unfolded(wrap: Any) -> None:
+    assert await unfolded(wrap(generator())) == ["a", "b"]
+    assert await unfolded(wrap(iter(["a", "b"]))) == ["a", "b"]
+    assert await unfolded(wrap(async_generator())) == ["a", "b"]
+    assert await unfolded(wrap(Feed())) == ["a", "b"]
+    assert await unfolded(wrap(coroutine())) == [wrap("a")]
+    assert await unfolded(wrap(await done())) == [wrap("a")]
+
+
+async def test_what_is_unfolded_is_closed_when_nobody_reads_on() -> None:
+    feed, ended = ClosingFeed(), []
+
+    async def cleaning() -> AsyncIterator[str]:
+        try:
+            yield "a"
+        finally:
+            ended.append("async generator")
+
+    for value in (feed, cleaning()):
+        values = iterate_output(value, context())
+        assert values is not None
+        await anext(values)
+        await values.aclose()
+
+    assert (feed.closed, ended) == (True, ["async generator"])

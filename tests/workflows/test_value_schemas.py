@@ -1,0 +1,170 @@
+"""Shapes: what values of an annotation look like, and what is wrong with those that do not."""
+
+import dataclasses
+import datetime as dt
+import decimal
+import enum
+import sys
+import uuid
+from typing import Annotated, Any, Literal, TypedDict
+
+import annotated_types
+import msgspec
+import pydantic
+import pytest
+
+from palaver.core.json import escape_pointer
+from palaver.workflows.annotations import Misfit, Misfits, schema_for
+
+
+class Colour(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+    y: int = 0
+
+    def __post_init__(self) -> None:
+        if self.x < 0:
+            raise ValueError("x is left of the page")
+
+
+class Struct(msgspec.Struct):
+    x: int
+
+
+class Base(pydantic.BaseModel):
+    x: int
+    when: dt.date | None = None
+
+
+class Typed(TypedDict):
+    x: int
+
+
+@dataclasses.dataclass
+class Marked:
+    x: Annotated[int, pydantic.Field(gt=0)]
+    again: "list[Marked] | None" = None
+
+
+@pydantic.dataclasses.dataclass
+class Checked:
+    x: Annotated[int, pydantic.Field(gt=0)]
+
+
+class Opaque: ...
+
+
+class Tree(msgspec.Struct):
+    children: "list[Tree]" = []
+
+
+READ: list[tuple[Any, Any, Any]] = [
+    (int, 8, 8),
+    (float, 1, 1.0),
+    (str | None, None, None),
+    (list[int], [1], [1]),
+    (tuple[int, str], [1, "a"], (1, "a")),
+    (set[int], [1, 1], {1}),
+    (dict[str, int], {"a": 1}, {"a": 1}),
+    (dict[int, str], {"1": "a"}, {1: "a"}),
+    (Literal["a", 2], 2, 2),
+    (Colour, "red", Colour.RED),
+    (dt.date, "2026-01-02", dt.date(2026, 1, 2)),
+    (decimal.Decimal, "1.5", decimal.Decimal("1.5")),
+    (uuid.UUID, "12345678123456781234567812345678", uuid.UUID("12345678123456781234567812345678")),
+    (bytes, "aGk=", b"hi"),
+    (Point, {"x": 1}, Point(1)),
+    (Struct, {"x": 1, "more": 2}, Struct(1)),
+    (list[Struct], [{"x": 1}], [Struct(1)]),
+    (Base, {"x": 1, "when": "2026-01-02"}, Base(x=1, when=dt.date(2026, 1, 2))),
+    (list[Base], [{"x": 1}], [Base(x=1)]),
+    (Base | None, None, None),
+    (Typed, {"x": 1}, {"x": 1}),
+    (Checked, {"x": 1}, Checked(x=1)),
+    (Annotated[int, pydantic.Field(gt=1)], 2, 2),
+    (Annotated[int, msgspec.Meta(gt=1)], 2, 2),
+    (Annotated[str, "a note"], "a", "a"),
+    (Tree, {"children": [{}]}, Tree([Tree()])),
+    (Any, {"a": [object]}, {"a": [object]}),
+    (object, 5, 5),
+    ("Unknown", 5, 5),
+    (Opaque, 5, 5),
+    (list[Opaque], [5], [5]),
+]
+
+
+@pytest.mark.parametrize(("annotation", "value", "read"), READ, ids=[str(case[0]) for case in READ])
+def test_a_value_is_read_as(annotation: Any, value: Any, read: Any) -> None:
+    assert schema_for(annotation).read(value) == read
+
+
+MISFITS: list[tuple[Any, Any, list[Misfit]]] = [
+    (int, "8", [Misfit("", "Expected `int`, got `str`")]),
+    (int, True, [Misfit("", "Expected `int`, got `bool`")]),
+    (int, 1.5, [Misfit("", "Expected `int`, got `float`")]),
+    (int, None, [Misfit("", "Expected `int`, got `null`")]),
+    (str, 8, [Misfit("", "Expected `str`, got `int`")]),
+    (bool, 1, [Misfit("", "Expected `bool`, got `int`")]),
+    (Colour, "green", [Misfit("", "Invalid enum value 'green'")]),
+    (list[int], [1, "2"], [Misfit("/1", "Expected `int`, got `str`")]),
+    (list[Struct], [{"x": 1}, {}], [Misfit("/1", "Object missing required field `x`")]),
+    (list[list[Struct]], [[{"x": "1"}]], [Misfit("/0/0/x", "Expected `int`, got `str`")]),
+    (dict[str, list[int]], {"a": ["1"]}, [Misfit("", "Expected `int`, got `str`")]),
+    (dict[int, int], {"a": 1}, [Misfit("", "Expected `int`, got `str`")]),
+    (dict[str, dict[int, int]], {"a": {"1": "b"}}, [Misfit("", "Expected `int`, got `str`")]),
+    (Point, {"x": -1}, [Misfit("", "x is left of the page")]),
+    (Annotated[int, msgspec.Meta(gt=1)], 1, [Misfit("", "Expected `int` >= 2")]),
+    (Base, {}, [Misfit("/x", "Field required")]),
+    (
+        Base,
+        {"x": "1", "when": 5},
+        [Misfit("/x", "Input should be a valid integer"), Misfit("/when", "Input should be a valid date")],
+    ),
+    (list[Base], [{"x": 1}, {"x": None}], [Misfit("/1/x", "Input should be a valid integer")]),
+    (
+        Annotated[int | list[str], pydantic.Field()],
+        [1],
+        [Misfit("", "Input should be a valid integer"), Misfit("/0", "Input should be a valid string")],
+    ),
+    (Typed, {"x": None}, [Misfit("/x", "Expected `int`, got `null`")]),
+    (Marked, {"x": 0}, [Misfit("/x", "Input should be greater than 0")]),
+    (Checked, {"x": 0}, [Misfit("/x", "Input should be greater than 0")]),
+    (Annotated[int, annotated_types.Gt(1)], 1, [Misfit("", "Input should be greater than 1")]),
+    (Annotated[dict[str, int], pydantic.Field()], {"a/b": "x"}, [Misfit("/a~1b", "Input should be a valid integer")]),
+]
+
+
+@pytest.mark.parametrize(("annotation", "value", "found"), MISFITS, ids=[f"{case[0]} {case[1]}" for case in MISFITS])
+def test_a_value_that_does_not_fit_is_refused_with_its_place(annotation: Any, value: Any, found: list[Misfit]) -> None:
+    with pytest.raises(Misfits) as refused:
+        schema_for(annotation).read(value)
+
+    assert refused.value.found == found
+
+
+@pytest.mark.parametrize(
+    ("annotation", "known"),
+    [(int, True), (Any, True), (object, True), (Base, True), ("Unknown", False), (Opaque, False)],
+)
+def test_a_shape_says_whether_its_annotation_says_anything(annotation: Any, known: bool) -> None:
+    assert schema_for(annotation).known is known
+
+
+def test_without_pydantic_an_annotation_that_msgspec_cannot_read_takes_anything(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(sys.modules, "pydantic")
+
+    shape = schema_for(Opaque)
+
+    assert (shape.known, shape.schema(), shape.read("x")) == (False, ({}, {}), "x")
+
+
+@pytest.mark.parametrize(("step", "written"), [("a", "a"), ("a/b", "a~1b"), ("a~b", "a~0b"), ("~1", "~01")])
+def test_a_step_of_a_pointer_is_escaped(step: str, written: str) -> None:
+    assert escape_pointer(step) == written
