@@ -15,7 +15,7 @@ from opentelemetry.proto.common.v1.common_pb2 import (
     KeyValueList,
 )
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
-from opentelemetry.proto.trace.v1.trace_pb2 import Span as Message
+from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from palaver.core import json
@@ -55,7 +55,7 @@ def _field(number: int, content: bytes) -> bytes:
 def span(given: Span) -> bytes:
     """A span."""
     start, dropped = nanoseconds(given.start), given.dropped
-    made = Message(
+    made = SpanMessage(
         trace_id=bytes.fromhex(given.trace_id),
         span_id=bytes.fromhex(given.span_id),
         parent_span_id=bytes.fromhex(given.parent_id or ""),
@@ -66,7 +66,7 @@ def span(given: Span) -> bytes:
         attributes=_pairs(given.attributes),
         dropped_attributes_count=_count(dropped.get("attributes")),
         events=[
-            Message.Event(
+            SpanMessage.Event(
                 time_unix_nano=nanoseconds(event.at) if event.at else 0,
                 name=_text(event.name),
                 attributes=_pairs(event.attributes),
@@ -75,7 +75,7 @@ def span(given: Span) -> bytes:
         ],
         dropped_events_count=_count(dropped.get("events")),
         links=[
-            Message.Link(
+            SpanMessage.Link(
                 trace_id=bytes.fromhex(link.trace_id),
                 span_id=bytes.fromhex(link.span_id),
                 attributes=_pairs(link.attributes),

@@ -11,7 +11,8 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
-from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
+from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from palaver.errors import InvalidBody, TooLarge
 from palaver.traces.otlp import spans
@@ -103,7 +104,7 @@ def _scope(walk: Walk, part: Field) -> str | None:
 def _span(walk: Walk, field: Field, context: Context, budget: Budget) -> Raw | None:
     losses = Losses(budget)
     data = _bytes(walk, field, "span", losses)
-    sent = Span.FromString(data)
+    sent = SpanMessage.FromString(data)
     trace_id = spans.trace_id_of(sent.trace_id)
     span_id = spans.span_id_of(sent.span_id)
     losses.attributes += sent.dropped_attributes_count
@@ -135,7 +136,7 @@ def _span(walk: Walk, field: Field, context: Context, budget: Budget) -> Raw | N
     )
 
 
-def _events(sent: Collection[Span.Event], losses: Losses) -> tuple[SpanEvent, ...]:
+def _events(sent: Collection[SpanMessage.Event], losses: Losses) -> tuple[SpanEvent, ...]:
     losses.budget.spend(len(sent))
     found: list[SpanEvent] = []
     for event in sent:
@@ -153,7 +154,7 @@ def _events(sent: Collection[Span.Event], losses: Losses) -> tuple[SpanEvent, ..
     return tuple(found)
 
 
-def _links(sent: Collection[Span.Link], losses: Losses) -> tuple[Link, ...]:
+def _links(sent: Collection[SpanMessage.Link], losses: Losses) -> tuple[Link, ...]:
     losses.budget.spend(len(sent))
     found: list[Link] = []
     for one in sent:
