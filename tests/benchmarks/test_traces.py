@@ -19,8 +19,8 @@ from benchmarks.traces.sending import JSON, PROTOBUF, send
 from benchmarks.traces.taking import Kept, Round
 from palaver.storage.database import open_database
 from palaver.storage.spans import writes as spans
-from palaver.traces.intake import Sent, take
-from palaver.traces.otlp import LIMITS, decode
+from palaver.traces.ingest import TraceRequest, ingest_request
+from palaver.traces.otlp import DEFAULT_LIMITS, decode_request
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 TIMES = Times(NOW - timedelta(hours=1), timedelta(milliseconds=10))
@@ -48,7 +48,7 @@ def test_both_forms_are_read_as_the_same_spans() -> None:
     some = chats.chats(0, 60, TIMES)
 
     read = [
-        decode(body, form, NOW, LIMITS)
+        decode_request(body, form, NOW, DEFAULT_LIMITS)
         for body, form in ((chats.as_protobuf(some), PROTOBUF), (chats.as_json(some), JSON))
     ]
 
@@ -69,11 +69,11 @@ def test_the_long_trace_hangs_together() -> None:
 
 
 async def _kept(place: Path, count: int) -> None:
-    sent = Sent(
+    sent = TraceRequest(
         project="default", body=chats.as_protobuf(chats.chats(0, count, TIMES)), media_type=PROTOBUF, received_at=NOW
     )
     database = open_database(str(place))
-    await database.write(spans.insert_spans, take(sent, lambda span: span).rows, today=NOW.date())
+    await database.write(spans.insert_spans, ingest_request(sent, lambda span: span).rows, today=NOW.date())
     await database.close()
 
 

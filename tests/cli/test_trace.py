@@ -24,7 +24,7 @@ from palaver.errors import InvalidBody, NotFound, TargetNotFound, TooLarge
 from palaver.storage.database import Database, open_database
 from palaver.storage.spans.queries import ALL_SPANS
 from tests.server.traced_server import chat, span, span_id, trace_id
-from tests.traces.otlp.sent import request
+from tests.traces.otlp.otlp_requests import request
 
 T, U = trace_id("t"), trace_id("uv")
 

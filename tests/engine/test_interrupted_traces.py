@@ -13,8 +13,8 @@ from palaver.engine.run import Run
 from palaver.engine.tracing import RunTracer, load_interrupted_run
 from palaver.storage import run_log, runs
 from palaver.storage.database import Database
-from palaver.traces.record import Span
-from palaver.traces.runs import named, spans_of
+from palaver.traces.model import Span
+from palaver.traces.run_spans import build_run_spans, derive_span_id
 from palaver.workflows.decorators import chat
 from tests.engine.run_factory import ASKED, NOW, call, eventually
 
@@ -67,8 +67,8 @@ async def test_of_one_whose_content_was_not_kept_there_is_no_more_than_that_it_w
     facts = await database.read(load_interrupted_run, "theirs", run.id)
 
     assert facts is not None
-    [span] = spans_of(facts)
-    assert (span.trace_id, span.span_id, span.status) == (run.started.trace_id, named(run.id), "incomplete")
+    [span] = build_run_spans(facts)
+    assert (span.trace_id, span.span_id, span.status) == (run.started.trace_id, derive_span_id(run.id), "incomplete")
     assert (span.messages_in, span.messages_out, span.user) == ((), (), "u-1")
     assert span.attributes["palaver.key"] == "key_1"
 

@@ -19,8 +19,8 @@ from palaver.core.steps import Step, StepDetails, StepError, StepListener
 from palaver.engine import tracing as hearing
 from palaver.engine.engine import Engine
 from palaver.engine.tracing import RunTracer
-from palaver.traces.facts import Home
-from palaver.traces.record import Defined, Raised, Span, Tool
+from palaver.traces.model import Defined, Raised, Span, Tool
+from palaver.traces.run_facts import RunSpanContext
 from tests.engine.run_factory import ASKED, NOW, call, ran
 from tests.frameworks.told import kinds, stopped, traced, tree
 
@@ -205,7 +205,7 @@ async def test_a_step_ends_once() -> None:
 
 def test_without_opentelemetry_each_step_is_handed_on_once() -> None:
     put: list[Any] = []
-    home = Home("a" * 32, "b" * 16, "default", "s-1", "run_1", call(ASKED), "full")
+    home = RunSpanContext("a" * 32, "b" * 16, "default", "s-1", "run_1", call(ASKED), "full")
     listener = hearing.StepRecorder(home, put.append, lambda: NOW, most=5)
     step = listener.begin(TELLER, "llm", "gpt", tell=lambda: StepDetails(usage=Usage(3, 1)))
     assert step is not None

@@ -19,7 +19,7 @@ from palaver.engine.engine import Engine
 from palaver.engine.run import Run
 from palaver.engine.store import MemoryRunStore, RunHandedOver
 from palaver.engine.tracing import RunTracer
-from palaver.traces.record import Span
+from palaver.traces.model import Span
 from tests.engine.run_factory import ASKED, NOW, call, over, ran
 
 Kept = list[Span]
@@ -248,9 +248,9 @@ async def test_a_sink_that_raises_costs_its_spans_and_no_others(caplog: pytest.L
 async def test_a_run_that_cannot_be_read_costs_no_other(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from palaver.traces import runs
+    from palaver.traces import run_spans
 
-    made = runs.spans_of
+    made = run_spans.build_run_spans
     numbers = count()
 
     def fragile(facts: Any, content: Any) -> list[Span]:
@@ -258,7 +258,7 @@ async def test_a_run_that_cannot_be_read_costs_no_other(
             raise RuntimeError("a mistake")
         return made(facts, content)
 
-    monkeypatch.setattr(runs, "spans_of", fragile)
+    monkeypatch.setattr(run_spans, "build_run_spans", fragile)
     spans: Kept = []
     tracing = RunTracer(spans.extend, delay=60)
     engine = Engine(tracing=tracing)

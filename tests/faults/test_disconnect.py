@@ -71,7 +71,7 @@ def test_random_disconnects_leave_nothing_behind(tmp_path: Path) -> None:
                         connection.recv(chance.choice([1, 100, 4096]))
         after = before
         # Two tasks end later than the last run: that of all streams (server/streaming.py), which sleeps for a second
-        # between two looks at them, and that which gathers spans (traces/writing.py) and writes them together.
+        # between two looks at them, and that which gathers spans (traces/writer.py) and writes them together.
         for _ in range(60):
             after = resources(http)
             if after["tasks"] <= before["tasks"] and after["files"] <= before["files"]:

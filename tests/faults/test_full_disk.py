@@ -16,7 +16,7 @@ from tests.faults.rounds import rounds
 from tests.faults.streams import PROTOCOLS, Client, clients, reading, script
 from tests.server.traced_server import span
 from tests.server_process import ServerProcess, server_process
-from tests.traces.otlp.sent import request
+from tests.traces.otlp.otlp_requests import request
 
 MIB = 1024 * 1024
 LARGE = {"model": "scripted", "input": "word " * 20_000, "stream": False}

@@ -25,7 +25,7 @@ from palaver import Message, chat, workflow
 from palaver.core.messages import Usage
 from palaver.core.runs import Secret
 from palaver.frameworks import langchain_steps
-from palaver.traces.record import Raised, Tool
+from palaver.traces.model import Raised, Tool
 from tests.frameworks.langchain_models import Scripted, asking, call, words
 from tests.frameworks.told import kinds, stopped, traced, tree
 from tests.frameworks.told import words as said

@@ -35,7 +35,7 @@ from palaver import Message, chat
 from palaver.core.messages import Usage
 from palaver.frameworks import openai_agents_steps, telling
 from palaver.testing import client, scripted
-from palaver.traces.record import Raised, Tool
+from palaver.traces.model import Raised, Tool
 from tests.frameworks.told import kinds, stopped, traced, tree, words
 
 

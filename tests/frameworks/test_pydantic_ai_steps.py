@@ -17,8 +17,8 @@ from pydantic_ai.models.instrumented import InstrumentationSettings
 
 from palaver import chat
 from palaver.core.messages import Usage
-from palaver.traces.record import Raised
-from palaver.traces.record import Tool as Ran
+from palaver.traces.model import Raised
+from palaver.traces.model import Tool as Ran
 from tests.frameworks.told import kinds, stopped, traced, tree, words
 
 

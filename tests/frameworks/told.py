@@ -7,7 +7,7 @@ from typing import Any
 from palaver.core.messages import Message, Text, ToolCall, ToolResult
 from palaver.engine.engine import Engine
 from palaver.engine.tracing import RunTracer
-from palaver.traces.record import Span
+from palaver.traces.model import Span
 from palaver.workflows.workflow import Workflow
 from tests.engine.run_factory import ASKED, call, over, ran
 

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from tests.traces.otlp.sent import pairs, request
-from tests.traces.otlp.sent import span as sent_span
+from tests.traces.otlp.otlp_requests import pairs, request
+from tests.traces.otlp.otlp_requests import span as sent_span
 
 PROVIDER = "sk-proj-MARKEDprovider1234567890"
 ODD = "MARKED+odd/secret==of-no-shape"

@@ -30,7 +30,7 @@ NO_SHELL = {"system", "popen", "execv", "execve", "execvp", "spawnv", "spawnl", 
 UNSAFE = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "jsonpickle", "yaml", "ctypes", "code", "runpy", "xml"}
 UNSAFE |= {"csv", "jinja2", "mako", "dbos"}
 """Modules that make objects or code of bytes; and those that would bring rules of their own (S3.6): none is here."""
-STARTS_PROCESSES = {"server/supervisor.py", "traces/aside.py"}
+STARTS_PROCESSES = {"server/supervisor.py", "traces/decode_worker.py"}
 """They start palaver itself again, with the arguments that the operator gave, or a module of its own."""
 IMPORTS_BY_NAME = {"__init__.py", "cli/main.py", "discovery/targets.py", "frameworks/langchain.py"}
 IMPORTS_BY_NAME |= {"frameworks/telling.py", "evaluation/evaluators/__init__.py"}
@@ -141,7 +141,7 @@ def test_formats_are_written_by_us() -> None:  # S3.1
         ("server/web.py", "_CONTENT_SECURITY_POLICY.format"),
         ("server/web.py", "_HOME_POLICY.format"),
         ("demo/eliza.py", "replies[before % len(replies)].format"),
-        ("traces/steps.py", "_TITLES[step.kind].format"),
+        ("traces/step_spans.py", "_TITLES[step.kind].format"),
     }
 
 

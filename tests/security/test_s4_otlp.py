@@ -13,7 +13,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from tests.server.traced_server import span, span_id, trace_id
 from tests.server_process import ServerProcess, server_process
-from tests.traces.otlp.sent import JSON, PROTOBUF, field, pairs, request
+from tests.traces.otlp.otlp_requests import JSON, PROTOBUF, field, pairs, request
 
 MIB = 1024 * 1024
 

@@ -32,7 +32,7 @@ from palaver.server.otlp_exporter import (
     parse_headers,
 )
 from palaver.server.settings import Settings
-from palaver.traces.record import Span
+from palaver.traces.model import Span
 from tests.server.keyed_server import keyed_server
 from tests.server.traced_server import chat, send
 from tests.server_process import WORKFLOWS, server_process

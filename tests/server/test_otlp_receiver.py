@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 from palaver.errors import DiskFull, Overloaded
 from tests.server.keyed_server import keyed_server
 from tests.server.traced_server import NOW, chat, send, span, span_id, trace_id, traced_server
-from tests.traces.otlp.sent import JSON, PROTOBUF, request
+from tests.traces.otlp.otlp_requests import JSON, PROTOBUF, request
 
 SPAN: dict[str, Any] = {
     "traceId": "0AF7651916CD43DD8448EB211C80319C",

@@ -9,7 +9,7 @@ import httpx
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from tests.server.keyed_server import KeyedServer, keyed_server
-from tests.traces.otlp.sent import PROTOBUF, pairs, request
+from tests.traces.otlp.otlp_requests import PROTOBUF, pairs, request
 
 NOW = time.time_ns() - 60_000_000_000
 SECOND = 1_000_000_000

@@ -18,7 +18,7 @@ from palaver.testsets.from_traces import (
     make_script_row,
 )
 from palaver.testsets.scripts import check_script
-from palaver.traces.record import Span
+from palaver.traces.model import Span
 
 
 def _with_id(message: Message, own_id: str) -> Message:

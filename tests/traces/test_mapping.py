@@ -13,9 +13,9 @@ from palaver.core import json
 from palaver.core.messages import Message, ToolCall, Usage
 from palaver.traces import mapping
 from palaver.traces.conventions import gen_ai, openinference
-from palaver.traces.conventions.base import Found
+from palaver.traces.conventions.base import SpanFields
 from palaver.traces.mapping import to_span
-from palaver.traces.record import Raised, Raw, Span, SpanEvent, Tool
+from palaver.traces.model import Raised, RawSpan, Span, SpanEvent, Tool
 from tests.growth import assert_linear
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -31,8 +31,8 @@ def written(value: Any) -> Any:
     return msgspec.json.decode(json.encode(value))
 
 
-def sent(attributes: dict[str, Any], **fields: Any) -> Raw:
-    return Raw(trace_id=TRACE, span_id=SPAN, start=START, attributes=attributes, **fields)
+def sent(attributes: dict[str, Any], **fields: Any) -> RawSpan:
+    return RawSpan(trace_id=TRACE, span_id=SPAN, start=START, attributes=attributes, **fields)
 
 
 def told(attributes: dict[str, Any], **fields: Any) -> dict[str, Any]:
@@ -403,7 +403,7 @@ def test_usage_knows_what_was_told_and_bad_numbers_are_noted() -> None:
 
 
 def test_a_convention_that_fails_leaves_a_note_and_the_others_their_fields(monkeypatch: pytest.MonkeyPatch) -> None:
-    def read(_: Raw) -> Found:
+    def read(_: RawSpan) -> SpanFields:
         raise RecursionError
 
     monkeypatch.setattr(gen_ai, "read", read)
@@ -418,17 +418,17 @@ def test_a_convention_that_fails_leaves_a_note_and_the_others_their_fields(monke
 
 
 def test_messages_that_cannot_be_put_together_leave_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    def settled(*_: Any) -> Any:
+    def fail(*_: Any) -> Any:
         raise ValueError
 
-    monkeypatch.setattr(mapping, "settled", settled)
+    monkeypatch.setattr(mapping, "assign_call_ids", fail)
 
     assert told({"gen_ai.prompt": "hi"}) == {"conventions": ["gen_ai"], "notes": ["unmapped:messages"]}
 
 
 def test_only_conventions_whose_names_occur_are_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[Raw] = []
-    monkeypatch.setattr(openinference, "read", lambda raw: asked.append(raw) or Found())
+    asked: list[RawSpan] = []
+    monkeypatch.setattr(openinference, "read", lambda raw: asked.append(raw) or SpanFields())
 
     told({"http.route": "/"})
     assert asked == []

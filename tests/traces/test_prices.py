@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from palaver.core.messages import Usage
-from palaver.traces.prices import Price, cost_of, price_of, priced
-from palaver.traces.record import Span
+from palaver.traces.model import Span
+from palaver.traces.prices import Price, add_cost, find_price, token_cost
 
 AT = datetime(2026, 11, 15, tzinfo=UTC)
 PRICES = {
@@ -27,7 +27,7 @@ def span(**fields: Any) -> Span:
     [("gpt-4o", 2.5), ("gpt-4o-2024-08-06", 5), ("gpt-5", 7), ("claude-x", 3), ("claude-xl", None), ("", None)],
 )
 def test_the_longest_name_that_fits_counts(model: str, expected: float | None) -> None:
-    found = price_of(model, PRICES)
+    found = find_price(model, PRICES)
 
     assert (None if found is None else found.input) == expected
 
@@ -45,15 +45,15 @@ def test_the_longest_name_that_fits_counts(model: str, expected: float | None) -
     ],
 )
 def test_cached_input_has_a_price_of_its_own(usage: Usage, model: str, expected: float) -> None:
-    price = price_of(model, PRICES)
+    price = find_price(model, PRICES)
 
     assert price is not None
-    assert cost_of(usage, price) == pytest.approx(expected)
+    assert token_cost(usage, price) == pytest.approx(expected)
 
 
 def test_what_was_reported_stays_and_what_is_not_known_is_not_guessed() -> None:
     usage = Usage(1_000_000, 100_000)
-    computed = priced(span(model="gpt-4o", usage=usage), PRICES)
+    computed = add_cost(span(model="gpt-4o", usage=usage), PRICES)
 
     assert (computed.cost, computed.cost_source) == (3.5, "computed")
     for same in (
@@ -63,5 +63,5 @@ def test_what_was_reported_stays_and_what_is_not_known_is_not_guessed() -> None:
         span(usage=usage),
         span(model="llama", usage=usage),
     ):
-        assert priced(same, PRICES) is same
-    assert priced(span(model="gpt-4o", usage=usage), {}).cost is None
+        assert add_cost(same, PRICES) is same
+    assert add_cost(span(model="gpt-4o", usage=usage), {}).cost is None

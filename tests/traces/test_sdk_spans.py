@@ -7,10 +7,10 @@ import pytest
 
 from palaver.core import json
 from palaver.core.messages import Message
-from palaver.traces.otlp.bounds import LARGEST_SPAN, LONGEST_TEXT, MOST_EVENTS, MOST_LINKS
-from palaver.traces.owner import Owner
-from palaver.traces.record import Link, Raised, Raw, SpanEvent
-from palaver.traces.sdk_spans import placed, raw_of, spans_of
+from palaver.traces.model import Link, Raised, RawSpan, SpanEvent
+from palaver.traces.otlp.limits import MAX_EVENTS, MAX_LINKS, MAX_SPAN_BYTES, MAX_TEXT_BYTES
+from palaver.traces.run_facts import SpanOwner
+from palaver.traces.sdk_spans import build_sdk_spans, to_raw_span, to_run_span
 
 sdk = pytest.importorskip("opentelemetry.sdk.trace")
 api = pytest.importorskip("opentelemetry.trace")
@@ -18,8 +18,8 @@ api = pytest.importorskip("opentelemetry.trace")
 TRACE, SPAN, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331", "00f067aa0ba902b7"
 START = 1_700_000_000_000_000_000
 AT = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
-FULL = Owner("shop", "s-1", "run_1", "full")
-METADATA = Owner("shop", "s-1", "run_1", "metadata")
+FULL = SpanOwner("shop", "s-1", "run_1", "full")
+METADATA = SpanOwner("shop", "s-1", "run_1", "metadata")
 
 
 def context(span: str = SPAN) -> Any:
@@ -51,7 +51,7 @@ def test_it_is_read_as_if_it_had_been_sent() -> None:
         status=api.Status(api.StatusCode.ERROR, "It broke."),
     )
 
-    assert raw_of(span) == Raw(
+    assert to_raw_span(span) == RawSpan(
         trace_id=TRACE,
         span_id=SPAN,
         parent_id=PARENT,
@@ -69,7 +69,7 @@ def test_it_is_read_as_if_it_had_been_sent() -> None:
 
 
 def test_what_it_lacks_is_left_open() -> None:
-    raw = raw_of(finished(name="", parent=None, end_time=None, instrumentation_scope=None))
+    raw = to_raw_span(finished(name="", parent=None, end_time=None, instrumentation_scope=None))
 
     assert raw is not None
     assert (raw.name, raw.parent_id, raw.duration_ms, raw.scope, raw.notes) == (
@@ -82,15 +82,15 @@ def test_what_it_lacks_is_left_open() -> None:
 
 
 def test_a_span_that_has_not_begun_is_none() -> None:
-    assert spans_of(finished(start_time=None), FULL) == []
+    assert build_sdk_spans(finished(start_time=None), FULL) == []
 
 
 def test_a_notice_that_a_span_has_begun_is_none() -> None:
-    assert spans_of(finished(attributes={"logfire.span_type": "pending_span"}), FULL) == []
+    assert build_sdk_spans(finished(attributes={"logfire.span_type": "pending_span"}), FULL) == []
 
 
 def test_an_end_before_the_start_is_noted() -> None:
-    raw = raw_of(finished(end_time=START - 1))
+    raw = to_raw_span(finished(end_time=START - 1))
 
     assert raw is not None
     assert (raw.duration_ms, raw.notes) == (0.0, ("clock",))
@@ -98,38 +98,38 @@ def test_an_end_before_the_start_is_noted() -> None:
 
 def test_it_is_bounded_like_anybodys() -> None:
     event, link = sdk.Event("e", {}, START), api.Link(context(PARENT))
-    raw = raw_of(
+    raw = to_raw_span(
         finished(
-            attributes={"long": "a" * (LONGEST_TEXT + 5), "odd": object(), "nan": float("nan")},
-            events=[event] * (MOST_EVENTS + 2),
-            links=[link] * (MOST_LINKS + 3),
+            attributes={"long": "a" * (MAX_TEXT_BYTES + 5), "odd": object(), "nan": float("nan")},
+            events=[event] * (MAX_EVENTS + 2),
+            links=[link] * (MAX_LINKS + 3),
         )
     )
 
     assert raw is not None
-    assert len(raw.attributes["long"]) == LONGEST_TEXT
+    assert len(raw.attributes["long"]) == MAX_TEXT_BYTES
     assert (raw.attributes["odd"], raw.attributes["nan"]) == (None, "NaN")
     assert raw.dropped == {"events": 2, "links": 3, "bytes": 5}
     assert raw.notes == ("cut:long", "cut:odd")
 
 
 def test_one_that_is_too_large_is_not_kept() -> None:
-    pieces = ["a" * LONGEST_TEXT] * (LARGEST_SPAN // LONGEST_TEXT)
+    pieces = ["a" * MAX_TEXT_BYTES] * (MAX_SPAN_BYTES // MAX_TEXT_BYTES)
 
-    assert spans_of(finished(attributes={"long": pieces, "more": {"x": "y"}}), FULL) == []
+    assert build_sdk_spans(finished(attributes={"long": pieces, "more": {"x": "y"}}), FULL) == []
 
 
 def test_it_belongs_to_its_run() -> None:
     attributes = {"gen_ai.operation.name": "chat", "gen_ai.prompt": "Hi", "palaver.project": "other"}
 
-    [span] = spans_of(finished(attributes=attributes), FULL)
+    [span] = build_sdk_spans(finished(attributes=attributes), FULL)
 
     assert (span.project, span.run_id, span.session, span.service) == ("shop", "run_1", "s-1", "shop")
     assert (span.kind, span.messages_in) == ("llm", (Message.user("Hi"),))
 
 
 def test_its_own_session_stays() -> None:
-    [span] = spans_of(finished(attributes={"session.id": "mine"}), FULL)
+    [span] = build_sdk_spans(finished(attributes={"session.id": "mine"}), FULL)
 
     assert span.session == "mine"
 
@@ -146,7 +146,7 @@ def test_of_metadata_only_numbers_and_names_stay() -> None:
     events = [sdk.Event("exception", {"exception.type": "E", "exception.message": "said"}, START)]
     links = [api.Link(context(PARENT), {"x": "said"})]
 
-    [span] = spans_of(
+    [span] = build_sdk_spans(
         finished(attributes=attributes, events=events, links=links, status=api.Status(api.StatusCode.ERROR, "said")),
         METADATA,
     )
@@ -158,7 +158,7 @@ def test_of_metadata_only_numbers_and_names_stay() -> None:
 
 def test_the_secrets_of_the_call_are_nowhere() -> None:
     secret = "correct-horse"
-    raw = Raw(
+    raw = RawSpan(
         trace_id=TRACE,
         span_id=SPAN,
         name=f"get {secret}",
@@ -168,7 +168,7 @@ def test_the_secrets_of_the_call_are_nowhere() -> None:
         events=(SpanEvent("e", AT, {"said": secret}),),
     )
 
-    span = placed(raw, Owner("shop", "", "run_1", "full", (secret,)))
+    span = to_run_span(raw, SpanOwner("shop", "", "run_1", "full", (secret,)))
 
     assert secret.encode() not in json.encode(span)
     assert span.session is None

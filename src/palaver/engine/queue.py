@@ -20,7 +20,7 @@ from palaver.errors import Overloaded, PalaverError, ShuttingDown
 from palaver.storage import queue, run_log
 from palaver.storage.database import Database
 from palaver.storage.queue import QueuedRun
-from palaver.traces.facts import NO_PARENT
+from palaver.traces.run_facts import NO_PARENT_ID
 from palaver.workflows.workflow import Workflow
 
 log = logging.getLogger("palaver.run")
@@ -139,7 +139,7 @@ class RunQueue:
             variant=row.variant,
             waited=True,
         )
-        traced = f"00-{row.trace_id}-{NO_PARENT}-01" if row.trace_id else None
+        traced = f"00-{row.trace_id}-{NO_PARENT_ID}-01" if row.trace_id else None
         call = replace(waiting.call, trace_parent=waiting.call.trace_parent or traced)
         return self._engine.start(self._find(row.workflow), call, origin=origin, run_id=row.id)
 

@@ -22,11 +22,10 @@ from palaver.core.steps import DetailsProvider, Step, StepCallback, StepKind, cu
 from palaver.engine.store import RecordableRun
 from palaver.frameworks import telling
 from palaver.storage import run_history, runs
-from palaver.traces import otel
-from palaver.traces.facts import Facts, Home, ToldTool, kept_of
-from palaver.traces.otel import Place, Work
-from palaver.traces.owner import Owner
-from palaver.traces.record import Span
+from palaver.traces import sdk_bridge
+from palaver.traces.model import Span
+from palaver.traces.run_facts import ReportedTool, RunFacts, RunSpanContext, SpanOwner, effective_record
+from palaver.traces.sdk_bridge import RunSpanSink, SpanFactory
 from palaver.workflows.thread_pool import is_running_loop
 
 MAX_STEPS = 2_000
@@ -40,11 +39,11 @@ class StepRecorder:
 
     def __init__(
         self,
-        run: Home,
-        put: Callable[[Work], None],
+        run: RunSpanContext,
+        put: Callable[[SpanFactory], None],
         now: Callable[[], datetime],
         *,
-        place: Place | None = None,
+        place: RunSpanSink | None = None,
         most: int,
         also: StepCallback | None = None,
     ) -> None:
@@ -59,7 +58,7 @@ class StepRecorder:
         self._closed = False
         self.memory: dict[Any, Any] = {}
         """What adapters keep with the run."""
-        self.tools: list[ToldTool] = []
+        self.tools: list[ReportedTool] = []
         """The tools of which was told: they need not be found among the run's events."""
 
     @property
@@ -109,7 +108,7 @@ class StepRecorder:
         if self._is_told(step):
             return
         if step.kind == "tool" or step.call_id is not None:
-            self.tools.append(ToldTool(step.call_id, step.name))
+            self.tools.append(ReportedTool(step.call_id, step.name))
         self._put(partial(_step_spans, step, self._run, finish))
 
     def _is_told(self, step: Step) -> bool:
@@ -131,20 +130,24 @@ class StepRecorder:
 def new_step_recorder(
     run: RecordableRun,
     record: RecordMode,
-    put: Callable[[Work], None],
+    put: Callable[[SpanFactory], None],
     now: Callable[[], datetime],
-    place: Place | None,
+    place: RunSpanSink | None,
 ) -> StepRecorder:
     """For one run that is beginning."""
     started = run.started
-    home = Home(started.trace_id, started.span_id, run.origin.project, started.session, run.id, run.call, record)
+    home = RunSpanContext(
+        started.trace_id, started.span_id, run.origin.project, started.session, run.id, run.call, record
+    )
     return StepRecorder(home, put, now, place=place, most=MAX_STEPS, also=current_observer())
 
 
-def _step_spans(step: Step, run: Home, finish: str | None) -> "Sequence[Span]":
-    from palaver.traces.steps import spans_of  # The conventions are many: wanted when a step has ended, not before.
+def _step_spans(step: Step, run: RunSpanContext, finish: str | None) -> "Sequence[Span]":
+    from palaver.traces.step_spans import (
+        build_step_spans,  # The conventions are many: wanted when a step has ended, not before.
+    )
 
-    return spans_of(step, run, finish)
+    return build_step_spans(step, run, finish)
 
 
 def _letters(scope: str) -> str:
@@ -152,7 +155,7 @@ def _letters(scope: str) -> str:
     return "".join(letter for letter in scope.lower() if letter.isalnum())
 
 
-def load_interrupted_run(db: Connection, project: str, run: str) -> Facts | None:
+def load_interrupted_run(db: Connection, project: str, run: str) -> RunFacts | None:
     """What is known of a run that was interrupted; None where its trace is not known.
 
     When its tools were called nobody knows any more. Where its content was not kept, there is no log, and no call.
@@ -172,7 +175,7 @@ def load_interrupted_run(db: Connection, project: str, run: str) -> Facts | None
     if not said:
         started = RunStarted(0, row.id, row.session, row.started_at or row.created_at, trace_id)
         said = [started, RunFinished(1, finish="interrupted", at=ended_at)]
-    return Facts(
+    return RunFacts(
         workflow=row.workflow,
         is_chat=bool(call.messages),
         call=call,
@@ -235,10 +238,10 @@ class RunTracer:
         self._most = most
         self._most_events = most_events
         self._times: dict[str, dict[int, datetime]] = {}  # Of the runs that called tools.
-        self._places: dict[str, Place] = {}  # Of all, where there is OpenTelemetry.
+        self._places: dict[str, RunSpanSink] = {}  # Of all, where there is OpenTelemetry.
         self._hearings: dict[str, StepRecorder] = {}  # Of all that are recorded.
         self._left: dict[str, datetime] = {}  # When those who had asked went away.
-        self._waiting: list[Work] = []
+        self._waiting: list[SpanFactory] = []
         self._held = 0  # Events that they hold.
         self._timer: asyncio.TimerHandle | None = None
         self._working: asyncio.Task[None] | None = None
@@ -251,7 +254,7 @@ class RunTracer:
     def began(self, run: TracedRun) -> Callable[[], None] | None:
         """The run's own task begins: until that is called its steps are heard, and OpenTelemetry has it for current."""
         call, started = run.call, run.started
-        record, loaded = kept_of(call, self._content), otel.is_loaded()
+        record, loaded = effective_record(call, self._content), sdk_bridge.is_opentelemetry_loaded()
         if record == "off" and not loaded:
             return None
         loop, place, heard = asyncio.get_running_loop(), None, None
@@ -259,18 +262,18 @@ class RunTracer:
         if record != "off":
             if loaded:
                 known = [secret.reveal() for secret in call.secrets.values()]
-                place = Place(Owner(run.origin.project, started.session, run.id, record, known), put)
+                place = RunSpanSink(SpanOwner(run.origin.project, started.session, run.id, record, known), put)
                 self._places[run.id] = place
             telling.listen()
             hearing = self._hearings[run.id] = new_step_recorder(run, record, put, run.time, place)
             heard = steps.set_listener(hearing)
-        token = otel.entered(started.trace_id, started.span_id, place) if loaded else None
+        token = sdk_bridge.attach_run(started.trace_id, started.span_id, place) if loaded else None
         return partial(_leave, heard, token)
 
     def noted(self, run: TracedRun, events: Sequence[Event]) -> None:
         """Note when this was said, as far as it is about tools."""
         numbers = [event.seq for event in events if type(event) in TOOL_EVENTS]
-        if numbers and kept_of(run.call, self._content) != "off":
+        if numbers and effective_record(run.call, self._content) != "off":
             at = run.time()
             self._times.setdefault(run.id, {}).update(dict.fromkeys(numbers, at))
 
@@ -286,9 +289,9 @@ class RunTracer:
         last, hearing = run.log[-1] if run.log else None, self._hearings.pop(run.id, None)
         if hearing is not None:
             hearing.close("cancelled" if isinstance(last, RunCancelled) else "interrupted")
-        if kept_of(run.call, self._content) == "off" or not isinstance(last, TERMINAL_EVENTS):
+        if effective_record(run.call, self._content) == "off" or not isinstance(last, TERMINAL_EVENTS):
             return  # Without an end, it is begun anew elsewhere.
-        facts = Facts(
+        facts = RunFacts(
             workflow=run.name,
             is_chat=run.is_chat,
             call=run.call,
@@ -303,19 +306,19 @@ class RunTracer:
         )
         self.put(facts)
 
-    def put(self, facts: Facts) -> None:
+    def put(self, facts: RunFacts) -> None:
         """Trace a run that is over, wherever it was."""
         work = self._cleaned(facts.origin.project, facts.workflow, partial(_run_spans, facts, self._content))
         self._add(work, len(facts.events))
 
     # Work
 
-    def _cleaned(self, project: str, workflow: str, work: Work) -> Work:
+    def _cleaned(self, project: str, workflow: str, work: SpanFactory) -> SpanFactory:
         """The same work, without what the workflow's author wants removed."""
         clean = None if self._clean is None else self._clean(project, workflow)
         return work if clean is None else lambda: [clean(span) for span in work()]
 
-    def _from_anywhere(self, loop: asyncio.AbstractEventLoop, project: str, workflow: str, work: Work) -> None:
+    def _from_anywhere(self, loop: asyncio.AbstractEventLoop, project: str, workflow: str, work: SpanFactory) -> None:
         work = self._cleaned(project, workflow, work)
         if is_running_loop(loop):
             self._add(work, 1)
@@ -323,7 +326,7 @@ class RunTracer:
         with suppress(RuntimeError):  # The loop has ended: there is nobody to keep it.
             loop.call_soon_threadsafe(self._add, work, 1)
 
-    def _add(self, work: Work, events: int) -> None:
+    def _add(self, work: SpanFactory, events: int) -> None:
         if self._waiting and (len(self._waiting) >= self._most or self._held + events > self._most_events):
             if not self.dropped:
                 log.warning("Runs end faster than their traces can be kept: some are dropped.")
@@ -375,18 +378,20 @@ class RunTracer:
 
 def _leave(heard: Token[steps.StepListener | None] | None, token: Token[Any] | None) -> None:
     if token is not None:
-        otel.left(token)
+        sdk_bridge.detach_run(token)
     if heard is not None:
         steps.reset_listener(heard)
 
 
-def _run_spans(facts: Facts, content: RecordMode) -> Sequence[Span]:
-    from palaver.traces.runs import spans_of  # Conventions and dialects: wanted when a run has ended, not before.
+def _run_spans(facts: RunFacts, content: RecordMode) -> Sequence[Span]:
+    from palaver.traces.run_spans import (
+        build_run_spans,  # Conventions and dialects: wanted when a run has ended, not before.
+    )
 
-    return spans_of(facts, content)
+    return build_run_spans(facts, content)
 
 
-def _make_spans(waiting: Sequence[Work]) -> list[Span]:
+def _make_spans(waiting: Sequence[SpanFactory]) -> list[Span]:
     """In the thread: the spans."""
     spans: list[Span] = []
     since = time.perf_counter()

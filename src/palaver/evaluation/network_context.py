@@ -27,7 +27,7 @@ from palaver.evaluation.providers.model import ProviderModel
 from palaver.evaluation.score import ScoringError
 from palaver.evaluation.webhooks import WebhookClient
 from palaver.evaluation.workflow_judge import WorkflowJudge
-from palaver.traces.prices import Price, price_of
+from palaver.traces.prices import Price, find_price
 from palaver.workflows.workflow import Workflow
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class NetworkContext(OfflineContext):
 
     def _provided(self, name: str, model: str) -> ProviderModel:
         prices = self._outside.prices
-        price = price_of(f"{name}/{model}", prices) or price_of(model, prices)
+        price = find_price(f"{name}/{model}", prices) or find_price(model, prices)
         return ProviderModel(name, self._outside.providers[name], model, self._key_of(name, ""), price)
 
     def _key_of(self, name: str, pointer: str) -> str | None:

@@ -23,8 +23,8 @@ from palaver.server.settings import Settings
 if TYPE_CHECKING:
     import httpx
 
-    from palaver.traces.otlp import Form, Request
-    from palaver.traces.record import Span
+    from palaver.traces.model import Span
+    from palaver.traces.otlp import EncodedRequest, WireFormat
 
 
 _TRACES_PATH = "/v1/traces"
@@ -35,7 +35,7 @@ class OtlpEndpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     url: str
     headers: dict[str, str] = {}
-    form: "Form" = "protobuf"
+    form: "WireFormat" = "protobuf"
 
 
 def configured_endpoint(settings: Settings) -> OtlpEndpoint | None:
@@ -221,7 +221,7 @@ class OtlpExporter:
         finally:
             self._held -= size
 
-    async def _deliver(self, request: "Request", to: OtlpEndpoint) -> None:
+    async def _deliver(self, request: "EncodedRequest", to: OtlpEndpoint) -> None:
         """Send a request until it is taken, or is not to be."""
         pause, until = self._pace.first, time.monotonic() + self._pace.patience
         while True:
@@ -239,11 +239,11 @@ class OtlpExporter:
             await asyncio.sleep(wait)
             pause = min(2 * pause, self._pace.longest)
 
-    async def _sent(self, request: "Request", to: OtlpEndpoint) -> _ExportFailure | None:
+    async def _sent(self, request: "EncodedRequest", to: OtlpEndpoint) -> _ExportFailure | None:
         """Send it once."""
         import httpx
 
-        from palaver.traces.otlp import MEDIA_TYPES, refused_spans
+        from palaver.traces.otlp import MEDIA_TYPES, rejected_span_count
 
         http = self._http = self._http or client(headers=to.headers, timeout=_REQUEST_TIMEOUT_S)
         headers = {"content-type": MEDIA_TYPES[to.form], "content-encoding": "gzip"}
@@ -256,12 +256,12 @@ class OtlpExporter:
             return _ExportFailure(f"it cannot be reached ({type(error).__name__})", passes=True)
         status = response.status_code
         if 200 <= status < 300:
-            self._taken(request, refused_spans(body, to.form))
+            self._taken(request, rejected_span_count(body, to.form))
             return None
         after = _parse_retry_after(response.headers.get("retry-after", ""))
         return _ExportFailure(f"it answered {status}", passes=status in _RETRYABLE_STATUSES, after=after)
 
-    def _taken(self, request: "Request", refused: int) -> None:
+    def _taken(self, request: "EncodedRequest", refused: int) -> None:
         refused = min(refused, request.spans)
         self.sent += request.spans - refused
         if refused:
@@ -294,9 +294,11 @@ def combine_sinks(keep: SpanSink, sender: OtlpExporter) -> SpanSink:
     return sink
 
 
-def _encode_requests(spans: Sequence["Span"], redact: Callable[["Span"], "Span"], form: "Form") -> "list[Request]":
+def _encode_requests(
+    spans: Sequence["Span"], redact: Callable[["Span"], "Span"], form: "WireFormat"
+) -> "list[EncodedRequest]":
     """In a thread: requests, packed. What cannot be redacted or written is left out."""
-    from palaver.traces.otlp import Request, requests
+    from palaver.traces.otlp import EncodedRequest, encode_requests
 
     clean: list[Span] = []
     for span in spans:
@@ -304,7 +306,7 @@ def _encode_requests(spans: Sequence["Span"], redact: Callable[["Span"], "Span"]
             clean.append(redact(span))
         except Exception:  # A mistake of ours: the others are still good.
             log.exception("A span could not be sent on")
-    return [Request(gzip.compress(body, 1), count) for body, count in requests(clean, form)]
+    return [EncodedRequest(gzip.compress(body, 1), count) for body, count in encode_requests(clean, form)]
 
 
 def _parse_retry_after(retry_after: str) -> float:

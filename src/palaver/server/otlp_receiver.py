@@ -16,11 +16,11 @@ from palaver.errors import DiskFull, Overloaded, PalaverError, UnsupportedMediaT
 from palaver.protocols.base import Answer
 from palaver.server.request import Exchange
 from palaver.server.settings import Settings
-from palaver.traces.aside import Aside
-from palaver.traces.writing import Writer
+from palaver.traces.decode_worker import RequestDecoder
+from palaver.traces.writer import SpanWriter
 
 if TYPE_CHECKING:
-    from palaver.traces.otlp import Form
+    from palaver.traces.otlp import WireFormat
 
 _RPC_CODES: Mapping[int, int] = {401: 16, 403: 7, 404: 5, 405: 12, 408: 4, 429: 8, 500: 13, 503: 14}
 """Those of google.rpc.Code, by status."""
@@ -31,7 +31,9 @@ _INVALID_ARGUMENT = 3
 class OtlpReceiver:
     """Takes what is sent."""
 
-    def __init__(self, writer: Writer, reader: Aside, settings: Settings, *, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, writer: SpanWriter, reader: RequestDecoder, settings: Settings, *, now: Callable[[], datetime]
+    ) -> None:
         self._writer = writer
         self._reader = reader
         self._now = now
@@ -40,17 +42,19 @@ class OtlpReceiver:
     async def answer(self, exchange: Exchange) -> Answer:
         """Keep the spans of a request. The project is the caller's, whatever the spans say."""
         # Here, as it takes a while and not every server is sent any; at work it was loaded beside the REST API.
-        from palaver.traces.intake import Sent
-        from palaver.traces.otlp import Limits, Rejected, form_of, taken
+        from palaver.traces.ingest import TraceRequest
+        from palaver.traces.otlp import RejectedSpan, RequestLimits, encode_response, parse_media_type
 
         media_type = exchange.headers.get("content-type", "")
-        form = form_of(media_type)
+        form = parse_media_type(media_type)
         self._writer.check()
         settings = self._settings
-        limits = Limits(wire=settings.otlp_max_body, unpacked=settings.otlp_max_unpacked, ratio=settings.otlp_max_ratio)
+        limits = RequestLimits(
+            wire=settings.otlp_max_body, unpacked=settings.otlp_max_unpacked, ratio=settings.otlp_max_ratio
+        )
         body = await exchange.body(settings)
         with self._writer.holding(len(body)):
-            sent = Sent(
+            sent = TraceRequest(
                 project=exchange.caller.project,
                 body=body,
                 media_type=media_type,
@@ -63,8 +67,8 @@ class OtlpReceiver:
             lost = await self._writer.write(found.rows)
         except DiskFull as error:
             raise Overloaded(error.message) from None  # An exporter keeps its spans for a 503 only.
-        rejected = [*found.rejected, *(Rejected(0, "a span could not be kept") for _ in range(lost))]
-        return _otlp_answer(200, taken(rejected, form), form)
+        rejected = [*found.rejected, *(RejectedSpan(0, "a span could not be kept") for _ in range(lost))]
+        return _otlp_answer(200, encode_response(rejected, form), form)
 
     async def close(self) -> None:
         """Keep what is on its way, and let go of what reads and writes."""
@@ -80,23 +84,23 @@ def preload_decoder() -> None:
 
 @cache
 def _intake() -> ModuleType:
-    from palaver.traces import intake
+    from palaver.traces import ingest
 
-    return intake
+    return ingest
 
 
 def otlp_error(error: PalaverError, exchange: Exchange, *, status: int) -> Answer:
     """An error as a google.rpc.Status: in the sender's form, and as JSON where it has none."""
-    from palaver.traces.otlp import form_of, refused
+    from palaver.traces.otlp import encode_error, parse_media_type
 
     try:
-        form = form_of(exchange.headers.get("content-type", ""))
+        form = parse_media_type(exchange.headers.get("content-type", ""))
     except UnsupportedMediaType:
         form = "json"
-    return _otlp_answer(status, refused(error.message, form, _RPC_CODES.get(status, _INVALID_ARGUMENT)), form)
+    return _otlp_answer(status, encode_error(error.message, form, _RPC_CODES.get(status, _INVALID_ARGUMENT)), form)
 
 
-def _otlp_answer(status: int, body: bytes, form: "Form") -> Answer:
+def _otlp_answer(status: int, body: bytes, form: "WireFormat") -> Answer:
     from palaver.traces.otlp import MEDIA_TYPES
 
     return Answer(status=status, headers=(("content-type", MEDIA_TYPES[form]),), body=body)

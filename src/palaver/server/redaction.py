@@ -17,10 +17,10 @@ from palaver.server.settings import Settings
 from palaver.storage.database import Database
 
 if TYPE_CHECKING:
-    from palaver.traces.record import Span
-    from palaver.traces.redaction import Redactor, Rule, Scope
-    from palaver.traces.redaction.house import House, HouseRules
-    from palaver.traces.redaction.runs import RunRedactor
+    from palaver.traces.model import Span
+    from palaver.traces.redaction import Redactor, Rule, RuleScope
+    from palaver.traces.redaction.redactor import ProjectRedactors, RedactionConfig
+    from palaver.traces.redaction.run_redactor import RunRedactor
 
 _HASH_KEY_NAME = "redaction"
 
@@ -37,8 +37,8 @@ class RedactionPolicy:
             if one.options.redact
         }
         self._key = b""
-        self._house: House | None = None
-        self._made: dict[tuple[str, str, Scope], Redactor] = {}
+        self._house: ProjectRedactors | None = None
+        self._made: dict[tuple[str, str, RuleScope], Redactor] = {}
 
     async def begin(self, database: Database, now: Callable[[], datetime]) -> None:
         """Have the key, if any rule needs one."""
@@ -61,19 +61,19 @@ class RedactionPolicy:
         return self.house.span(span)
 
     @property
-    def house(self) -> "House":
+    def house(self) -> "ProjectRedactors":
         """What does so."""
         if self._house is None:
-            from palaver.traces.redaction.house import House
+            from palaver.traces.redaction.redactor import ProjectRedactors
 
-            self._house = House(self.house_rules())
+            self._house = ProjectRedactors(self.house_rules())
         return self._house
 
-    def house_rules(self) -> "HouseRules":
+    def house_rules(self) -> "RedactionConfig":
         """By what it is done."""
-        from palaver.traces.redaction.house import HouseRules
+        from palaver.traces.redaction.redactor import RedactionConfig
 
-        return HouseRules(rules=self._rules, prices=self._prices, key=self._key)
+        return RedactionConfig(rules=self._rules, prices=self._prices, key=self._key)
 
     def by_author(self, project: str, workflow: str) -> "Callable[[Span], Span] | None":
         """What removes from a record what its workflow's author names; None where that is nothing."""
@@ -94,7 +94,7 @@ class RedactionPolicy:
         rules = [*self._authors.get(workflow or "", ()), *self._rules]
         if not any("runs" in rule.scope for rule in rules):
             return None
-        from palaver.traces.redaction.runs import RunRedactor
+        from palaver.traces.redaction.run_redactor import RunRedactor
 
         author = "" if workflow not in self._authors else workflow or ""
         return RunRedactor(self._redactor(project, author, "runs", rules))
@@ -121,7 +121,7 @@ class RedactionPolicy:
         rules = [*self._authors.get(workflow or "", ()), *self._rules]
         if not any("testsets" in rule.scope for rule in rules):
             return None
-        from palaver.traces.redaction.runs import RunRedactor
+        from palaver.traces.redaction.run_redactor import RunRedactor
 
         author = "" if workflow not in self._authors else workflow or ""
         return RunRedactor(self._redactor(project, author, "testsets", rules))
@@ -131,24 +131,24 @@ class RedactionPolicy:
     def _by_author(self, project: str, workflow: str) -> "Redactor":
         return self._redactor(project, workflow, "traces", self._authors[workflow])
 
-    def _redactor(self, project: str, workflow: str, scope: "Scope", rules: "Sequence[Rule]") -> "Redactor":
+    def _redactor(self, project: str, workflow: str, scope: "RuleScope", rules: "Sequence[Rule]") -> "Redactor":
         known = (project if self._key else "", workflow, scope)  # Without a key, all projects are the same.
         found = self._made.get(known)
         if found is None:
             from palaver.traces.redaction import Redactor
-            from palaver.traces.redaction.house import key_of, usable
+            from palaver.traces.redaction.redactor import project_key, usable_rules
 
-            found = self._made[known] = Redactor(usable(rules, self._key), key_of(project, self._key), scope)
+            found = self._made[known] = Redactor(usable_rules(rules, self._key), project_key(project, self._key), scope)
         return found
 
 
 def _parse_rules(tables: Sequence[Mapping[str, object]], workflow: str | None = None) -> "Sequence[Rule]":
     if not tables:
         return ()
-    from palaver.traces.redaction import rules_of
+    from palaver.traces.redaction import parse_rules
 
     try:
-        return rules_of(tables)
+        return parse_rules(tables)
     except SettingsError as error:
         if workflow is None:
             raise

@@ -19,8 +19,8 @@ from palaver.server.otlp_receiver import OtlpReceiver
 from palaver.server.redaction import RedactionPolicy
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
-from palaver.traces.aside import Aside
-from palaver.traces.writing import Writer
+from palaver.traces.decode_worker import RequestDecoder
+from palaver.traces.writer import SpanWriter
 from palaver.workflows.thread_pool import ThreadPool
 
 
@@ -29,12 +29,12 @@ class Telemetry:
 
     def __init__(self, settings: Settings, database: Database, redacting: RedactionPolicy) -> None:
         redact = redacting.span
-        self.writer = Writer(database, redact=redact, now=utc_now)
+        self.writer = SpanWriter(database, redact=redact, now=utc_now)
         self.sending = OtlpExporter(configured_endpoint(settings), redact=redact)
         sink = combine_sinks(self.writer.put, self.sending)
         self.tracing = RunTracer(sink, content=settings.trace_content, clean=redacting.by_author)
         """What makes spans of runs."""
-        reader = Aside(redact, redacting.house_rules, cores=settings.workers + 1)
+        reader = RequestDecoder(redact, redacting.house_rules, cores=settings.workers + 1)
         self.traces = OtlpReceiver(self.writer, reader, settings, now=utc_now)
         """What takes those of others."""
 

@@ -281,9 +281,9 @@ def closest_names(name: str) -> list[str]:
 
 def _check_rules(settings: Settings) -> None:
     if settings.redact:
-        from palaver.traces.redaction import rules_of  # They know all that a record holds: few have any.
+        from palaver.traces.redaction import parse_rules  # They know all that a record holds: few have any.
 
-        rules_of(settings.redact)
+        parse_rules(settings.redact)
 
 
 def _convert(value: Any, kind: Any, name: str) -> Any:

@@ -14,8 +14,8 @@ from palaver.core.extraction import Prefer, read_conversation
 from palaver.core.messages import Message, Text
 from palaver.errors import InvalidValue
 from palaver.testsets.rows import RowData
-from palaver.traces import repeats
-from palaver.traces.record import Span
+from palaver.traces import conversation
+from palaver.traces.model import Span
 
 RowForm = Literal["row", "script"]
 MESSAGES_COLUMN, EXPECTED_COLUMN, SCRIPT_COLUMN = "messages", "expected", "script"
@@ -70,7 +70,7 @@ def call_from_conversation(
 def call_from_span(found: Span) -> RecordedCall:
     """A span: its messages or inputs, and what came out of it."""
     given, answered = _side_messages(found, "input"), _side_messages(found, "output")
-    answered = answered[repeats.repeated(given, answered) :]
+    answered = answered[conversation.repeated_prefix_length(given, answered) :]
     is_ours = "palaver" in found.conventions
     value = found.outputs if found.outputs is not None and (is_ours or not answered) else UNSET
     messages, inputs = _sent_messages_and_inputs(found, given)

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 
 from palaver.core.messages import Usage
-from palaver.traces.record import Span
+from palaver.traces.model import Span
 
 _MILLION = 1_000_000
 _ANY = "*"
@@ -27,7 +27,7 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     cache_creation: Dollars | None = None
 
 
-def price_of(model: str, prices: Mapping[str, Price]) -> Price | None:
+def find_price(model: str, prices: Mapping[str, Price]) -> Price | None:
     """The price that fits a model best, if any does."""
     if model in prices:
         return prices[model]
@@ -35,7 +35,7 @@ def price_of(model: str, prices: Mapping[str, Price]) -> Price | None:
     return prices[max(fitting, key=len)] if fitting else None
 
 
-def cost_of(usage: Usage, price: Price) -> float:
+def token_cost(usage: Usage, price: Price) -> float:
     """What so many tokens cost. Cached input is counted as part of the input, and priced by itself."""
     cached, created = usage.cached_input_tokens or 0, usage.cache_creation_input_tokens or 0
     fresh = max(0, usage.input_tokens - cached - created)
@@ -45,16 +45,16 @@ def cost_of(usage: Usage, price: Price) -> float:
     return dollars / _MILLION
 
 
-def computed(usage: Usage | None, model: str | None, prices: Mapping[str, Price]) -> float | None:
+def compute_cost(usage: Usage | None, model: str | None, prices: Mapping[str, Price]) -> float | None:
     """What a model's tokens cost by the list; None where one of the three is not known."""
     if not prices or usage is None or model is None:
         return None
-    price = price_of(model, prices)
-    return None if price is None else cost_of(usage, price)
+    price = find_price(model, prices)
+    return None if price is None else token_cost(usage, price)
 
 
-def priced(span: Span, prices: Mapping[str, Price]) -> Span:
+def add_cost(span: Span, prices: Mapping[str, Price]) -> Span:
     """The record with its cost, where none was reported and there is a price for its model."""
-    if span.cost is not None or (cost := computed(span.usage, span.model, prices)) is None:
+    if span.cost is not None or (cost := compute_cost(span.usage, span.model, prices)) is None:
         return span
     return msgspec.structs.replace(span, cost=cost, cost_source="computed")

@@ -11,47 +11,47 @@ import msgspec
 
 from palaver.core import masking
 from palaver.traces.mapping import to_span
-from palaver.traces.otlp.bounds import (
-    DEEPEST,
-    MOST_EVENTS,
-    MOST_INNER,
-    MOST_LINKS,
+from palaver.traces.model import Link, RawSpan, Span, SpanEvent
+from palaver.traces.otlp.common import InvalidSpan, check_size, is_pending_span, span_name, to_datetime
+from palaver.traces.otlp.limits import (
+    MAX_EVENTS,
+    MAX_LINKS,
+    MAX_NESTED_ATTRIBUTES,
+    MAX_VALUE_DEPTH,
     Losses,
-    collected,
-    finite,
-    kept,
-    mapped,
-    named,
+    collect_attributes,
+    collect_map,
+    json_number,
+    truncate_name,
+    truncate_text,
 )
-from palaver.traces.otlp.spans import Unusable, check_size, is_pending, moment, titled
-from palaver.traces.owner import Owner
-from palaver.traces.record import Link, Raw, Span, SpanEvent
+from palaver.traces.run_facts import SpanOwner
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
-_MILLISECOND = 1_000_000
+_NS_PER_MS = 1_000_000
 
 
-def spans_of(span: "ReadableSpan", owner: Owner) -> Sequence[Span]:
+def build_sdk_spans(span: "ReadableSpan", owner: SpanOwner) -> Sequence[Span]:
     """The record of a span below a run; nothing where it cannot be kept."""
-    raw = raw_of(span)
-    return [placed(raw, owner)] if raw is not None else []
+    raw = to_raw_span(span)
+    return [to_run_span(raw, owner)] if raw is not None else []
 
 
-def placed(raw: Raw, owner: Owner) -> Span:
+def to_run_span(raw: RawSpan, owner: SpanOwner) -> Span:
     """The record of a span below a run: it is in the run's project, and says no more than the run may."""
     if owner.known:
-        raw = _cleaned(raw, owner.known)
+        raw = _mask_secrets(raw, owner.known)
     if owner.record != "full":
-        raw = bared(raw)
+        raw = strip_content(raw)
     found = to_span(raw, project=owner.project)
     if owner.record != "full":
         found = msgspec.structs.replace(found, messages_in=(), messages_out=(), inputs=None, outputs=None)
     return msgspec.structs.replace(found, run_id=owner.run_id, session=found.session or owner.session or None)
 
 
-def _cleaned(raw: Raw, known: Sequence[str]) -> Raw:
+def _mask_secrets(raw: RawSpan, known: Sequence[str]) -> RawSpan:
     return msgspec.structs.replace(
         raw,
         name=masking.mask_values(raw.name, known),
@@ -64,7 +64,7 @@ def _cleaned(raw: Raw, known: Sequence[str]) -> Raw:
     )
 
 
-_WORDS = frozenset(
+_METADATA_ATTRIBUTES = frozenset(
     (
         "gen_ai.operation.name",
         "gen_ai.request.model",
@@ -89,10 +89,12 @@ _WORDS = frozenset(
 """Texts that are no content: kinds, names and ids."""
 
 
-def bared(raw: Raw) -> Raw:
+def strip_content(raw: RawSpan) -> RawSpan:
     """A span without what anybody said: numbers stay, and a few words that are known to be none of that."""
     attributes = {
-        name: value for name, value in raw.attributes.items() if name in _WORDS or isinstance(value, bool | int | float)
+        name: value
+        for name, value in raw.attributes.items()
+        if name in _METADATA_ATTRIBUTES or isinstance(value, bool | int | float)
     }
     events = [
         msgspec.structs.replace(
@@ -106,39 +108,44 @@ def bared(raw: Raw) -> Raw:
 # From the SDK's form
 
 
-def raw_of(span: "ReadableSpan") -> Raw | None:
+def to_raw_span(span: "ReadableSpan") -> RawSpan | None:
     """A span of the SDK's as if it had been sent; None for a notice, or one that is too large."""
     losses = Losses()
     context, parent = span.context, span.parent
     if context is None or span.start_time is None:
         return None
     span_id = f"{context.span_id:016x}"
-    attributes = collected(_pairs(span.attributes), _value, losses)
-    if is_pending(attributes):
+    attributes = collect_attributes(_pairs(span.attributes), _value, losses)
+    if is_pending_span(attributes):
         return None
     events, links = tuple(_events(span, losses)), tuple(_links(span, losses))
     try:
-        check_size(_length(attributes) + sum(_length(event.attributes) for event in events), attributes, events, links)
-    except Unusable:
+        check_size(
+            _approximate_bytes(attributes) + sum(_approximate_bytes(event.attributes) for event in events),
+            attributes,
+            events,
+            links,
+        )
+    except InvalidSpan:
         return None
     end = span.end_time or span.start_time
     if end < span.start_time:
         losses.note("clock")
     scope = span.instrumentation_scope
-    return Raw(
+    return RawSpan(
         trace_id=f"{context.trace_id:032x}",
         span_id=span_id,
         parent_id=f"{parent.span_id:016x}" if parent is not None else None,
-        name=titled(span.name, losses),
-        start=moment(span.start_time),
-        duration_ms=max(0, end - span.start_time) / _MILLISECOND,
+        name=span_name(span.name, losses),
+        start=to_datetime(span.start_time),
+        duration_ms=max(0, end - span.start_time) / _NS_PER_MS,
         failed=span.status.status_code.name == "ERROR",
-        status_message=kept(span.status.description or "", "status_message", losses),
+        status_message=truncate_text(span.status.description or "", "status_message", losses),
         attributes=attributes,
-        resource=collected(_pairs(span.resource.attributes), _value, losses),
+        resource=collect_attributes(_pairs(span.resource.attributes), _value, losses),
         events=events,
         links=links,
-        scope=named(scope.name, "scope", losses) if scope is not None and scope.name else None,
+        scope=truncate_name(scope.name, "scope", losses) if scope is not None and scope.name else None,
         dropped=losses.dropped(),
         notes=tuple(losses.notes),
     )
@@ -149,51 +156,51 @@ def _pairs(attributes: Mapping[str, Any] | None) -> Iterator[tuple[str, Any]]:
 
 
 def _events(span: "ReadableSpan", losses: Losses) -> Iterator[SpanEvent]:
-    losses.events += max(0, len(span.events) - MOST_EVENTS)
-    for event in span.events[:MOST_EVENTS]:
-        said = collected(_pairs(event.attributes), _value, losses, MOST_INNER)
-        yield SpanEvent(named(event.name, "event", losses), moment(event.timestamp), said)
+    losses.events += max(0, len(span.events) - MAX_EVENTS)
+    for event in span.events[:MAX_EVENTS]:
+        said = collect_attributes(_pairs(event.attributes), _value, losses, MAX_NESTED_ATTRIBUTES)
+        yield SpanEvent(truncate_name(event.name, "event", losses), to_datetime(event.timestamp), said)
 
 
 def _links(span: "ReadableSpan", losses: Losses) -> Iterator[Link]:
-    losses.links += max(0, len(span.links) - MOST_LINKS)
-    for link in span.links[:MOST_LINKS]:
-        said = collected(_pairs(link.attributes), _value, losses, MOST_INNER)
+    losses.links += max(0, len(span.links) - MAX_LINKS)
+    for link in span.links[:MAX_LINKS]:
+        said = collect_attributes(_pairs(link.attributes), _value, losses, MAX_NESTED_ATTRIBUTES)
         yield Link(f"{link.context.trace_id:032x}", f"{link.context.span_id:016x}", said)
 
 
 def _value(value: Any, name: str, losses: Losses, depth: int = 0) -> Any:
     match value:
         case str():
-            return kept(value, name, losses)
+            return truncate_text(value, name, losses)
         case bool() | int() | None:
             return value
         case float():
-            return finite(value)
+            return json_number(value)
         case bytes():
-            return kept(value.hex(), name, losses)
-        case Mapping() if depth < DEEPEST:
-            inner = partial(_inner, name=name, losses=losses, depth=depth + 1)
-            return mapped(_pairs(cast("Mapping[str, Any]", value)), inner, losses)
-        case Sequence() if depth < DEEPEST:
+            return truncate_text(value.hex(), name, losses)
+        case Mapping() if depth < MAX_VALUE_DEPTH:
+            inner = partial(_nested_value, name=name, losses=losses, depth=depth + 1)
+            return collect_map(_pairs(cast("Mapping[str, Any]", value)), inner, losses)
+        case Sequence() if depth < MAX_VALUE_DEPTH:
             return [_value(item, name, losses, depth + 1) for item in cast("Sequence[Any]", value)]
         case _:
             losses.note(f"cut:{name}")
             return None
 
 
-def _inner(value: Any, name: str, losses: Losses, depth: int) -> Any:
+def _nested_value(value: Any, name: str, losses: Losses, depth: int) -> Any:
     return _value(value, name, losses, depth)
 
 
-def _length(value: Any) -> int:
+def _approximate_bytes(value: Any) -> int:
     """About how many bytes it has."""
     match value:
         case str():
             return len(value)
         case dict():
-            return sum(len(key) + _length(item) for key, item in cast("dict[str, Any]", value).items())
+            return sum(len(key) + _approximate_bytes(item) for key, item in cast("dict[str, Any]", value).items())
         case list():
-            return sum(map(_length, cast("list[Any]", value)))
+            return sum(map(_approximate_bytes, cast("list[Any]", value)))
         case _:
             return 8

@@ -13,8 +13,8 @@ from palaver.storage.live import evaluators as online_rules
 from palaver.storage.live import scores as online_scores
 from palaver.storage.live.evaluators import LiveEvaluator
 from palaver.storage.live.scores import LiveScore
-from palaver.traces.record import Span
-from palaver.traces.rows import row_of
+from palaver.traces.ingest import build_row
+from palaver.traces.model import Span
 from tests.storage.span_factory import keep, span_id, trace_id
 
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -50,7 +50,7 @@ def live(name: str, at: float = 0, *, trace: str | None = None, **more: Any) -> 
 
 
 async def come(database: Database, *spans: Span) -> None:
-    await keep(database, *(row_of(span) for span in spans), today=NOON.date())
+    await keep(database, *(build_row(span) for span in spans), today=NOON.date())
 
 
 async def ruled(database: Database, *, project: str = "default", **more: Any) -> LiveEvaluator:

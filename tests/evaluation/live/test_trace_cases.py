@@ -8,8 +8,8 @@ from palaver.core.messages import Message, Text, ToolCall, ToolResult, Usage
 from palaver.evaluation.live.trace_cases import make_trace_case, read_session_case, read_trace_case
 from palaver.storage.database import MEMORY_URL, open_database
 from palaver.storage.spans.queries import TraceTotals
-from palaver.traces.record import Span, Tool
-from palaver.traces.threads import turn_of
+from palaver.traces.conversation import build_turn
+from palaver.traces.model import Span, Tool
 from tests.evaluation.live.live_harness import come, live
 from tests.storage.span_factory import span_id, trace_id
 
@@ -18,7 +18,7 @@ OURS: dict[str, Any] = {"conventions": ("palaver", "gen_ai"), "kind": "workflow"
 
 
 def case(head: Span, *tools: Span, sums: TraceTotals = NOTHING) -> Any:
-    return make_trace_case(head, turn_of(head, (), tools), sums)
+    return make_trace_case(head, build_turn(head, (), tools), sums)
 
 
 def test_a_chat_of_ours_is_told_by_itself() -> None:

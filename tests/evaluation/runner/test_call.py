@@ -17,9 +17,9 @@ from palaver.engine.tracing import RunTracer
 from palaver.errors import Overloaded, UpstreamFailed
 from palaver.evaluation.runner.call import CallError, CallResult, EvaluationAborted, WorkflowCaller
 from palaver.evaluation.runner.retry import is_transient, retry_delay
+from palaver.traces.model import Span
 from palaver.traces.prices import Price
-from palaver.traces.record import Span
-from palaver.traces.redaction.house import House, HouseRules
+from palaver.traces.redaction.redactor import ProjectRedactors, RedactionConfig
 from palaver.workflows.workflow import Workflow
 
 
@@ -255,7 +255,7 @@ async def test_a_reply_that_tells_tokens_alone_costs_what_its_trace_costs(
     await tracing.close()
 
     assert found.answered.usage == msgspec.structs.replace(usage, cost=cost)
-    kept = [House(HouseRules(prices=PRICES)).span(span) for span in spans]
+    kept = [ProjectRedactors(RedactionConfig(prices=PRICES)).span(span) for span in spans]
     costs = [span.cost for span in kept if span.kind in ("llm", "embedding") and span.cost is not None]
     assert usage.cost is not None or (sum(costs) if costs else None) == cost
 

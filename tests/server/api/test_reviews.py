@@ -21,8 +21,8 @@ from palaver.storage.evaluations.tables import evaluation_results as evaluation_
 from palaver.storage.evaluations.tables import evaluation_scores
 from palaver.storage.evaluations.tables import evaluations as evaluations_table
 from palaver.storage.reviews.tables import review_holds
-from palaver.traces.record import Span
-from palaver.traces.rows import row_of
+from palaver.traces.ingest import build_row
+from palaver.traces.model import Span
 from tests.server.api.evaluated import answer_all, planning, with_set
 from tests.server.rest_client import FakeCaller, application, rest_client
 from tests.storage.span_factory import NOON, keep, span_id, trace_id
@@ -348,7 +348,7 @@ async def test_agreement_is_that_of_reviewers_and_with_the_judge_of_the_run(peop
 
 async def said_live(database: Database, *names: str) -> None:
     said = [live(name, at) for at, name in enumerate(names)]
-    await keep(database, *(row_of(span) for span in said))
+    await keep(database, *(build_row(span) for span in said))
 
 
 def live(name: str, at: float = 0, **more: Any) -> Span:

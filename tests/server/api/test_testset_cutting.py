@@ -23,7 +23,7 @@ from palaver.storage.spans.writes import compress_body
 from palaver.storage.tables import runs
 from palaver.storage.threads import repository as threads
 from palaver.testsets.rows import pack_row_id
-from palaver.traces.record import Span
+from palaver.traces.model import Span
 from tests.server.rest_client import FakeCaller, application, rest_client
 from tests.storage.span_factory import NOON, keep, row, span_id, trace_id
 from tests.storage.thread_factory import NOW, assistant, new, post, run_row, talk, user

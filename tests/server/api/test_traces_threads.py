@@ -332,13 +332,13 @@ async def test_one_who_may_read_no_more_is_cut_off() -> None:
 async def test_nothing_more_is_read_for_one_who_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace_export, "TRACES", 1)
     asked: list[str] = []
-    some = trace_export.piece
+    some = trace_export.export_page
 
     def counted(db: Connection, project: str, trace: str, *more: Any) -> tuple[bytes, str | None]:
         asked.append(trace)
         return some(db, project, trace, *more)
 
-    monkeypatch.setattr(trace_export, "piece", counted)
+    monkeypatch.setattr(trace_export, "export_page", counted)
     async with traced_server(*(span(str(n), n, trace=f"t{n}") for n in range(30))) as house:
         async with house.http.stream("GET", "/api/traces/export") as answer:
             async for _ in answer.aiter_lines():

@@ -7,11 +7,11 @@ from hypothesis import given
 
 from palaver.core.messages import Data, File, Message, ToolCall, ToolResult
 from palaver.traces.conventions import agenta
-from tests.traces.conventions.vendors import FOREIGN, attributes_of, found, is_sound, raw
+from tests.traces.conventions.convention_cases import FOREIGN, attributes_of, is_sound, raw, read_fields
 
 
 def told(attributes: dict[str, Any]) -> dict[str, Any]:
-    return found(agenta, attributes)
+    return read_fields(agenta, attributes)
 
 
 def test_a_span_of_somebody_else_has_nothing_for_it() -> None:

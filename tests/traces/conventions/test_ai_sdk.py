@@ -9,12 +9,12 @@ from palaver.core import json
 from palaver.core.messages import Data, File, Message, Reasoning, ToolCall, ToolResult
 from palaver.traces.conventions import ai_sdk
 from palaver.traces.mapping import to_span
-from palaver.traces.record import Defined, Span, Tool
-from tests.traces.conventions.vendors import FOREIGN, attributes_of, found, is_sound, raw
+from palaver.traces.model import Defined, Span, Tool
+from tests.traces.conventions.convention_cases import FOREIGN, attributes_of, is_sound, raw, read_fields
 
 
 def told(attributes: dict[str, Any]) -> dict[str, Any]:
-    return found(ai_sdk, attributes)
+    return read_fields(ai_sdk, attributes)
 
 
 def text(value: Any) -> str:

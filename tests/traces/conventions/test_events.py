@@ -11,23 +11,23 @@ from msgspec import UNSET
 from palaver.core import json
 from palaver.core.messages import Message, ToolCall
 from palaver.traces.conventions import events
-from palaver.traces.conventions.base import Found
-from palaver.traces.record import Raw, SpanEvent
-from tests.traces.conventions.vendors import VALUES, is_sound, raw
+from palaver.traces.conventions.base import SpanFields
+from palaver.traces.model import RawSpan, SpanEvent
+from tests.traces.conventions.convention_cases import VALUES, is_sound, raw
 
 
 def text(value: Any) -> str:
     return json.encode(value).decode()
 
 
-def sent(*told: tuple[str, dict[str, Any]]) -> Raw:
+def sent(*told: tuple[str, dict[str, Any]]) -> RawSpan:
     happened = tuple(SpanEvent(name, None, attributes) for name, attributes in told)
     return msgspec.structs.replace(raw({}), events=happened)
 
 
 def found(*told: tuple[str, dict[str, Any]]) -> dict[str, Any]:
     read = events.read(sent(*told))
-    fields = {name: getattr(read, name) for name in Found.__struct_fields__}
+    fields = {name: getattr(read, name) for name in SpanFields.__struct_fields__}
     return {name: value for name, value in fields.items() if value is not UNSET and (name != "notes" or value)}
 
 
@@ -117,7 +117,7 @@ KEYS = (
     "content role tool_calls id message finish_reason gen_ai.event.content gen_ai.prompt gen_ai.completion name".split()
 )
 NAMES = [
-    *events.NAMES,
+    *events.MESSAGE_EVENTS,
     *"gen_ai.content.prompt gen_ai.content.completion gen_ai.client.inference.operation.details".split(),
 ]
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from palaver.core import json
 from palaver.core.messages import Message, Text, ToolCall
 from palaver.traces.conventions import gen_ai
-from palaver.traces.record import Defined, Tool
-from tests.traces.conventions.vendors import FOREIGN, attributes_of, found, is_sound, raw
+from palaver.traces.model import Defined, Tool
+from tests.traces.conventions.convention_cases import FOREIGN, attributes_of, is_sound, raw, read_fields
 
 IN = [{"role": "user", "parts": [{"type": "text", "content": "Weather in Oslo?"}]}]
 OUT = [
@@ -28,7 +28,7 @@ def text(value: Any) -> str:
 
 
 def test_a_chat_gives_every_field_it_has() -> None:
-    assert found(
+    assert read_fields(
         gen_ai,
         {
             "gen_ai.operation.name": "chat",
@@ -116,7 +116,7 @@ def test_a_chat_gives_every_field_it_has() -> None:
     ids=repr,
 )
 def test_each_name_gives_its_field(attributes: dict[str, Any], fields: dict[str, Any]) -> None:
-    assert found(gen_ai, attributes) == fields
+    assert read_fields(gen_ai, attributes) == fields
 
 
 def test_a_tool_that_ran_has_a_name_a_call_arguments_and_a_result() -> None:
@@ -134,15 +134,15 @@ def test_a_tool_that_ran_has_a_name_a_call_arguments_and_a_result() -> None:
         "outputs": 4,
     }
 
-    assert found(gen_ai, attributes) == fields
+    assert read_fields(gen_ai, attributes) == fields
     del attributes["gen_ai.operation.name"]
-    assert found(gen_ai, attributes) == fields
+    assert read_fields(gen_ai, attributes) == fields
     del attributes["gen_ai.tool.call.id"], fields["kind"]
-    assert found(gen_ai, attributes) == {**fields, "tool": Tool(name="weather")}
+    assert read_fields(gen_ai, attributes) == {**fields, "tool": Tool(name="weather")}
 
 
 def test_a_number_that_is_none_is_noted_and_the_next_name_asked() -> None:
-    assert found(
+    assert read_fields(
         gen_ai, {"gen_ai.usage.input_tokens": -3, "gen_ai.usage.prompt_tokens": 3, "gen_ai.usage.output_tokens": "few"}
     ) == {"input_tokens": 3, "notes": ("number:gen_ai.usage.input_tokens", "number:gen_ai.usage.output_tokens")}
 
@@ -161,7 +161,7 @@ def test_a_number_that_is_none_is_noted_and_the_next_name_asked() -> None:
     ids=repr,
 )
 def test_messages_stand_in_any_of_these_forms(attributes: dict[str, Any], messages_in: Any, messages_out: Any) -> None:
-    told = found(gen_ai, attributes)
+    told = read_fields(gen_ai, attributes)
 
     assert (told.get("messages_in"), told.get("messages_out")) == (messages_in, messages_out)
 
@@ -189,7 +189,7 @@ INSTRUCTIONS = text([{"type": "text", "content": "Be brief."}])
     ids=repr,
 )
 def test_instructions_lead_unless_they_already_do(instructions: Any, messages: Any, led: Any) -> None:
-    assert gen_ai.led(messages, {"gen_ai.system_instructions": instructions}) == led
+    assert gen_ai.prepend_instructions(messages, {"gen_ai.system_instructions": instructions}) == led
 
 
 NAMES = [
@@ -206,4 +206,4 @@ NAMES = [
 @given(attributes_of(NAMES))
 def test_anything_may_be_sent(attributes: dict[str, Any]) -> None:
     assert is_sound(gen_ai.read(raw(attributes)))
-    gen_ai.led((), attributes)
+    gen_ai.prepend_instructions((), attributes)

@@ -6,9 +6,9 @@ import pytest
 
 from palaver.core import json
 from palaver.core.messages import Message, ToolCall
-from palaver.traces.conventions import gen_ai, logfire
-from palaver.traces.record import Tool
-from tests.traces.conventions.vendors import found
+from palaver.traces.conventions import gen_ai, pydantic_ai
+from palaver.traces.model import Tool
+from tests.traces.conventions.convention_cases import read_fields
 
 
 def text(value: Any) -> str:
@@ -53,7 +53,7 @@ def test_all_messages_are_cut_before_the_answer_of_this_run(
 ) -> None:
     attributes = {"pydantic_ai.all_messages": text(messages), "pydantic_ai.new_message_index": index}
 
-    assert logfire.conversation(attributes) == (messages_in, messages_out)
+    assert pydantic_ai.agent_conversation(attributes) == (messages_in, messages_out)
 
 
 EVENTS = [
@@ -72,7 +72,7 @@ TOLD = Message("tool", NOON.parts, None, "now")
 def test_events_in_a_list_are_messages_and_choices_come_out() -> None:
     choice = {"event.name": "gen_ai.choice", "index": 0, "message": {"role": "assistant", "content": "Noon."}}
 
-    assert logfire.conversation({"events": text([*EVENTS, choice, {"event.name": "other"}, 7])}) == (
+    assert pydantic_ai.agent_conversation({"events": text([*EVENTS, choice, {"event.name": "other"}, 7])}) == (
         (*ASKED, CALLED, TOLD),
         (Message.assistant("Noon."),),
     )
@@ -81,7 +81,7 @@ def test_events_in_a_list_are_messages_and_choices_come_out() -> None:
 def test_events_of_a_whole_run_are_cut_after_its_prompt() -> None:
     answer = {"event.name": "gen_ai.assistant.message", "role": "assistant", "content": "Noon."}
 
-    assert logfire.conversation({"all_messages_events": text([*EVENTS, answer])}) == (
+    assert pydantic_ai.agent_conversation({"all_messages_events": text([*EVENTS, answer])}) == (
         ASKED,
         (CALLED, TOLD, Message.assistant("Noon.")),
     )
@@ -89,7 +89,7 @@ def test_events_of_a_whole_run_are_cut_after_its_prompt() -> None:
 
 @pytest.mark.parametrize("value", [None, 7, "", "later", "[]", "[1]", '[{"event.name":3}]', "{}"], ids=repr)
 def test_what_is_no_such_list_says_nothing(value: Any) -> None:
-    assert logfire.conversation({"events": value, "all_messages_events": value}) == ((), ())
+    assert pydantic_ai.agent_conversation({"events": value, "all_messages_events": value}) == ((), ())
 
 
 def test_a_run_of_an_agent_gives_its_conversation_and_its_result() -> None:
@@ -99,14 +99,14 @@ def test_a_run_of_an_agent_gives_its_conversation_and_its_result() -> None:
         "final_result": '{"time":"noon"}',
     }
 
-    assert found(gen_ai, attributes) == {
+    assert read_fields(gen_ai, attributes) == {
         "kind": "agent",
         "messages_in": ASKED,
         "messages_out": ANSWERED,
         "outputs": {"time": "noon"},
         "workflow": "clock",
     }
-    assert found(gen_ai, {"final_result": "42"}) == {"outputs": "42"}
+    assert read_fields(gen_ai, {"final_result": "42"}) == {"outputs": "42"}
 
 
 def test_an_older_tool_span_has_its_arguments_and_response_under_other_names() -> None:
@@ -117,7 +117,7 @@ def test_an_older_tool_span_has_its_arguments_and_response_under_other_names() -
         "tool_response": "noon",
     }
 
-    assert found(gen_ai, attributes) == {
+    assert read_fields(gen_ai, attributes) == {
         "kind": "tool",
         "tool": Tool(name="now", call_id="c"),
         "inputs": {"tz": "UTC"},

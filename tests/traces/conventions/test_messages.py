@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from palaver.core import json
 from palaver.core.ids import truncate_id
 from palaver.core.messages import Data, File, Message, Reasoning, Text, ToolCall, ToolResult
-from palaver.traces.conventions.messages import conversation_messages, messages_of, parts_in, settled
+from palaver.traces.conventions.messages import assign_call_ids, parse_messages, parse_parts, tidy_conversation
 from tests.core.strategies import messages as any_messages
 
 HI = Message.user("hi")
@@ -39,18 +39,18 @@ def text(words: str) -> dict[str, Any]:
     ids=repr,
 )
 def test_every_dialect_and_even_less_is_read(sent: Any) -> None:
-    assert messages_of(sent, "input") == (HI,)
+    assert parse_messages(sent, "input") == (HI,)
 
 
 @pytest.mark.parametrize("sent", [None, "", [], {}, "[]", "{}", [""]], ids=repr)
 def test_nothing_is_no_message(sent: Any) -> None:
-    assert messages_of(sent, "input") == messages_of(sent, "output") == ()
+    assert parse_messages(sent, "input") == parse_messages(sent, "output") == ()
 
 
 def test_what_has_no_speaker_is_the_users_going_in_and_the_assistants_coming_out() -> None:
-    assert messages_of(["a", {"content": "b"}], "input") == (Message.user("a"), Message.user("b"))
-    assert messages_of(["a", {"content": "b"}], "output") == (Message.assistant("a"), Message.assistant("b"))
-    assert messages_of("[INST] a", "output") == (Message.assistant("[INST] a"),)
+    assert parse_messages(["a", {"content": "b"}], "input") == (Message.user("a"), Message.user("b"))
+    assert parse_messages(["a", {"content": "b"}], "output") == (Message.assistant("a"), Message.assistant("b"))
+    assert parse_messages("[INST] a", "output") == (Message.assistant("[INST] a"),)
 
 
 def test_an_entry_that_cannot_be_read_is_kept_and_spoils_no_other() -> None:
@@ -62,7 +62,7 @@ def test_an_entry_that_cannot_be_read_is_kept_and_spoils_no_other() -> None:
         {"role": "user", "x": object()},
     ]
 
-    assert messages_of(sent, "input") == (
+    assert parse_messages(sent, "input") == (
         HI,
         Message.user(Data("unreadable", 7)),
         Message.user(Data("unreadable", {"odd": True})),
@@ -70,12 +70,12 @@ def test_an_entry_that_cannot_be_read_is_kept_and_spoils_no_other() -> None:
         Message.user(Data("unreadable", None)),
     )
     call = {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f", "arguments": object()}}]}
-    assert messages_of([*sent[:1], call], "input") == (HI, Message.assistant(Data("unreadable", None)))
-    assert messages_of(True, "output") == (Message.assistant(Data("unreadable", True)),)
+    assert parse_messages([*sent[:1], call], "input") == (HI, Message.assistant(Data("unreadable", None)))
+    assert parse_messages(True, "output") == (Message.assistant(Data("unreadable", True)),)
 
 
 def test_a_role_that_nobody_knows_is_read_all_the_same() -> None:
-    assert messages_of([{"role": "planner", "content": "go"}], "input") == (
+    assert parse_messages([{"role": "planner", "content": "go"}], "input") == (
         Message("assistant", (Text("go"),), None, "planner"),
     )
 
@@ -108,7 +108,7 @@ def test_all_parts_of_gen_ai_are_read() -> None:
         {"role": "tool", "parts": [{"type": "tool_call_response", "id": "2", "result": "done"}]},
     ]
 
-    assert messages_of(sent, "input") == (
+    assert parse_messages(sent, "input") == (
         Message.assistant(
             "a",
             Reasoning("b"),
@@ -136,10 +136,10 @@ RESULT = {"role": "tool", "parts": [{"type": "tool_call_response", "response": 1
 
 @pytest.mark.parametrize("call", [CALL, FUNCTION], ids=repr)
 def test_a_call_without_an_id_has_none_until_all_are_known(call: Any) -> None:
-    said = messages_of([call, RESULT], "input")
+    said = parse_messages([call, RESULT], "input")
 
     assert said == (Message.assistant(ToolCall("", "f", "{}")), Message.tool("", 1))
-    assert settled(said, messages_of([call], "output")) == (
+    assert assign_call_ids(said, parse_messages([call], "output")) == (
         (Message.assistant(ToolCall("call_1", "f", "{}")), Message.tool("call_1", 1)),
         (Message.assistant(ToolCall("call_2", "f", "{}")),),
     )
@@ -148,13 +148,13 @@ def test_a_call_without_an_id_has_none_until_all_are_known(call: Any) -> None:
 def test_what_a_search_made_up_is_taken_back_and_what_was_given_stays() -> None:
     made = (Message.assistant(ToolCall("call_0_0", "f"), ToolCall("call_7", "g")), Message.tool("call_0_0", 1))
 
-    assert conversation_messages(made, {"id": "call_7"}) == (
+    assert tidy_conversation(made, {"id": "call_7"}) == (
         Message.assistant(ToolCall("", "f"), ToolCall("call_7", "g")),
         Message.tool("", 1),
     )
-    assert conversation_messages(made, ["call_0_0", "call_7"]) == made
+    assert tidy_conversation(made, ["call_0_0", "call_7"]) == made
     found = {"messages": [{"role": "user", "content": "hi"}, FUNCTION, {"role": "tool", "content": "1"}]}
-    assert messages_of({"inputs": found}, "input")[1:] == (
+    assert parse_messages({"inputs": found}, "input")[1:] == (
         Message.assistant(ToolCall("", "f", "{}")),
         Message.tool("", "1"),
     )
@@ -170,7 +170,7 @@ def test_results_without_an_id_answer_the_earliest_open_call_and_ids_are_trimmed
     )
     said_out = (Message.assistant(ToolCall("", "f")), Message.tool(" ", 4), Message.tool("", 5), Message.tool("", 6))
 
-    assert settled(said_in, said_out) == (
+    assert assign_call_ids(said_in, said_out) == (
         (
             Message.assistant(
                 ToolCall("a", "f"), ToolCall("call_2", "f"), ToolCall(truncate_id(long), "f"), ToolCall("call_4", "f")
@@ -192,7 +192,7 @@ def test_a_call_that_nobody_answers_by_its_name_takes_the_name_that_the_answer_h
     calls = Message.assistant(ToolCall("fc_1", "f"), ToolCall("b", "g"), ToolCall("fc_2", "h"), ToolCall("fc_3", "i"))
     answers = (Message.tool("b", 2), Message.tool("call_x", 1), Message.tool("call_x", 1), Message.tool("call_y", 3))
 
-    assert settled((Message.tool("earlier", 0), calls, *answers), ()) == (
+    assert assign_call_ids((Message.tool("earlier", 0), calls, *answers), ()) == (
         (
             Message.tool("earlier", 0),
             Message.assistant(
@@ -210,14 +210,14 @@ def test_who_calls_and_says_nothing_has_said_no_empty_text() -> None:
         "parts": [{"type": "text", "content": ""}, {"type": "tool_call", "id": "c", "name": "f"}],
     }
 
-    assert messages_of([said], "output") == (Message.assistant(ToolCall("c", "f")),)
-    assert messages_of([{"role": "assistant", "content": ""}], "output") == (Message("assistant", ()),)
+    assert parse_messages([said], "output") == (Message.assistant(ToolCall("c", "f")),)
+    assert parse_messages([{"role": "assistant", "content": ""}], "output") == (Message("assistant", ()),)
 
 
 def test_a_name_that_a_stranger_already_uses_is_not_given_again() -> None:
     said = (Message.assistant(ToolCall("call_2", "f"), ToolCall("", "g"), ToolCall("", "h")),)
 
-    assert settled(said, ())[0][0].tool_calls == [
+    assert assign_call_ids(said, ())[0][0].tool_calls == [
         ToolCall("call_2", "f"),
         ToolCall("call_3", "g"),
         ToolCall("call_4", "h"),
@@ -227,14 +227,14 @@ def test_a_name_that_a_stranger_already_uses_is_not_given_again() -> None:
 def test_without_calls_the_messages_are_what_they_were() -> None:
     said = (HI, Message.assistant("hello", Data("x", 1)))
 
-    assert settled(said, said) == (said, said)
+    assert assign_call_ids(said, said) == (said, said)
 
 
 def test_content_that_is_json_text_of_parts_is_opened_and_any_other_is_what_was_said() -> None:
     parts = [{"type": "text", "text": "hi"}, {"text": "you"}]
-    assert parts_in(json.encode(parts).decode()) == parts
+    assert parse_parts(json.encode(parts).decode()) == parts
     for said in ("hi", "[1, 2]", "[", "[]", '{"type":"text"}', '["a"]', 7, None, parts):
-        assert parts_in(said) == said
+        assert parse_parts(said) == said
 
 
 JSON = st.recursive(
@@ -259,23 +259,23 @@ JSON = st.recursive(
 
 @given(JSON, st.sampled_from(["input", "output"]))
 def test_whatever_is_sent_gives_messages_that_can_be_written_down(sent: Any, side: Any) -> None:
-    said = messages_of(sent, side)
-    named, _ = settled(said, ())
+    said = parse_messages(sent, side)
+    named, _ = assign_call_ids(said, ())
     assert json.is_encodable([json.to_builtins(message) for message in named])
     assert all(call.call_id and len(call.call_id) <= 64 for message in named for call in message.tool_calls)
 
 
 @given(st.lists(any_messages, max_size=4), st.lists(any_messages, max_size=4))
 def test_every_call_has_an_id_and_settling_twice_changes_nothing(one: list[Message], other: list[Message]) -> None:
-    once = settled(tuple(one), tuple(other))
+    once = assign_call_ids(tuple(one), tuple(other))
     assert [len(side) for side in once] == [len(one), len(other)]
     assert all(call.call_id for side in once for message in side for call in message.tool_calls)
-    assert settled(*once) == once
+    assert assign_call_ids(*once) == once
     assert all(len(result.call_id) <= 64 for side in once for message in side for result in message.tool_results)
 
 
 def test_of_too_many_entries_the_rest_is_kept_as_one() -> None:
-    read = messages_of([7] * 5_000, "input")
+    read = parse_messages([7] * 5_000, "input")
 
     assert len(read) == 2_001
     assert read[-1] == Message.user(Data("unreadable", [7] * 3_000))
@@ -285,7 +285,7 @@ def test_names_that_a_stranger_took_beforehand_cost_no_more_each_than_few() -> N
     count = 20_000
     said = Message.assistant(*[ToolCall("", "f")] * count, *[ToolCall(f"call_{n}", "f") for n in range(1, count + 1)])
 
-    (named,), _ = settled((said,), ())
+    (named,), _ = assign_call_ids((said,), ())
 
     assert [call.call_id for call in named.tool_calls[:count]] == [f"call_{count + n}" for n in range(1, count + 1)]
 
@@ -293,7 +293,7 @@ def test_names_that_a_stranger_took_beforehand_cost_no_more_each_than_few() -> N
 def test_many_calls_in_a_conversation_that_was_searched_for_cost_no_more_each_than_few() -> None:
     count = 20_000
     calls = [{"function": {"name": "f", "arguments": "{}"}}] * count
-    (read,) = messages_of({"messages": [{"role": "assistant", "content": None, "tool_calls": calls}]}, "input")
+    (read,) = parse_messages({"messages": [{"role": "assistant", "content": None, "tool_calls": calls}]}, "input")
 
     assert read.parts == (ToolCall("", "f", "{}"),) * count
 
@@ -303,6 +303,6 @@ def test_many_calls_cost_no_more_each_than_few() -> None:
     calls = Message.assistant(*[ToolCall("", "f")] * count)
     results = Message("tool", tuple(ToolResult("", place) for place in range(count)))
 
-    (_, answered), _ = settled((calls, results), ())
+    (_, answered), _ = assign_call_ids((calls, results), ())
 
     assert [part.call_id for part in answered.tool_results] == [f"call_{place}" for place in range(1, count + 1)]

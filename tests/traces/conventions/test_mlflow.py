@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 
 from palaver.traces.conventions import mlflow
-from palaver.traces.record import Defined, Tool
-from tests.traces.conventions.vendors import FOREIGN, attributes_of, found, is_sound, raw
+from palaver.traces.model import Defined, Tool
+from tests.traces.conventions.convention_cases import FOREIGN, attributes_of, is_sound, raw, read_fields
 
 
 def told(attributes: dict[str, Any]) -> dict[str, Any]:
-    return found(mlflow, attributes)
+    return read_fields(mlflow, attributes)
 
 
 def test_a_span_of_somebody_else_has_nothing_for_it() -> None:

@@ -8,12 +8,12 @@ from hypothesis import given
 from palaver.core.messages import Message, ToolCall, Usage
 from palaver.traces.conventions import openinference
 from palaver.traces.mapping import to_span
-from palaver.traces.record import Defined, Span, Tool
-from tests.traces.conventions.vendors import FOREIGN, attributes_of, found, is_sound, raw
+from palaver.traces.model import Defined, Span, Tool
+from tests.traces.conventions.convention_cases import FOREIGN, attributes_of, is_sound, raw, read_fields
 
 
 def told(attributes: dict[str, Any]) -> dict[str, Any]:
-    return found(openinference, attributes)
+    return read_fields(openinference, attributes)
 
 
 def test_the_span_of_the_contract() -> None:

@@ -4,11 +4,11 @@ from typing import Any
 
 from palaver.core.messages import Data, File, Message, Reasoning, Text, ToolCall, ToolResult
 from palaver.traces.conventions import openinference
-from tests.traces.conventions.vendors import found
+from tests.traces.conventions.convention_cases import read_fields
 
 
 def told(attributes: dict[str, Any]) -> dict[str, Any]:
-    return found(openinference, attributes)
+    return read_fields(openinference, attributes)
 
 
 def spoken(*messages: dict[str, Any], side: str = "input") -> dict[str, Any]:

@@ -7,12 +7,12 @@ from hypothesis import given
 
 from palaver.core.messages import Data, File, Message, ToolCall, ToolResult
 from palaver.traces.conventions import openllmetry
-from palaver.traces.record import Defined, Tool
-from tests.traces.conventions.vendors import FOREIGN, attributes_of, found, is_sound, raw
+from palaver.traces.model import Defined, Tool
+from tests.traces.conventions.convention_cases import FOREIGN, attributes_of, is_sound, raw, read_fields
 
 
 def told(attributes: dict[str, Any]) -> dict[str, Any]:
-    return found(openllmetry, attributes)
+    return read_fields(openllmetry, attributes)
 
 
 def said(side: str, *messages: dict[str, Any]) -> dict[str, Any]:

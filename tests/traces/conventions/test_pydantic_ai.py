@@ -20,7 +20,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from palaver.core.messages import Message, ToolCall
 from palaver.traces.mapping import to_span
-from palaver.traces.record import Raw, Span, Tool
+from palaver.traces.model import RawSpan, Span, Tool
 
 CALLED = Message.assistant(ToolCall("c1", "now", '{"tz":"UTC"}'))
 ASKED = (Message.system("Be brief."), Message.system("You tell the time."), Message.user("Time?"))
@@ -38,7 +38,7 @@ def mapped(span: ReadableSpan) -> Span:
     }
     start = datetime(2026, 11, 15, tzinfo=UTC)
     return to_span(
-        Raw(trace_id="1" * 32, span_id="2" * 16, name=span.name, start=start, attributes=attributes), project="p"
+        RawSpan(trace_id="1" * 32, span_id="2" * 16, name=span.name, start=start, attributes=attributes), project="p"
     )
 
 

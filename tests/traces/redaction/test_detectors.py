@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.traces.redaction.detectors import DETECTORS, Watch
+from palaver.traces.redaction.detectors import DETECTORS, DetectorContext
 from tests.growth import assert_linear
 
 MARK = "‹›"
 
 
 def found(name: str, text: str) -> tuple[str, int]:
-    return DETECTORS[name](text, Watch(lambda _: MARK, time.thread_time, inf))
+    return DETECTORS[name](text, DetectorContext(lambda _: MARK, time.thread_time, inf))
 
 
 @pytest.mark.parametrize(

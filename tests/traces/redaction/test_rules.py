@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaver.errors import SettingsError
-from palaver.traces.redaction import Rule, rules_of
-from palaver.traces.redaction.rules import matcher
+from palaver.traces.redaction import Rule, parse_rules
+from palaver.traces.redaction.rules import compile_path
 
 
 def test_tables_become_rules() -> None:
@@ -28,7 +28,7 @@ def test_tables_become_rules() -> None:
         """
     )
 
-    assert rules_of(tables["redact"]) == (
+    assert parse_rules(tables["redact"]) == (
         Rule(path="inputs.patient.name", action="mask", scope=("traces",)),
         Rule(detector=("email", "card"), action="hash", scope=("traces", "runs")),
         Rule(detector=("ip",), action="drop", scope=("testsets",)),
@@ -50,7 +50,7 @@ def test_tables_become_rules() -> None:
 )
 def test_a_rule_that_means_nothing_is_refused(table: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsError) as refused:
-        rules_of([{"path": "outputs"}, table])
+        parse_rules([{"path": "outputs"}, table])
 
     assert refused.value.message == f"[[redact]] 2: {message}"
 
@@ -69,7 +69,7 @@ def test_a_rule_that_means_nothing_is_refused(table: dict[str, Any], message: st
 )
 def test_a_wrong_word_is_answered_with_the_right_ones(table: dict[str, Any], words: str) -> None:
     with pytest.raises(SettingsError) as refused:
-        rules_of([table])
+        parse_rules([table])
 
     assert refused.value.message.startswith("[[redact]] 1: ")
     assert words in refused.value.message
@@ -92,9 +92,9 @@ def test_a_wrong_word_is_answered_with_the_right_ones(table: dict[str, Any], wor
     ],
 )
 def test_a_star_is_one_name_or_more(pattern: str, path: str, expected: bool) -> None:
-    assert matcher(pattern)(path) is expected
+    assert compile_path(pattern)(path) is expected
 
 
 @given(st.lists(st.text("ab.", min_size=1), min_size=1, max_size=4))
 def test_a_path_matches_what_it_was_made_of(pieces: list[str]) -> None:
-    assert matcher("*".join(["x", *pieces]))("x" + "".join(f"y{piece}" for piece in pieces))
+    assert compile_path("*".join(["x", *pieces]))("x" + "".join(f"y{piece}" for piece in pieces))

@@ -16,7 +16,7 @@ from palaver.outbound import printable_json, printable_lines
 if TYPE_CHECKING:
     from palaver.storage.database import Database
     from palaver.storage.spans.queries import SpanQuery, TraceListItem
-    from palaver.traces.exports import Lines
+    from palaver.traces.stored_spans import ExportFormat
 
 _AT_ONCE = 50
 """Traces that are looked up at once, and spans that are read."""
@@ -114,13 +114,13 @@ async def _page(database: "Database", project: str, trace: str | None, session: 
         write(piece)
 
 
-async def _lines(database: "Database", project: str, trace: str, form: "Lines", write: _Write) -> None:
+async def _lines(database: "Database", project: str, trace: str, form: "ExportFormat", write: _Write) -> None:
     from palaver.storage.pagination import Window
-    from palaver.traces.exports import piece
+    from palaver.traces.stored_spans import export_page
 
     after: str | None = None
     while True:
-        lines, after = await database.read(piece, project, trace, form, Window(_AT_ONCE, after))
+        lines, after = await database.read(export_page, project, trace, form, Window(_AT_ONCE, after))
         write(lines)
         if after is None:
             return

@@ -22,7 +22,7 @@ from palaver.outbound import printable, printable_json
 if TYPE_CHECKING:
     from palaver.storage.database import Database
     from palaver.storage.spans.writes import SpanRow
-    from palaver.traces.record import Span
+    from palaver.traces.model import Span
 
 _MOST_REASONS = 5
 _TOGETHER = 500
@@ -147,14 +147,14 @@ class _File:
     # From a file to rows
 
     def _of_request(self, request: Request) -> "Sequence[SpanRow]":
-        from palaver.traces.intake import Sent, take
-        from palaver.traces.otlp import MEDIA_TYPES, Limits
+        from palaver.traces.ingest import TraceRequest, ingest_request
+        from palaver.traces.otlp import MEDIA_TYPES, RequestLimits
 
         number, body = request.line
         kind = MEDIA_TYPES[request.form]
         try:
-            sent = Sent(project=self._project, body=body, media_type=kind, received_at=_now())
-            taken = take(sent, self._redact, Limits(wire=LONGEST))
+            sent = TraceRequest(project=self._project, body=body, media_type=kind, received_at=_now())
+            taken = ingest_request(sent, self._redact, RequestLimits(wire=LONGEST))
         except PalaverError as error:  # As a server would refuse it.
             self._reject(number, error.message)
             return []
@@ -162,14 +162,14 @@ class _File:
         return taken.rows
 
     def _of_records(self, lines: Sequence[Line]) -> "Sequence[SpanRow]":
-        from palaver.traces.intake import rows_of
+        from palaver.traces.ingest import build_rows
 
         rows: list[SpanRow] = []
         for line in lines:
             read = _record(line, self._project)
             if isinstance(read, str):
                 self._reject(line.number, read)
-            elif made := rows_of([read], self._redact):
+            elif made := build_rows([read], self._redact):
                 rows += made
             else:
                 self._reject(line.number, "it could not be read")
@@ -209,7 +209,7 @@ def _now() -> datetime:
 
 def _record(line: Line, project: str) -> "Span | str":
     """The record on a line, or why it is none."""
-    from palaver.traces.record import Span
+    from palaver.traces.model import Span
 
     if len(line.text) > _LARGEST:
         return f"it has more than {_LARGEST} bytes"

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from palaver.storage.spans.queries import SpanListItem
     from palaver.storage.spans.traces import OutlineEntry, TraceOverview
-    from palaver.traces.record import Span
-    from palaver.traces.threads import ToolStep, Turn
+    from palaver.traces.conversation import ToolStep, Turn
+    from palaver.traces.model import Span
 
 _AT_ONCE = 500
 _DEEPEST = 30
@@ -64,12 +64,12 @@ def _json(value: Any) -> str:
 
 async def _trace(db: str | None, project: str, given: str, parts: str | None, as_json: bool) -> Sequence[str]:
     from palaver.storage.spans import traces as span_trees
-    from palaver.traces.turns import turn
+    from palaver.traces.stored_spans import load_turn
 
     async with using(db) as database:
         trace = await database.read(sure, project, given)
         summary = await database.read(span_trees.get_trace_overview, project, trace)
-        said = await database.read(turn, project, trace)
+        said = await database.read(load_turn, project, trace)
         places = await database.read(_places, project, trace)
     if summary is None or said is None:
         raise NotFound(f"The trace {trace} is gone.")
@@ -151,7 +151,7 @@ def _tool(tool: "ToolStep") -> Iterator[str]:
 
 
 async def _span(db: str | None, project: str, given: str, span: str) -> "Span":
-    from palaver.traces.exports import spans_of
+    from palaver.traces.stored_spans import load_spans
 
     async with using(db) as database:
         trace = await database.read(sure, project, given)
@@ -159,7 +159,7 @@ async def _span(db: str | None, project: str, given: str, span: str) -> "Span":
         if len(places) != 1:
             why = "is no span" if not places else "is the beginning of several spans"
             raise NotFound(f"{span[:80]!r} {why} of the trace {trace}: see palaver trace show {trace[:8]} --tree.")
-        return (await database.read(spans_of, project, trace, places))[0]
+        return (await database.read(load_spans, project, trace, places))[0]
 
 
 def _named(db: "Connection", project: str, trace: str, prefix: str) -> list[str]:

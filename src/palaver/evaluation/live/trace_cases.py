@@ -19,10 +19,10 @@ from palaver.storage.pagination import Window
 from palaver.storage.spans import queries as span_pages
 from palaver.storage.spans import sessions as span_sessions
 from palaver.storage.spans.queries import TraceTotals
-from palaver.traces import turns
-from palaver.traces.record import Span
-from palaver.traces.threads import ToolStep
-from palaver.traces.threads import Turn as Told
+from palaver.traces import stored_spans
+from palaver.traces.conversation import ToolStep
+from palaver.traces.conversation import Turn as Told
+from palaver.traces.model import Span
 
 MAX_SESSION_TRACES = 50
 """Of a session: its last ones."""
@@ -30,7 +30,7 @@ MAX_SESSION_TRACES = 50
 
 def read_trace_case(db: Connection, project: str, trace: str) -> Case | None:
     """The case that a trace is; None if it is gone."""
-    found = turns.turn(db, project, trace)
+    found = stored_spans.load_turn(db, project, trace)
     if found is None:
         return None
     head, told = found

@@ -11,7 +11,7 @@ from palaver.evaluation.providers.client import ProviderClient
 from palaver.evaluation.providers.config import Provider, ProviderKind
 from palaver.evaluation.providers.wire import ProviderAnswer, ProviderRequest, UnreadableAnswer
 from palaver.evaluation.score import ScoringError
-from palaver.traces.prices import Price, cost_of
+from palaver.traces.prices import Price, token_cost
 
 
 class ProviderProtocol(Protocol):
@@ -82,4 +82,4 @@ class ProviderModel:
         return found
 
     def _cost(self, usage: Usage | None) -> float | None:
-        return None if usage is None or self._price is None else cost_of(usage, self._price)
+        return None if usage is None or self._price is None else token_cost(usage, self._price)

@@ -19,7 +19,7 @@ from palaver.engine.run import Run
 from palaver.errors import PalaverError, RequestError, RunTimeout, ShuttingDown
 from palaver.evaluation.runner.retry import is_transient, retry_delay
 from palaver.evaluation.score import EvaluationAborted
-from palaver.traces.prices import Price, computed
+from palaver.traces.prices import Price, compute_cost
 from palaver.workflows.workflow import Workflow
 
 Prices = Mapping[str, Price]
@@ -41,7 +41,7 @@ def _step_cost(step: Step, prices: Prices) -> float | None:
         with suppress(Exception):  # It is the framework's word, or our reading of it.
             told = tell()
             model, usage = told.model or model, told.usage or usage
-    return usage.cost if usage is not None and usage.cost is not None else computed(usage, model, prices)
+    return usage.cost if usage is not None and usage.cost is not None else compute_cost(usage, model, prices)
 
 
 class WorkflowAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ from palaver.evaluation.score import ScoreRecord, error_score
 from palaver.storage.evaluations.results import NewResult, NewScore, StopConditions
 from palaver.testsets.rows import format_row_id
 from palaver.testsets.scripts import Script, is_script, read_script
-from palaver.traces.facts import NO_PARENT
+from palaver.traces.run_facts import NO_PARENT_ID
 from palaver.workflows.workflow import Workflow
 
 
@@ -246,7 +246,7 @@ class CellRunner:
             inputs=inputs,
             parameters=variant.parameters,
             session=f"{evaluation}.{case.id}",
-            trace_parent=None if calls.trace_id is None else f"00-{calls.trace_id}-{NO_PARENT}-01",
+            trace_parent=None if calls.trace_id is None else f"00-{calls.trace_id}-{NO_PARENT_ID}-01",
         )
         origin = Origin(project=project, key=self._key, protocol="evaluation", background=True, variant=variant.variant)
         called = await self._calling.call(workflow, call, origin)

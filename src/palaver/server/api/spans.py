@@ -20,7 +20,7 @@ from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.storage.spans import queries as span_pages
 from palaver.storage.spans import traces as span_trees
-from palaver.traces.record import Span
+from palaver.traces.model import Span
 
 PartName = Literal[
     "attributes",

@@ -41,10 +41,10 @@ from palaver.testsets.commits import CommitInfo, PreparedCommit
 from palaver.testsets.delta import Added, Delta, Replaced
 from palaver.testsets.from_traces import RecordedCall
 from palaver.testsets.rows import format_row_id
-from palaver.traces.record import Span
+from palaver.traces.model import Span
 
 if TYPE_CHECKING:
-    from palaver.traces.redaction.runs import RunRedactor
+    from palaver.traces.redaction.run_redactor import RunRedactor
 
 Cleaning = Callable[[str, str | None], "RunRedactor | None"]
 """What removes from a case of a project's workflow what is not to be kept."""

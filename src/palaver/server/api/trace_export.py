@@ -18,10 +18,10 @@ from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.storage.spans import queries as span_pages
 from palaver.storage.spans.queries import SpanQuery
-from palaver.traces.exports import Lines, piece
+from palaver.traces.stored_spans import ExportFormat, export_page
 
 Format = Annotated[
-    Lines,
+    ExportFormat,
     QueryParameter(name="format", description="Records, or OTLP/JSON that /v1/traces takes: lines of either."),
 ]
 Trace = Annotated[str | None, QueryParameter(max_length=64, description="This trace only.")]
@@ -74,7 +74,7 @@ def routes(database: Database, settings: Settings, rates: RateLimits) -> list[HT
 # Reading
 
 
-async def _of_all(ask: Asker, project: str, query: SpanQuery, form: Lines) -> AsyncGenerator[bytes]:
+async def _of_all(ask: Asker, project: str, query: SpanQuery, form: ExportFormat) -> AsyncGenerator[bytes]:
     after: str | None = None
     while True:
         page = await ask(query, span_pages.list_traces, project, query, Window(TRACES, after))
@@ -86,10 +86,10 @@ async def _of_all(ask: Asker, project: str, query: SpanQuery, form: Lines) -> As
             return
 
 
-async def _of_trace(ask: Asker, project: str, trace: str, form: Lines) -> AsyncGenerator[bytes]:
+async def _of_trace(ask: Asker, project: str, trace: str, form: ExportFormat) -> AsyncGenerator[bytes]:
     after: str | None = None
     while True:
-        lines, after = await ask(None, piece, project, trace, form, Window(SPANS, after))
+        lines, after = await ask(None, export_page, project, trace, form, Window(SPANS, after))
         if lines:
             yield lines
         if after is None:

@@ -19,10 +19,9 @@ from palaver.storage.pagination import Window
 from palaver.storage.spans import traces as span_trees
 from palaver.storage.spans.queries import TraceListItem
 from palaver.storage.spans.traces import OutlineEntry, TraceOverview
-from palaver.traces.exports import bodies_of, spans_of
-from palaver.traces.record import Span
-from palaver.traces.threads import MessageStep, Step, Tab, ToolStep, Turn, thread
-from palaver.traces.turns import turn, turns_of
+from palaver.traces.conversation import MessageStep, Step, Tab, ToolStep, Turn, build_tabs
+from palaver.traces.model import Span
+from palaver.traces.stored_spans import load_bodies, load_session_turns, load_spans, load_turn
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -49,14 +48,14 @@ class Read(Protocol):
 
 async def of_trace(read: Read, project: str, trace: str) -> AsyncGenerator[bytes]:
     """The page of a trace; a NotFound comes before anything else."""
-    summary, said = await read(span_trees.get_trace_overview, project, trace), await read(turn, project, trace)
+    summary, said = await read(span_trees.get_trace_overview, project, trace), await read(load_turn, project, trace)
     if summary is None or said is None:
         raise NotFound(f"There is no trace {trace[:80]!r}.")
     places = await read(span_trees.load_outline, project, trace)
     yield _joined([*html_page.head(summary.root.name, wide=True), *_facts(summary)])
     yield _joined([_title("Conversation"), *_turn(said[1]), _title("Spans")])
     for some in _lots(places):
-        spans = {span.span_id: span for span in await read(spans_of, project, trace, _ids(some))}
+        spans = {span.span_id: span for span in await read(load_spans, project, trace, _ids(some))}
         yield _joined(
             line
             for place in some
@@ -73,7 +72,7 @@ async def of_trace(read: Read, project: str, trace: str) -> AsyncGenerator[bytes
 
 
 def _bodies(db: Connection, project: str, trace: str, ids: list[str]) -> list[bytes]:
-    return list(bodies_of(db, project, trace, ids))
+    return list(load_bodies(db, project, trace, ids))
 
 
 def _lots(places: Sequence[OutlineEntry]) -> Iterator[Sequence[OutlineEntry]]:
@@ -162,7 +161,7 @@ async def of_session(read: Read, project: str, session: str) -> AsyncGenerator[b
     turns: list[Turn] = []
     after, size = None, 0
     while size < SESSION_BYTES:
-        page, some, more = await read(turns_of, project, session, Window(_TRACES, after))
+        page, some, more = await read(load_session_turns, project, session, Window(_TRACES, after))
         turns += some
         size += more
         after = page.next
@@ -170,7 +169,7 @@ async def of_session(read: Read, project: str, session: str) -> AsyncGenerator[b
             break
     if not turns:
         raise NotFound(f"There is no session {session[:80]!r}.")
-    count, tabs = len(turns), thread(turns)
+    count, tabs = len(turns), build_tabs(turns)
     del turns
     yield _joined([*html_page.head(f"Session {session}"), _listed({"traces": f"{count:,}"})])
     for place, tab in enumerate(tabs):

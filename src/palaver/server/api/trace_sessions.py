@@ -29,9 +29,9 @@ from palaver.storage.database import Database
 from palaver.storage.spans import sessions as span_sessions
 from palaver.storage.spans import traces as span_trees
 from palaver.storage.spans.queries import SpanQuery
-from palaver.traces.record import Span
-from palaver.traces.threads import Live, MessageStep, Step, Tab, Turn, live, thread, turn_of
-from palaver.traces.turns import turn, turns_of
+from palaver.traces.conversation import Live, MessageStep, Step, Tab, Turn, build_live, build_tabs, build_turn
+from palaver.traces.model import Span
+from palaver.traces.stored_spans import load_session_turns, load_turn
 
 FEW = 5
 """Traces of a session that are read at once."""
@@ -121,7 +121,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
         trace: FromPath[str],
         whole: FromQuery[bool] = False,  # noqa: FBT002 -- a query parameter
     ) -> Response[TraceConversation]:
-        found = await ask(None, turn, caller_of(request).project, trace.lower())
+        found = await ask(None, load_turn, caller_of(request).project, trace.lower())
         if found is None:
             raise missing_trace(trace)
         return answer(request, _conversation(found[1], whole=whole))
@@ -154,7 +154,7 @@ async def _thread(ask: Asker, project: str, session: str, window: Window) -> Ses
     after, size = window.after, 0
     while len(turns) < window.limit and size < MOST_READ:
         some = Window(min(FEW, window.limit - len(turns)), after)
-        page, read, more = await ask(None, turns_of, project, session, some)
+        page, read, more = await ask(None, load_session_turns, project, session, some)
         turns += read
         size += more
         after = page.next
@@ -162,7 +162,7 @@ async def _thread(ask: Asker, project: str, session: str, window: Window) -> Ses
             break
     if not turns and window.after is None:
         raise NotFound(f"There is no session {session[:80]!r}.")
-    return SessionThread(session=session, traces=len(turns), tabs=thread(turns), next=after)
+    return SessionThread(session=session, traces=len(turns), tabs=build_tabs(turns), next=after)
 
 
 # A trace
@@ -185,7 +185,7 @@ def _conversation(said: Turn, *, whole: bool) -> TraceConversation:
 
 
 def _opened(db: Connection, project: str, trace: str, opening: Opening) -> Live:
-    found = turn(db, project, trace.lower())
+    found = load_turn(db, project, trace.lower())
     if found is None:
         raise missing_trace(trace)
     head, said = found
@@ -194,12 +194,12 @@ def _opened(db: Connection, project: str, trace: str, opening: Opening) -> Live:
         if said.span_id != head.span_id:
             body = span_trees.get_span_body(db, project, head.trace_id, said.span_id)
             source = None if body is None else _called(head, _read(body))
-        return live(head, said, source, upto=opening.upto)
+        return build_live(head, said, source, upto=opening.upto)
     body = span_trees.get_span_body(db, project, head.trace_id, opening.span_id.lower())
     if body is None:
         raise NotFound(f"There is no span {opening.span_id[:80]!r} in this trace.", pointer="/span_id")
     source = _read(body)
-    return live(head, turn_of(source), source, upto=opening.upto)
+    return build_live(head, build_turn(source), source, upto=opening.upto)
 
 
 def _called(head: Span, call: Span) -> Span:

@@ -7,40 +7,47 @@ from msgspec import UNSET
 from palaver.core.extraction import Prefer
 from palaver.core.json import is_object
 from palaver.core.messages import Message
-from palaver.traces.conventions.base import Found
-from palaver.traces.conventions.loose import Words, elements
-from palaver.traces.conventions.meanings import AGENTA, kind_of
-from palaver.traces.conventions.messages import messages_of
-from palaver.traces.conventions.reading import Attributes, Entry, Reader, families, indexed, opened, parsed
-from palaver.traces.record import Convention, Raw
+from palaver.traces.conventions.attributes import (
+    AttributeReader,
+    Attributes,
+    Entry,
+    collect_indexed,
+    group_by_prefix,
+    parse_container,
+    parse_json,
+)
+from palaver.traces.conventions.base import SpanFields
+from palaver.traces.conventions.messages import FieldNames, build_elements, parse_messages
+from palaver.traces.conventions.vocabulary import AGENTA_KINDS, lookup_kind
+from palaver.traces.model import ConventionName, RawSpan
 
-NAME: Convention = "agenta"
+NAME: ConventionName = "agenta"
 ROOTS: frozenset[str] = frozenset(("ag",))
 
 _JSON, _NONE = "@ag.type=json:", "@ag.type=none:"
 _INPUTS, _OUTPUTS, _PARAMETERS = "ag.data.inputs", "ag.data.outputs", "ag.data.parameters"
-_BELOW = tuple(f"{name}." for name in (_INPUTS, _OUTPUTS, _PARAMETERS))
+_DATA_PREFIXES = tuple(f"{name}." for name in (_INPUTS, _OUTPUTS, _PARAMETERS))
 _PROMPT, _COMPLETION = "prompt", "completion"
 """Under which messages are counted, in inputs and in outputs."""
-_ALONE = {"__default__"}
+_DEFAULT_KEY_ONLY = {"__default__"}
 """The only key, where what was given or returned is no object."""
-_WORDS = Words()
+_FIELD_NAMES = FieldNames()
 _METRICS = "ag.metrics."
 
 
-def read(raw: Raw) -> Found:
+def read(raw: RawSpan) -> SpanFields:
     """What the attributes of a span say."""
     attributes = raw.attributes
-    reader, below = Reader(attributes), families(attributes, _BELOW)
-    inputs, outputs = _keys(below, _INPUTS), _keys(below, _OUTPUTS)
-    kind = kind_of(attributes.get("ag.type.node"), AGENTA)
-    return Found(
-        kind=kind_of(attributes.get("ag.type.span"), AGENTA) if kind is UNSET else kind,
+    reader, below = AttributeReader(attributes), group_by_prefix(attributes, _DATA_PREFIXES)
+    inputs, outputs = _strip_prefix(below, _INPUTS), _strip_prefix(below, _OUTPUTS)
+    kind = lookup_kind(attributes.get("ag.type.node"), AGENTA_KINDS)
+    return SpanFields(
+        kind=lookup_kind(attributes.get("ag.type.span"), AGENTA_KINDS) if kind is UNSET else kind,
         messages_in=_messages(inputs, _PROMPT, "input"),
         messages_out=_messages(outputs, _COMPLETION, "output"),
-        inputs=_whole(attributes.get(_INPUTS), inputs, _PROMPT),
-        outputs=_whole(attributes.get(_OUTPUTS), outputs, _COMPLETION),
-        parameters=_parameters(attributes, _keys(below, _PARAMETERS)),
+        inputs=_merge_value(attributes.get(_INPUTS), inputs, _PROMPT),
+        outputs=_merge_value(attributes.get(_OUTPUTS), outputs, _COMPLETION),
+        parameters=_parameters(attributes, _strip_prefix(below, _PARAMETERS)),
         input_tokens=reader.count(_METRICS + "unit.tokens.prompt", _METRICS + "tokens.incremental.prompt"),
         output_tokens=reader.count(_METRICS + "unit.tokens.completion", _METRICS + "tokens.incremental.completion"),
         cost=reader.amount(_METRICS + "unit.costs.total", _METRICS + "costs.incremental.total"),
@@ -52,45 +59,45 @@ def read(raw: Raw) -> Found:
     )
 
 
-def _keys(below: dict[str, Entry], name: str) -> Entry:
+def _strip_prefix(below: dict[str, Entry], name: str) -> Entry:
     start = len(name) + 1
     return {key[start:]: value for key, value in below.get(f"{name}.", {}).items() if value is not None}
 
 
-def _whole(given: Any, keys: Entry, messages: str) -> Any:
+def _merge_value(given: Any, keys: Entry, messages: str) -> Any:
     """What stands under the name itself, and under those below it: each is a key, whatever dots it has."""
-    value = UNSET if given is None else _value(given)
-    inner = {key: _value(told) for key, told in keys.items() if key and not _is_counted(key, messages)}
+    value = UNSET if given is None else _parse_value(given)
+    inner = {key: _parse_value(told) for key, told in keys.items() if key and not _is_message_key(key, messages)}
     if inner:
         value = inner if value is UNSET else {**value, **inner} if is_object(value) else value
-    return value["__default__"] if is_object(value) and value.keys() == _ALONE else value
+    return value["__default__"] if is_object(value) and value.keys() == _DEFAULT_KEY_ONLY else value
 
 
-def _is_counted(key: str, word: str) -> bool:
+def _is_message_key(key: str, word: str) -> bool:
     first, dot, rest = key.partition(".")
     return first == word and bool(dot) and rest.partition(".")[0].isdecimal()
 
 
-def _value(given: Any) -> Any:
-    typed = _typed(given)
-    return opened(typed) if typed is given else typed
+def _parse_value(given: Any) -> Any:
+    typed = _parse_typed(given)
+    return parse_container(typed) if typed is given else typed
 
 
-def _typed(given: Any) -> Any:
+def _parse_typed(given: Any) -> Any:
     """The value that was marked with its type; any other as it stands."""
     if type(given) is not str or not given.startswith("@ag.type="):
         return given
     if given.startswith(_JSON):
-        return parsed(given[len(_JSON) :])
+        return parse_json(given[len(_JSON) :])
     return None if given.startswith(_NONE) else given
 
 
 def _messages(keys: Entry, name: str, side: Prefer) -> tuple[Message, ...]:
-    entries = indexed(keys, name)
-    marked = [{field: _typed(value) for field, value in entry.items()} for entry in entries]
-    return messages_of(elements(marked, _WORDS), side) if marked else ()
+    entries = collect_indexed(keys, name)
+    marked = [{field: _parse_typed(value) for field, value in entry.items()} for entry in entries]
+    return parse_messages(build_elements(marked, _FIELD_NAMES), side) if marked else ()
 
 
 def _parameters(attributes: Attributes, keys: Entry) -> dict[str, Any]:
-    given = _whole(attributes.get(_PARAMETERS), keys, "")
+    given = _merge_value(attributes.get(_PARAMETERS), keys, "")
     return {name: value for name, value in given.items() if name != "model"} if is_object(given) else {}

@@ -9,48 +9,47 @@ from palaver.core.dialects.common import argument_text, as_list, dict_or_empty, 
 from palaver.core.dialects.ui_message import file
 from palaver.core.json import is_list, is_object, is_text
 from palaver.core.messages import Data, Message, Part, Reasoning, Text, ToolCall
-from palaver.traces.conventions.base import Found
-from palaver.traces.conventions.definitions import defined
-from palaver.traces.conventions.meanings import ai_sdk_kind, finish_of
-from palaver.traces.conventions.messages import UNREADABLE, messages_of
-from palaver.traces.conventions.reading import Attributes, Reader, opened, parsed
-from palaver.traces.record import Convention, Raw, Tool
+from palaver.traces.conventions.attributes import AttributeReader, Attributes, parse_container, parse_json, parse_tools
+from palaver.traces.conventions.base import SpanFields
+from palaver.traces.conventions.messages import UNREADABLE, parse_messages
+from palaver.traces.conventions.vocabulary import ai_sdk_kind, parse_finish
+from palaver.traces.model import ConventionName, RawSpan, Tool
 
-NAME: Convention = "ai-sdk"
+NAME: ConventionName = "ai-sdk"
 ROOTS: frozenset[str] = frozenset(("ai",))
 
 _SETTINGS, _CONTEXT, _METADATA = "ai.settings.", "ai.settings.context.", "ai.telemetry.metadata."
 _USAGE, _TOOL = "ai.usage.", "ai.toolCall."
-_GIVEN = tuple(_USAGE + name for name in ("inputTokens", "promptTokens", "tokens"))
+_INPUT_TOKENS = tuple(_USAGE + name for name in ("inputTokens", "promptTokens", "tokens"))
 _RENAMED = {"max_output_tokens": "max_tokens", "stop_sequences": "stop"}
-_EMBEDS = ("ai.embed", "ai.embedMany")
+_AGGREGATE_OPERATIONS = ("ai.embed", "ai.embedMany")
 """What these count is the sum of the calls below them, which are embeddings too: it must not count twice."""
-_HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
+_CAMEL_HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
 
 
-def read(raw: Raw) -> Found:
+def read(raw: RawSpan) -> SpanFields:
     """What the attributes of a span say."""
     attributes = raw.attributes
-    reader = Reader(attributes)
-    prompt, is_sum = reader.json("ai.prompt"), attributes.get("ai.operationId") in _EMBEDS
+    reader = AttributeReader(attributes)
+    prompt, is_sum = reader.json("ai.prompt"), attributes.get("ai.operationId") in _AGGREGATE_OPERATIONS
     kind = ai_sdk_kind(attributes.get("ai.operationId"))
-    return Found(
+    return SpanFields(
         kind=kind,
-        messages_in=messages_of(attributes.get("ai.prompt.messages"), "input") or _prompted(prompt),
-        messages_out=_answer(reader),
+        messages_in=parse_messages(attributes.get("ai.prompt.messages"), "input") or _prompt_messages(prompt),
+        messages_out=_response_messages(reader),
         inputs=_inputs(reader, prompt),
         outputs=reader.json(_TOOL + "result", "ai.response.object", "ai.result.object"),
         parameters=_parameters(attributes),
-        tools=defined(attributes.get("ai.prompt.tools")),
+        tools=parse_tools(attributes.get("ai.prompt.tools")),
         tool=_tool(reader),
-        input_tokens=UNSET if is_sum else reader.count(*_GIVEN),
+        input_tokens=UNSET if is_sum else reader.count(*_INPUT_TOKENS),
         output_tokens=reader.count(_USAGE + "outputTokens", _USAGE + "completionTokens"),
         cached_input_tokens=reader.count(_USAGE + "cachedInputTokens", _USAGE + "inputTokenDetails.cacheReadTokens"),
         cache_creation_input_tokens=reader.count(_USAGE + "inputTokenDetails.cacheWriteTokens"),
         reasoning_tokens=reader.count(_USAGE + "reasoningTokens", _USAGE + "outputTokenDetails.reasoningTokens"),
         model=reader.label("ai.response.model", "ai.model.id"),
         provider=_provider(reader),
-        finish=finish_of(reader.value("ai.response.finishReason", "ai.finishReason")),
+        finish=parse_finish(reader.value("ai.response.finishReason", "ai.finishReason")),
         session=reader.label(_METADATA + "sessionId", _CONTEXT + "sessionId"),
         user=reader.label(_METADATA + "userId", _CONTEXT + "userId"),
         # What version 7 calls the agent's name.
@@ -59,40 +58,44 @@ def read(raw: Raw) -> Found:
     )
 
 
-def _prompted(prompt: Any) -> tuple[Message, ...]:
+def _prompt_messages(prompt: Any) -> tuple[Message, ...]:
     """What a whole call was given: `{system?, prompt?, messages?}`, of which the last two may be text or messages."""
     if not is_object(prompt):
         return ()
     asked = prompt.get("messages")
-    said = [_spoken(given, "system") for given in as_list(prompt.get("system")) if given != ""]
-    said += [_spoken(given, "user") for given in as_list(prompt.get("prompt") if asked is None else asked)]
-    return messages_of(said, "input")
+    said = [_as_message(given, "system") for given in as_list(prompt.get("system")) if given != ""]
+    said += [_as_message(given, "user") for given in as_list(prompt.get("prompt") if asked is None else asked)]
+    return parse_messages(said, "input")
 
 
-def _spoken(given: Any, role: str) -> Any:
+def _as_message(given: Any, role: str) -> Any:
     return {"role": role, "content": given} if is_text(given) else given
 
 
-def _answer(reader: Reader) -> tuple[Message, ...]:
+def _response_messages(reader: AttributeReader) -> tuple[Message, ...]:
     """Its pieces have a name each, and are one message; empty text is none."""
     parts: list[Part] = []
     for piece, part in (("reasoning", Reasoning), ("text", Text)):
-        said = _said(reader, piece)
+        said = _response_value(reader, piece)
         if said is not None:
             parts.append(part(said) if isinstance(said, str) else Data(UNREADABLE, said))
     parts += [
-        file(dict_or_empty(given)) or Data(UNREADABLE, given) for given in as_list(opened(_said(reader, "files")))
+        file(dict_or_empty(given)) or Data(UNREADABLE, given)
+        for given in as_list(parse_container(_response_value(reader, "files")))
     ]
-    parts += [_call(given) or Data(UNREADABLE, given) for given in as_list(opened(_said(reader, "toolCalls")))]
+    parts += [
+        _parse_call(given) or Data(UNREADABLE, given)
+        for given in as_list(parse_container(_response_value(reader, "toolCalls")))
+    ]
     return (Message("assistant", tuple(parts)),) if parts else ()
 
 
-def _said(reader: Reader, piece: str) -> Any:
+def _response_value(reader: AttributeReader, piece: str) -> Any:
     said = reader.value(f"ai.response.{piece}", f"ai.result.{piece}")
     return None if said is UNSET or said == "" else said
 
 
-def _call(given: Any) -> ToolCall | None:
+def _parse_call(given: Any) -> ToolCall | None:
     call = dict_or_empty(given)
     name = optional_str(call.get("toolName"))
     if name is None:
@@ -102,14 +105,14 @@ def _call(given: Any) -> ToolCall | None:
     )
 
 
-def _inputs(reader: Reader, prompt: Any) -> Any:
+def _inputs(reader: AttributeReader, prompt: Any) -> Any:
     given = reader.json(_TOOL + "args")
     given = prompt if given is UNSET else given
     given = reader.json("ai.value") if given is UNSET else given
     if given is not UNSET:
         return given
-    values = opened(reader.value("ai.values"))
-    return [parsed(value) for value in values] if is_list(values) else values
+    values = parse_container(reader.value("ai.values"))
+    return [parse_json(value) for value in values] if is_list(values) else values
 
 
 def _parameters(attributes: Attributes) -> dict[str, Any]:
@@ -117,7 +120,7 @@ def _parameters(attributes: Attributes) -> dict[str, Any]:
     parameters: dict[str, Any] = {}
     for name, value in attributes.items():
         if name.startswith(_SETTINGS) and value is not None and not name.startswith(_CONTEXT):
-            key = _HUMP.sub(lambda hump: f"_{hump[0].lower()}", name[len(_SETTINGS) :])
+            key = _CAMEL_HUMP.sub(lambda hump: f"_{hump[0].lower()}", name[len(_SETTINGS) :])
             if key == "max_output_tokens":
                 parameters["max_tokens"] = value  # The newer name counts.
             else:
@@ -125,12 +128,12 @@ def _parameters(attributes: Attributes) -> dict[str, Any]:
     return {name: value for name, value in parameters.items() if name not in ("", "model")}
 
 
-def _tool(reader: Reader) -> Tool | UnsetType:
+def _tool(reader: AttributeReader) -> Tool | UnsetType:
     name, call_id = reader.label(_TOOL + "name"), reader.label(_TOOL + "id")
     return UNSET if name is UNSET else Tool(name=name, call_id=None if call_id is UNSET else call_id)
 
 
-def _provider(reader: Reader) -> str | UnsetType:
+def _provider(reader: AttributeReader) -> str | UnsetType:
     """`openai.chat` is OpenAI, by one of its APIs."""
     provider = reader.label("ai.model.provider")
     return UNSET if provider is UNSET else provider.partition(".")[0].strip() or UNSET

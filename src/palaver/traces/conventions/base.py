@@ -7,14 +7,14 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from palaver.core.messages import Message
-from palaver.traces.record import Convention as Name
-from palaver.traces.record import Defined, Kind, Raw, Tool
+from palaver.traces.model import ConventionName as Name
+from palaver.traces.model import Defined, RawSpan, SpanKind, Tool
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class SpanFields(msgspec.Struct, frozen=True, kw_only=True):
     """The fields that one convention gives. Numbers and texts are sound; whatever was not is a note."""
 
-    kind: Kind | UnsetType = UNSET
+    kind: SpanKind | UnsetType = UNSET
     messages_in: tuple[Message, ...] | UnsetType = UNSET
     messages_out: tuple[Message, ...] | UnsetType = UNSET
     inputs: Any = UNSET
@@ -44,6 +44,6 @@ class Convention(Protocol):
     ROOTS: frozenset[str]
     """The first words of all names it knows (`llm` of `llm.model_name`): a span without any of them it is not shown."""
 
-    def read(self, raw: Raw) -> Found:
+    def read(self, raw: RawSpan) -> SpanFields:
         """What it knows of a span; an empty Found where nothing in it is of this convention. Pure."""
         ...

@@ -5,29 +5,28 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from palaver.core.json import is_object
-from palaver.traces.conventions.base import Found
-from palaver.traces.conventions.definitions import defined
-from palaver.traces.conventions.meanings import MLFLOW, kind_of
-from palaver.traces.conventions.reading import Attributes, Reader, label, parsed
-from palaver.traces.record import Convention, Kind, Raw, Tool
+from palaver.traces.conventions.attributes import AttributeReader, Attributes, parse_json, parse_label, parse_tools
+from palaver.traces.conventions.base import SpanFields
+from palaver.traces.conventions.vocabulary import MLFLOW_KINDS, lookup_kind
+from palaver.traces.model import ConventionName, RawSpan, SpanKind, Tool
 
-NAME: Convention = "mlflow"
+NAME: ConventionName = "mlflow"
 ROOTS: frozenset[str] = frozenset(("mlflow",))
 
 _USAGE, _COST = "mlflow.chat.tokenUsage", "mlflow.llm.cost"
 
 
-def read(raw: Raw) -> Found:
+def read(raw: RawSpan) -> SpanFields:
     """What the attributes of a span say."""
     attributes = raw.attributes
-    reader = Reader({**_inside(attributes, _USAGE), **_inside(attributes, _COST)})
-    tools = parsed(attributes.get("mlflow.chat.tools"))
-    kind = kind_of(parsed(attributes.get("mlflow.spanType")), MLFLOW)
-    return Found(
+    reader = AttributeReader({**_flatten(attributes, _USAGE), **_flatten(attributes, _COST)})
+    tools = parse_json(attributes.get("mlflow.chat.tools"))
+    kind = lookup_kind(parse_json(attributes.get("mlflow.spanType")), MLFLOW_KINDS)
+    return SpanFields(
         kind=kind,
         inputs=_value(attributes, "mlflow.spanInputs"),
         outputs=_value(attributes, "mlflow.spanOutputs"),
-        tools=() if tools is None else defined(tools),
+        tools=() if tools is None else parse_tools(tools),
         tool=_tool(raw, kind),
         input_tokens=reader.count(f"{_USAGE}.input_tokens"),
         output_tokens=reader.count(f"{_USAGE}.output_tokens"),
@@ -42,27 +41,27 @@ def read(raw: Raw) -> Found:
     )
 
 
-def _inside(attributes: Attributes, name: str) -> dict[str, Any]:
+def _flatten(attributes: Attributes, name: str) -> dict[str, Any]:
     """What an object holds, each under the name it would have as an attribute."""
-    told = parsed(attributes.get(name))
+    told = parse_json(attributes.get(name))
     return {f"{name}.{key}": value for key, value in told.items()} if is_object(told) else {}
 
 
 def _value(attributes: Attributes, name: str) -> Any:
     value = attributes.get(name)
-    return UNSET if value is None else parsed(value)
+    return UNSET if value is None else parse_json(value)
 
 
-def _tool(raw: Raw, kind: Kind | UnsetType) -> Tool | UnsetType:
+def _tool(raw: RawSpan, kind: SpanKind | UnsetType) -> Tool | UnsetType:
     """Its function, or what its span is called: it has no name of its own."""
-    name = _label(raw.attributes, "mlflow.spanFunctionName") or label(raw.name)
+    name = _label(raw.attributes, "mlflow.spanFunctionName") or parse_label(raw.name)
     return Tool(name=name) if kind == "tool" and name else UNSET
 
 
 def _label(attributes: Attributes, name: str) -> str | UnsetType:
     """`"s-1"` with its quotes or without; a session that is called `1.5` is no number."""
     given = attributes.get(name)
-    told = parsed(given)
+    told = parse_json(given)
     if told is None:
         return UNSET
-    return label(told if isinstance(told, str) else given) or UNSET
+    return parse_label(told if isinstance(told, str) else given) or UNSET

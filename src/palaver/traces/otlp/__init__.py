@@ -1,29 +1,37 @@
 """OTLP over HTTP: requests as spans, spans as requests again, and what a sender is answered. Knows no server.
 
-spans = decode(unpacked(body, content_encoding), content_type, now)
-answer = taken(spans.rejected, form_of(content_type))
+batch = decode_request(decompress(body, content_encoding), content_type, now)
+response = encode_response(batch.rejected, parse_media_type(content_type))
 """
 
-from palaver.traces.otlp.answers import MEDIA_TYPES, refused, refused_spans, taken
-from palaver.traces.otlp.decoding import decode
-from palaver.traces.otlp.encoding import Request, encode, requests
-from palaver.traces.otlp.spans import Batch, Rejected
-from palaver.traces.otlp.unpacking import LIMITS, Form, Limits, form_of, unpacked
+from palaver.traces.otlp.common import RejectedSpan, SpanBatch
+from palaver.traces.otlp.request import (
+    DEFAULT_LIMITS,
+    EncodedRequest,
+    RequestLimits,
+    WireFormat,
+    decode_request,
+    decompress,
+    encode_lines,
+    encode_requests,
+    parse_media_type,
+)
+from palaver.traces.otlp.response import MEDIA_TYPES, encode_error, encode_response, rejected_span_count
 
 __all__ = [
-    "decode",
-    "encode",
-    "requests",
-    "Request",
-    "unpacked",
-    "form_of",
-    "taken",
-    "refused",
-    "refused_spans",
-    "Batch",
-    "Rejected",
-    "Form",
-    "Limits",
-    "LIMITS",
+    "decode_request",
+    "encode_lines",
+    "encode_requests",
+    "EncodedRequest",
+    "decompress",
+    "parse_media_type",
+    "encode_response",
+    "encode_error",
+    "rejected_span_count",
+    "SpanBatch",
+    "RejectedSpan",
+    "WireFormat",
+    "RequestLimits",
+    "DEFAULT_LIMITS",
     "MEDIA_TYPES",
 ]

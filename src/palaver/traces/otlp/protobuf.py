@@ -1,127 +1,390 @@
-"""OTLP as protobuf: a request is taken apart by hand, each span is read by the library.
-
-So a span that cannot be read, of a text that is no UTF-8 for example, is refused alone.
-"""
+"""OTLP in protobuf: requests are split by hand, and each span is decoded and encoded by the library."""
 
 from base64 import b64encode
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
-from typing import Any
+from itertools import groupby
+from typing import Any, NamedTuple, cast
 
 from google.protobuf.message import DecodeError
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
+from opentelemetry.proto.common.v1.common_pb2 import (
+    AnyValue,
+    ArrayValue,
+    InstrumentationScope,
+    KeyValue,
+    KeyValueList,
+)
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
+from palaver.core import json
 from palaver.errors import InvalidBody, TooLarge
-from palaver.traces.otlp import spans
-from palaver.traces.otlp.bounds import (
-    DEEPEST,
-    LARGEST_SPAN,
-    MOST_ATTRIBUTES,
-    MOST_EVENTS,
-    MOST_INNER,
-    MOST_LINKS,
-    Budget,
-    Losses,
-    collected,
-    finite,
-    kept,
-    mapped,
-    named,
+from palaver.traces.model import Link, RawSpan, Span, SpanEvent
+from palaver.traces.otlp import common
+from palaver.traces.otlp.common import (
+    UNNAMED,
+    InvalidSpan,
+    RejectedSpan,
+    SpanBatch,
+    SpanContext,
+    SpanSource,
+    end_nanoseconds,
+    otlp_kind,
+    to_nanoseconds,
 )
-from palaver.traces.otlp.spans import Batch, Context, Rejected, Unusable
-from palaver.traces.otlp.wire import SMALL, Broken, Field, Walk
-from palaver.traces.record import Link, Raw, SpanEvent
+from palaver.traces.otlp.limits import (
+    MAX_ATTRIBUTES,
+    MAX_EVENTS,
+    MAX_LINKS,
+    MAX_NAME_CHARS,
+    MAX_NESTED_ATTRIBUTES,
+    MAX_SPAN_BYTES,
+    MAX_TEXT_BYTES,
+    MAX_VALUE_DEPTH,
+    Losses,
+    ValueBudget,
+    collect_attributes,
+    collect_map,
+    json_number,
+    truncate_name,
+    truncate_text,
+)
+
+MAX_REQUEST_FIELDS = 500_000
+"""That one request may be taken apart into: some half a second."""
+SMALL_MESSAGE_BYTES = MAX_TEXT_BYTES
+"""A message of so few bytes has nothing to cut, and cannot grow into much."""
+_SLACK_BYTES = 8
+"""Left of a cut text beyond its limit, so that whoever reads it sees that it was longer, and says so."""
+_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
+
+# Which fields of a message are messages of another kind, and which are texts.
+_MESSAGE_FIELDS: dict[str, dict[int, str]] = {
+    "span": {9: "pair", 11: "event", 13: "link", 15: "status"},
+    "event": {3: "pair"},
+    "link": {4: "pair"},
+    "status": {},
+    "resource": {1: "pair"},
+    "scope": {3: "pair"},
+    "pair": {2: "value"},
+    "value": {5: "list", 6: "map"},
+    "list": {1: "value"},
+    "map": {1: "pair"},
+}
+_TEXT_FIELDS: dict[str, frozenset[int]] = {
+    "span": frozenset({3, 5}),
+    "event": frozenset({2}),
+    "link": frozenset({3}),
+    "status": frozenset({2}),
+    "scope": frozenset({1, 2}),
+    "pair": frozenset({1}),
+    "value": frozenset({1, 7}),
+}
+_ATTRIBUTE_FIELDS = {"span": 9, "resource": 1}
+_MAX_MESSAGE_DEPTH = 3 * MAX_VALUE_DEPTH
+"""Messages inside each other: a list in a list is three of them."""
 
 
-def decode(body: bytes, received_at: datetime, most: int) -> Batch:
+class MalformedMessage(ValueError):
+    """Bytes that are no message."""
+
+
+class Field(NamedTuple):
+    """One field. `wire` is its wire type: only those of type 2 have a length, and can be messages."""
+
+    number: int
+    wire: int
+    at: int
+    """Where its tag begins."""
+    start: int
+    stop: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of its content."""
+        return self.stop - self.start
+
+
+class WireReader:
+    """Takes one request apart, and gives up on one that has no end of fields."""
+
+    def __init__(self, data: bytes, budget: int = MAX_REQUEST_FIELDS) -> None:
+        self.data = data
+        self._budget = budget
+
+    def fields(self, at: int, stop: int) -> Iterator[Field]:
+        """The fields of the message that stands there."""
+        data = self.data
+        while at < stop:
+            if not self._budget:
+                raise TooLarge("The request has too many fields: let the exporter send smaller batches.")
+            self._budget -= 1
+            begin = at
+            tag = data[at]
+            tag, at = (tag, at + 1) if tag < 0x80 else self._varint(at)
+            wire = tag & 7
+            if wire == _LENGTH:
+                size, at = self._varint(at)
+                end = at + size
+            elif wire == _VARINT:
+                end = self._varint(at)[1]
+            elif wire in {_FIXED64, _FIXED32}:
+                end = at + (8 if wire == _FIXED64 else 4)
+            else:
+                raise MalformedMessage(f"wire type {wire} is not read")
+            if end > stop or tag < 8:
+                raise MalformedMessage("a field is longer than its message" if end > stop else "a field has no number")
+            yield Field(tag >> 3, wire, begin, at, end)
+            at = end
+
+    def messages(self, number: int, at: int, stop: int) -> Iterator[Field]:
+        """Those fields of it that are messages of this number."""
+        return (field for field in self.fields(at, stop) if field.number == number and field.wire == _LENGTH)
+
+    def thinned(self, kind: str, at: int, stop: int, losses: Losses, depth: int = 0) -> bytes:
+        """The message without what its reader would leave out anyway: attributes past the most, ends of long texts."""
+        if depth > _MAX_MESSAGE_DEPTH:
+            raise MalformedMessage("a long value is nested too deeply")
+        pieces: list[bytes] = []
+        names: set[bytes] = set()
+        kept = at
+        for field in self.fields(at, stop):
+            new = (
+                self._shortened(kind, field, losses, depth) if field.size > SMALL_MESSAGE_BYTES + _SLACK_BYTES else None
+            )
+            if new is None and field.number == _ATTRIBUTE_FIELDS.get(kind) and not self._has_room(field, names):
+                losses.attributes += 1
+                new = b""
+            if new is not None:
+                pieces += self.data[kept : field.at], new
+                kept = field.stop
+        pieces.append(self.data[kept:stop])
+        return b"".join(pieces)
+
+    def _shortened(self, kind: str, field: Field, losses: Losses, depth: int) -> bytes | None:
+        """A long field, made shorter; None for one of whose inside we know nothing."""
+        if field.number in _TEXT_FIELDS.get(kind, ()):
+            end = field.start + MAX_TEXT_BYTES + _SLACK_BYTES
+            while end > field.start + MAX_TEXT_BYTES and self.data[end] & 0xC0 == 0x80:  # Inside of a character.
+                end -= 1
+            losses.bytes += field.stop - end
+            content = self.data[field.start : end]
+        elif inner := _MESSAGE_FIELDS[kind].get(field.number):
+            content = self.thinned(inner, field.start, field.stop, losses, depth + 1)
+        else:
+            return None
+        return encode_varint(field.number << 3 | _LENGTH) + encode_varint(len(content)) + content
+
+    def _has_room(self, field: Field, names: set[bytes]) -> bool:
+        """May one more attribute be kept: is its name known, or are there few?"""
+        part = next(self.messages(1, field.start, field.stop), None)
+        name = self.data[part.start : part.stop] if part else b""
+        if len(name) > MAX_NAME_CHARS and len(name.decode(errors="replace")) > MAX_NAME_CHARS:
+            return False
+        if name not in names and len(names) >= MAX_ATTRIBUTES:
+            return False
+        names.add(name)
+        return True
+
+    def _varint(self, at: int) -> tuple[int, int]:
+        data, value, shift = self.data, 0, 0
+        try:
+            while (byte := data[at]) >= 0x80:
+                value |= (byte & 0x7F) << shift
+                shift += 7
+                at += 1
+                if shift > 63:
+                    raise MalformedMessage("a number is longer than ten bytes")
+        except IndexError:
+            raise MalformedMessage("it ends in the middle of a field") from None
+        return value | byte << shift, at + 1
+
+
+def encode_varint(value: int) -> bytes:
+    """A number that is not negative, as protobuf writes it."""
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+_MAX_UINT32 = (1 << 32) - 1
+
+
+def encode_protobuf_request(spans: Sequence[tuple[SpanSource, bytes]]) -> bytes:
+    """An ExportTraceServiceRequest of spans that are written already, each with its source."""
+    groups: list[bytes] = []
+    for (resource, scope), together in groupby(spans, key=lambda one: one[0]):
+        about = Resource(attributes=_key_values(dict(resource))).SerializeToString()
+        library = InstrumentationScope(name=scope or "").SerializeToString()
+        listed = b"".join(_encode_field(2, data) for _, data in together)
+        groups.append(_encode_field(1, _encode_field(1, about) + _encode_field(2, _encode_field(1, library) + listed)))
+    return b"".join(groups)
+
+
+def _encode_field(number: int, content: bytes) -> bytes:
+    return encode_varint(number << 3 | 2) + encode_varint(len(content)) + content
+
+
+def encode_protobuf_span(given: Span) -> bytes:
+    """A span."""
+    start, dropped = to_nanoseconds(given.start), given.dropped
+    made = SpanMessage(
+        trace_id=bytes.fromhex(given.trace_id),
+        span_id=bytes.fromhex(given.span_id),
+        parent_span_id=bytes.fromhex(given.parent_id or ""),
+        kind=cast("Any", otlp_kind(given)),
+        name="" if given.name == UNNAMED and UNNAMED in given.notes else _valid_text(given.name),
+        start_time_unix_nano=start,
+        end_time_unix_nano=end_nanoseconds(start, given.duration_ms),
+        attributes=_key_values(given.attributes),
+        dropped_attributes_count=_uint32(dropped.get("attributes")),
+        events=[
+            SpanMessage.Event(
+                time_unix_nano=to_nanoseconds(event.at) if event.at else 0,
+                name=_valid_text(event.name),
+                attributes=_key_values(event.attributes),
+            )
+            for event in given.events
+        ],
+        dropped_events_count=_uint32(dropped.get("events")),
+        links=[
+            SpanMessage.Link(
+                trace_id=bytes.fromhex(link.trace_id),
+                span_id=bytes.fromhex(link.span_id),
+                attributes=_key_values(link.attributes),
+            )
+            for link in given.links
+        ],
+        dropped_links_count=_uint32(dropped.get("links")),
+        status=Status(
+            code=Status.STATUS_CODE_ERROR if given.status == "error" else Status.STATUS_CODE_UNSET,
+            message=_valid_text(given.status_message),
+        ),
+    )
+    return made.SerializeToString()
+
+
+def _uint32(number: int | None) -> int:
+    return min(number or 0, _MAX_UINT32)
+
+
+def _key_values(values: dict[str, Any]) -> list[KeyValue]:
+    return [KeyValue(key=_valid_text(name), value=_any_value(value)) for name, value in values.items()]
+
+
+def _any_value(value: Any) -> AnyValue:
+    match value:
+        case None:
+            return AnyValue()
+        case bool():
+            return AnyValue(bool_value=value)
+        case str():
+            return AnyValue(string_value=_valid_text(value))
+        case int() if -(2**63) <= value < 2**63:
+            return AnyValue(int_value=value)
+        case int() | float():
+            return AnyValue(double_value=float(value))
+        case dict():
+            return AnyValue(kvlist_value=KeyValueList(values=_key_values(cast("dict[str, Any]", value))))
+        case _:
+            return AnyValue(array_value=ArrayValue(values=[_any_value(item) for item in cast("list[Any]", value)]))
+
+
+def _valid_text(text: str) -> str:
+    """As UTF-8 can hold it: half of a character is none."""
+    return json.replace_surrogates(text)
+
+
+def decode(body: bytes, received_at: datetime, most: int) -> SpanBatch:
     """The spans of a request, at most so many."""
-    found: list[Raw] = []
-    rejected: list[Rejected] = []
-    walk, budget = Walk(body), Budget()
+    found: list[RawSpan] = []
+    rejected: list[RejectedSpan] = []
+    walk, budget = WireReader(body), ValueBudget()
     pending = count = 0
     try:
         for group in walk.messages(1, 0, len(body)):
-            resource = _resource(walk, group, budget)
+            resource = _decode_resource(walk, group, budget)
             for part in walk.messages(2, group.start, group.stop):
-                context = Context(received_at, resource, _scope(walk, part))
+                context = SpanContext(received_at, resource, _decode_scope(walk, part))
                 for field in walk.messages(2, part.start, part.stop):
                     if count >= most:
                         raise TooLarge(f"The request has more than {most} spans: let the exporter send fewer at once.")
                     count += 1
                     try:
-                        span = _span(walk, field, context, budget)
-                    except (Unusable, Broken, DecodeError) as error:
-                        rejected.append(Rejected(count - 1, _reason(error)))
+                        span = _decode_span(walk, field, context, budget)
+                    except (InvalidSpan, MalformedMessage, DecodeError) as error:
+                        rejected.append(RejectedSpan(count - 1, _reason(error)))
                         continue
                     if span is None:
                         pending += 1
                     else:
                         found.append(span)
-    except (Broken, DecodeError) as error:
+    except (MalformedMessage, DecodeError) as error:
         raise InvalidBody(f"The body is not an ExportTraceServiceRequest: {_reason(error)}.") from None
-    return Batch(found, rejected, pending)
+    return SpanBatch(found, rejected, pending)
 
 
 def _reason(error: Exception) -> str:
     return "it cannot be decoded" if isinstance(error, DecodeError) else str(error)
 
 
-def _bytes(walk: Walk, field: Field, kind: str, losses: Losses) -> bytes:
-    if field.size <= SMALL:
+def _message_bytes(walk: WireReader, field: Field, kind: str, losses: Losses) -> bytes:
+    if field.size <= SMALL_MESSAGE_BYTES:
         return walk.data[field.start : field.stop]
     data = walk.thinned(kind, field.start, field.stop, losses)
-    if len(data) > LARGEST_SPAN:
-        raise Unusable(f"it has {len(data)} bytes, more than {LARGEST_SPAN}")
+    if len(data) > MAX_SPAN_BYTES:
+        raise InvalidSpan(f"it has {len(data)} bytes, more than {MAX_SPAN_BYTES}")
     return data
 
 
-def _resource(walk: Walk, group: Field, budget: Budget) -> dict[str, Any]:
+def _decode_resource(walk: WireReader, group: Field, budget: ValueBudget) -> dict[str, Any]:
     """Its attributes. What is too much of them is left out without a word, as no span keeps them."""
     losses = Losses(budget)
     found: dict[str, Any] = {}
     for field in walk.messages(1, group.start, group.stop):
         try:
-            resource = Resource.FromString(_bytes(walk, field, "resource", losses))
-        except Unusable as error:
-            raise Broken(f"a resource cannot be kept: {error}") from None
-        found |= _attributes(resource.attributes, losses)
+            resource = Resource.FromString(_message_bytes(walk, field, "resource", losses))
+        except InvalidSpan as error:
+            raise MalformedMessage(f"a resource cannot be kept: {error}") from None
+        found |= _decode_attributes(resource.attributes, losses)
     return found
 
 
-def _scope(walk: Walk, part: Field) -> str | None:
+def _decode_scope(walk: WireReader, part: Field) -> str | None:
     name = ""
     for field in walk.messages(1, part.start, part.stop):
         try:
-            name = InstrumentationScope.FromString(_bytes(walk, field, "scope", Losses())).name
-        except Unusable as error:
-            raise Broken(f"a scope cannot be kept: {error}") from None
-    return named(name, "scope", Losses()) or None
+            name = InstrumentationScope.FromString(_message_bytes(walk, field, "scope", Losses())).name
+        except InvalidSpan as error:
+            raise MalformedMessage(f"a scope cannot be kept: {error}") from None
+    return truncate_name(name, "scope", Losses()) or None
 
 
-def _span(walk: Walk, field: Field, context: Context, budget: Budget) -> Raw | None:
+def _decode_span(walk: WireReader, field: Field, context: SpanContext, budget: ValueBudget) -> RawSpan | None:
     losses = Losses(budget)
-    data = _bytes(walk, field, "span", losses)
+    data = _message_bytes(walk, field, "span", losses)
     sent = SpanMessage.FromString(data)
-    trace_id = spans.trace_id_of(sent.trace_id)
-    span_id = spans.span_id_of(sent.span_id)
+    trace_id = common.parse_trace_id(sent.trace_id)
+    span_id = common.parse_span_id(sent.span_id)
     losses.attributes += sent.dropped_attributes_count
     losses.events += sent.dropped_events_count
     losses.links += sent.dropped_links_count
-    attributes = _attributes(sent.attributes, losses)
-    if spans.is_pending(attributes):
+    attributes = _decode_attributes(sent.attributes, losses)
+    if common.is_pending_span(attributes):
         return None
-    status_message = kept(sent.status.message, "status_message", losses)
-    events, links = _events(sent.events, losses), _links(sent.links, losses)
-    spans.check_size(len(data), status_message, attributes, events, links)
-    start, duration = spans.times(sent.start_time_unix_nano, sent.end_time_unix_nano, context, losses)
-    return Raw(
+    status_message = truncate_text(sent.status.message, "status_message", losses)
+    events, links = _decode_events(sent.events, losses), _decode_links(sent.links, losses)
+    common.check_size(len(data), status_message, attributes, events, links)
+    start, duration = common.parse_times(sent.start_time_unix_nano, sent.end_time_unix_nano, context, losses)
+    return RawSpan(
         trace_id=trace_id,
         span_id=span_id,
-        parent_id=spans.parent_of(sent.parent_span_id, span_id, losses),
-        name=spans.titled(sent.name, losses),
+        parent_id=common.parse_parent_id(sent.parent_span_id, span_id, losses),
+        name=common.span_name(sent.name, losses),
         start=start,
         duration_ms=duration,
         failed=sent.status.code == Status.STATUS_CODE_ERROR,
@@ -136,32 +399,34 @@ def _span(walk: Walk, field: Field, context: Context, budget: Budget) -> Raw | N
     )
 
 
-def _events(sent: Collection[SpanMessage.Event], losses: Losses) -> tuple[SpanEvent, ...]:
+def _decode_events(sent: Collection[SpanMessage.Event], losses: Losses) -> tuple[SpanEvent, ...]:
     losses.budget.spend(len(sent))
     found: list[SpanEvent] = []
     for event in sent:
-        if len(found) >= MOST_EVENTS:
+        if len(found) >= MAX_EVENTS:
             losses.events += 1
             continue
         losses.attributes += event.dropped_attributes_count
         found.append(
             SpanEvent(
-                name=named(event.name, "event", losses),
-                at=spans.moment(event.time_unix_nano) if event.time_unix_nano else None,
-                attributes=_attributes(event.attributes, losses, MOST_INNER),
+                name=truncate_name(event.name, "event", losses),
+                at=common.to_datetime(event.time_unix_nano) if event.time_unix_nano else None,
+                attributes=_decode_attributes(event.attributes, losses, MAX_NESTED_ATTRIBUTES),
             )
         )
     return tuple(found)
 
 
-def _links(sent: Collection[SpanMessage.Link], losses: Losses) -> tuple[Link, ...]:
+def _decode_links(sent: Collection[SpanMessage.Link], losses: Losses) -> tuple[Link, ...]:
     losses.budget.spend(len(sent))
     found: list[Link] = []
     for one in sent:
         link = None
-        if len(found) < MOST_LINKS:
+        if len(found) < MAX_LINKS:
             losses.attributes += one.dropped_attributes_count
-            link = spans.linked(one.trace_id, one.span_id, _attributes(one.attributes, losses, MOST_INNER))
+            link = common.parse_link(
+                one.trace_id, one.span_id, _decode_attributes(one.attributes, losses, MAX_NESTED_ATTRIBUTES)
+            )
         if link is None:
             losses.links += 1
         else:
@@ -169,34 +434,34 @@ def _links(sent: Collection[SpanMessage.Link], losses: Losses) -> tuple[Link, ..
     return tuple(found)
 
 
-def _attributes(sent: Collection[KeyValue], losses: Losses, most: int = MOST_ATTRIBUTES) -> dict[str, Any]:
+def _decode_attributes(sent: Collection[KeyValue], losses: Losses, most: int = MAX_ATTRIBUTES) -> dict[str, Any]:
     losses.budget.spend(len(sent))
-    return collected(((pair.key, pair.value) for pair in sent), _read, losses, most)
+    return collect_attributes(((pair.key, pair.value) for pair in sent), _decode_value, losses, most)
 
 
-def _read(value: AnyValue, name: str, losses: Losses, depth: int = 0) -> Any:
+def _decode_value(value: AnyValue, name: str, losses: Losses, depth: int = 0) -> Any:
     """A value as plain JSON; bytes are base64, and what no JSON number is stands as text."""
     match value.WhichOneof("value"):
         case "string_value":
-            return kept(value.string_value, name, losses)
+            return truncate_text(value.string_value, name, losses)
         case "int_value":
             return value.int_value
         case "bool_value":
             return value.bool_value
         case "double_value":
-            return finite(value.double_value)
+            return json_number(value.double_value)
         case "bytes_value":
-            return kept(b64encode(value.bytes_value).decode(), name, losses)
-        case "array_value" | "kvlist_value" if depth >= DEEPEST:
+            return truncate_text(b64encode(value.bytes_value).decode(), name, losses)
+        case "array_value" | "kvlist_value" if depth >= MAX_VALUE_DEPTH:
             losses.bytes += value.ByteSize()
             losses.note(f"cut:{name}")
             return None
         case "array_value":
             losses.budget.spend(len(value.array_value.values))
-            return [_read(item, name, losses, depth + 1) for item in value.array_value.values]
+            return [_decode_value(item, name, losses, depth + 1) for item in value.array_value.values]
         case "kvlist_value":
             losses.budget.spend(len(value.kvlist_value.values))
             pairs = ((pair.key, pair.value) for pair in value.kvlist_value.values)
-            return mapped(pairs, lambda item: _read(item, name, losses, depth + 1), losses)
+            return collect_map(pairs, lambda item: _decode_value(item, name, losses, depth + 1), losses)
         case _:
             return None

@@ -1,7 +1,7 @@
 """Redaction before storage: by place, by look, and always of secrets (contract: traces, 10)."""
 
-from palaver.traces.redaction.records import Redactor, redacted
-from palaver.traces.redaction.rules import Action, Rule, Scope, rules_of
-from palaver.traces.redaction.texts import MASK
+from palaver.traces.redaction.detectors import MASK
+from palaver.traces.redaction.redactor import Redactor, redact_span
+from palaver.traces.redaction.rules import Action, Rule, RuleScope, parse_rules
 
-__all__ = ["redacted", "Redactor", "rules_of", "Rule", "Action", "Scope", "MASK"]
+__all__ = ["redact_span", "Redactor", "parse_rules", "Rule", "Action", "RuleScope", "MASK"]

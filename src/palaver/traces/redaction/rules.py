@@ -10,20 +10,21 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 import msgspec
 
 from palaver.errors import SettingsError
-from palaver.traces.record import Span
-from palaver.traces.redaction.detectors import Name
+from palaver.traces.model import Span
+
+DetectorName = Literal["secrets", "email", "phone", "card", "iban", "ip"]
 
 Action = Literal["mask", "hash", "drop"]
-Scope = Literal["traces", "runs", "testsets"]
-Matches: TypeAlias = Callable[[str], bool]
+RuleScope = Literal["traces", "runs", "testsets"]
+PathMatcher: TypeAlias = Callable[[str], bool]
 
-FIXED = frozenset(
+FIXED_FIELDS = frozenset(
     "trace_id span_id parent_id project kind status start duration_ms usage cost cost_source finish conventions dropped"
     " notes redactions run_id".split()
 )
 """Fields that a record is found by, or that hold nothing of what was said."""
-FIELDS = tuple(name for name in Span.__struct_fields__ if name not in FIXED)
-_MOST_STARS = 8
+REDACTABLE_FIELDS = tuple(name for name in Span.__struct_fields__ if name not in FIXED_FIELDS)
+_MAX_STARS = 8
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -31,18 +32,18 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     path: str | None = None
     """Names joined by dots; `*` stands for one or more names or indexes: `messages_in.*.text`."""
-    detector: tuple[Name, ...] = ()
+    detector: tuple[DetectorName, ...] = ()
     """Looked for in every text of the record."""
     action: Action = "mask"
-    scope: tuple[Scope, ...] = ("traces",)
+    scope: tuple[RuleScope, ...] = ("traces",)
 
 
-def rules_of(tables: Sequence[Mapping[str, Any]]) -> tuple[Rule, ...]:
+def parse_rules(tables: Sequence[Mapping[str, Any]]) -> tuple[Rule, ...]:
     """The rules that these tables declare, or a SettingsError that says which of them is wrong."""
-    return tuple(_rule(table, number) for number, table in enumerate(tables, start=1))
+    return tuple(_parse_rule(table, number) for number, table in enumerate(tables, start=1))
 
 
-def _rule(table: Mapping[str, Any], number: int) -> Rule:
+def _parse_rule(table: Mapping[str, Any], number: int) -> Rule:
     given = dict(table)
     for listed in ("detector", "scope"):  # One needs no list.
         if isinstance(given.get(listed), str):
@@ -50,19 +51,19 @@ def _rule(table: Mapping[str, Any], number: int) -> Rule:
     try:
         rule = msgspec.convert(given, Rule)
     except msgspec.ValidationError as error:
-        raise _wrong(number, f"{error}. {_known(given)}".strip()) from None
+        raise _rule_error(number, f"{error}. {_choices_hint(given)}".strip()) from None
     if (rule.path is None) == (not rule.detector):
-        raise _wrong(number, "it needs a path or a detector, and not both.")
+        raise _rule_error(number, "it needs a path or a detector, and not both.")
     if rule.path is not None:
         _check_path(rule.path, number)
     if not rule.scope:
-        raise _wrong(number, f"its scope is empty. Known: {', '.join(get_args(Scope))}.")
+        raise _rule_error(number, f"its scope is empty. Known: {', '.join(get_args(RuleScope))}.")
     return rule
 
 
-def _known(given: Mapping[str, Any]) -> str:
+def _choices_hint(given: Mapping[str, Any]) -> str:
     """The words that may stand where one is wrong."""
-    choices = {"detector": get_args(Name), "action": get_args(Action), "scope": get_args(Scope)}
+    choices = {"detector": get_args(DetectorName), "action": get_args(Action), "scope": get_args(RuleScope)}
     for field, words in choices.items():
         said: Any = given.get(field, [])
         listed = cast("list[Any]", said if isinstance(said, list) else [said])
@@ -74,22 +75,22 @@ def _known(given: Mapping[str, Any]) -> str:
 def _check_path(path: str, number: int) -> None:
     root = path.partition(".")[0]
     if not all(path.split(".")) or path.strip() != path:
-        raise _wrong(number, f"the path {path!r} has an empty name in it.")
-    if root in FIXED:
-        raise _wrong(
+        raise _rule_error(number, f"the path {path!r} has an empty name in it.")
+    if root in FIXED_FIELDS:
+        raise _rule_error(
             number, f"{root} cannot be removed: a record is found by it, or nothing of what was said is in it."
         )
-    if root != "*" and root not in FIELDS:
-        raise _wrong(number, f"no record has a field {root!r}. Known: {', '.join(FIELDS)}.")
-    if path == "*" or path.count("*") > _MOST_STARS:
-        raise _wrong(number, f"the path {path!r} names too much, or has more than {_MOST_STARS} stars.")
+    if root != "*" and root not in REDACTABLE_FIELDS:
+        raise _rule_error(number, f"no record has a field {root!r}. Known: {', '.join(REDACTABLE_FIELDS)}.")
+    if path == "*" or path.count("*") > _MAX_STARS:
+        raise _rule_error(number, f"the path {path!r} names too much, or has more than {_MAX_STARS} stars.")
 
 
-def _wrong(number: int, what: str) -> SettingsError:
+def _rule_error(number: int, what: str) -> SettingsError:
     return SettingsError(f"[[redact]] {number}: {what}")
 
 
-def matcher(pattern: str) -> Matches:
+def compile_path(pattern: str) -> PathMatcher:
     """Does a path match? Costs one pass over the path, however many stars there are."""
     first, *rest = pattern.split("*")
     if not rest:

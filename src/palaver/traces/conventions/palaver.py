@@ -1,0 +1,37 @@
+"""What we record ourselves beside gen_ai's attributes. From a foreign sender these are labels like any other.
+
+Whose run it was, in which project and by which key, is not read here: mapping.py believes it of our own recorder only.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+
+from palaver.core.json import is_object
+from palaver.traces.conventions.attributes import AttributeReader
+from palaver.traces.conventions.base import SpanFields
+from palaver.traces.conventions.vocabulary import parse_finish
+from palaver.traces.model import ConventionName, RawSpan
+
+NAME: ConventionName = "palaver"
+ROOTS: frozenset[str] = frozenset(("palaver",))
+
+
+def read(raw: RawSpan) -> SpanFields:
+    """Values, user, cost and end of a run."""
+    reader = AttributeReader(raw.attributes)
+    return SpanFields(
+        inputs=reader.json("palaver.inputs"),
+        outputs=reader.json("palaver.value"),
+        parameters=_parameters(reader),
+        cost=reader.amount("palaver.cost"),
+        finish=parse_finish(reader.value("palaver.finish")),
+        user=reader.label("palaver.user"),
+        notes=tuple(reader.notes),
+    )
+
+
+def _parameters(reader: AttributeReader) -> Mapping[str, Any] | UnsetType:
+    parameters = reader.json("palaver.parameters")
+    return parameters if is_object(parameters) else UNSET

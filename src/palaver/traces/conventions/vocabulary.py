@@ -1,0 +1,131 @@
+"""What others call a kind of span, and how an answer ended, in our words. Case does not matter."""
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from msgspec import UNSET, UnsetType
+
+from palaver.core.events import FinishReason
+from palaver.traces.model import SpanKind
+
+Kinds = Mapping[str, SpanKind]
+
+GEN_AI_KINDS: Kinds = {
+    "chat": "llm",
+    "generate_content": "llm",
+    "text_completion": "llm",
+    "embeddings": "embedding",
+    "retrieval": "retrieval",
+    "search_memory": "retrieval",
+    "create_agent": "agent",
+    "invoke_agent": "agent",
+    "execute_tool": "tool",
+    "invoke_workflow": "workflow",
+    "rerank": "rerank",
+    "plan": "task",
+    "execute_task": "task",
+    "agent_step": "task",  # The AI SDK's, since version 7.
+}
+
+OPENINFERENCE_KINDS: Kinds = {
+    "llm": "llm",
+    "chain": "task",
+    "prompt": "task",
+    "decision": "task",
+    "retriever": "retrieval",
+    "embedding": "embedding",
+    "reranker": "rerank",
+    "agent": "agent",
+    "tool": "tool",
+    "guardrail": "guardrail",
+    "evaluator": "evaluator",
+    "unknown": "unknown",
+}
+
+AGENTA_KINDS: Kinds = {
+    "chat": "llm",
+    "completion": "llm",
+    "llm": "llm",
+    "agent": "agent",
+    "workflow": "workflow",
+    "chain": "task",
+    "task": "task",
+    "tool": "tool",
+    "embedding": "embedding",
+    "query": "retrieval",
+    "rerank": "rerank",
+}
+
+MLFLOW_KINDS: Kinds = {
+    "llm": "llm",
+    "chat_model": "llm",
+    "agent": "agent",
+    "tool": "tool",
+    "workflow": "workflow",
+    "embedding": "embedding",
+    "guardrail": "guardrail",
+    "evaluator": "evaluator",
+    "retriever": "retrieval",
+    "reranker": "rerank",
+    "chain": "task",
+    "parser": "task",
+    "memory": "task",
+    "task": "task",
+}
+
+TRACELOOP_KINDS: Kinds = {"workflow": "workflow", "task": "task", "agent": "agent", "tool": "tool"}
+"""`traceloop.span.kind`."""
+
+REQUEST_TYPE_KINDS: Kinds = {"chat": "llm", "completion": "llm", "embedding": "embedding", "rerank": "rerank"}
+"""`llm.request.type`."""
+
+_AI_SDK_LOOPS = ("generatetext", "streamtext", "generateobject", "streamobject")
+
+_FINISHES: Mapping[str, str] = {
+    **{finish: finish for finish in get_args(FinishReason)},
+    **dict.fromkeys(("tool_call", "tool_calls", "tool_use", "function_call"), "tool-calls"),
+    **dict.fromkeys(("end_turn", "stop_sequence"), "stop"),
+    "max_tokens": "length",
+    **dict.fromkeys(("content_filter", "refusal", "safety"), "content-filter"),
+}
+
+
+def lookup_kind(value: Any, kinds: Kinds) -> SpanKind | UnsetType:
+    """The kind that a table has for a word; UNSET for a word it does not know, or what is no word."""
+    if not isinstance(value, str):
+        return UNSET
+    known = kinds.get(value)
+    return known if known is not None else kinds.get(value.strip().lower(), UNSET)
+
+
+def operation_kind(value: Any) -> SpanKind | UnsetType:
+    """That of `gen_ai.operation.name`: what is done with a memory, other than to search it, is a task."""
+    kind = lookup_kind(value, GEN_AI_KINDS)
+    if kind is UNSET and isinstance(value, str) and len(value) <= 64 and "memory" in value.lower():
+        return "task"
+    return kind
+
+
+def ai_sdk_kind(value: Any) -> SpanKind | UnsetType:
+    """That of `ai.operationId`: `ai.streamText` loops and adds up, `ai.streamText.doStream` is one call of a model."""
+    words = value.strip().lower().split(".", 3) if isinstance(value, str) else []
+    match words:
+        case ["ai", "toolcall"]:
+            return "tool"
+        case ["ai", name, *_] if name.startswith("embed"):
+            return "embedding"
+        case ["ai", name, *_] if name.startswith("rerank"):
+            return "rerank"
+        case ["ai", name] if name in _AI_SDK_LOOPS:
+            return "agent"
+        case ["ai", name, "dogenerate" | "dostream"] if name in _AI_SDK_LOOPS:
+            return "llm"
+        case _:
+            return UNSET
+
+
+def parse_finish(value: Any) -> str | UnsetType:
+    """How an answer ended, of one reason or the first of a list; UNSET for a word that we do not know."""
+    if isinstance(value, list | tuple):
+        value = next(iter(value), None)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  # JSON
+    return _FINISHES.get(value.strip().lower(), UNSET) if isinstance(value, str) else UNSET

@@ -1,0 +1,394 @@
+"""The spans of a run: one for the run, and one for each tool whose result was seen (contract: traces, 1)."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from palaver.core import json, masking
+from palaver.core.dialects import gen_ai
+from palaver.core.events import (
+    TERMINAL_EVENTS,
+    TOOL_EVENTS,
+    RunFailed,
+    RunStarted,
+    TerminalEvent,
+    ToolEnded,
+    ToolReturned,
+    ToolStarted,
+)
+from palaver.core.extraction import Prefer, read_conversation
+from palaver.core.fold import fold
+from palaver.core.ids import truncate_id
+from palaver.core.interruption import interruption_events
+from palaver.core.messages import File, Message, ToolCall, Usage
+from palaver.core.runs import Call, RecordMode, Reply
+from palaver.traces.conventions.messages import tidy_conversation
+from palaver.traces.model import Raised, Span, SpanEvent, SpanStatus, Tool
+from palaver.traces.otlp.limits import MAX_SPAN_BYTES, MAX_TEXT_BYTES
+from palaver.traces.run_facts import NO_PARENT_ID, RunFacts, effective_record
+
+MAX_CONTENT_BYTES = MAX_SPAN_BYTES // 4
+"""Bytes of JSON of one content. A longer one is left out; one longer than an attribute may be stands in its field."""
+
+_MESSAGES_TYPE = tuple[Message, ...]
+
+
+class SpanAttributes:
+    """The attributes of one span, as they are gathered."""
+
+    __slots__ = ("_full", "_known", "_lost", "_notes", "attributes")
+
+    def __init__(self, call: Call, record: RecordMode) -> None:
+        self.attributes: dict[str, Any] = {}
+        self._full = record == "full"
+        self._known = [secret.reveal() for secret in call.secrets.values()] if call.secrets else ()
+        self._notes: dict[str, None] = {}
+        self._lost = 0
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was left out."""
+        return tuple(self._notes)
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """How much of it."""
+        return {"bytes": self._lost} if self._lost else {}
+
+    def label(self, name: str, value: Any) -> None:
+        """Whatever is no content; None is not said."""
+        if value is not None:
+            self.attributes[name] = value
+
+    def value(self, name: str, value: Any) -> Any:
+        """A value as JSON text; what of it is recorded."""
+        if not self._full:
+            return None
+        value = self._clean(value)
+        try:
+            text = json.encode(value)
+        except Exception:  # Who calls a workflow from Python may give it anything.
+            try:
+                value = json.to_builtins(value)
+            except json.NotJson:
+                self._notes[f"unwritable:{name}"] = None
+                return None
+            text = json.encode(value)
+        return value if self._fits(name, text) else None
+
+    def text(self, name: str, value: Any) -> Any:
+        """The same, but a text stands as it is; what is recorded is what it says, if that is JSON."""
+        if not isinstance(value, str):
+            return self.value(name, value)
+        if not self._full:
+            return None
+        text = self._clean(json.replace_surrogates(value))
+        return json.parse_or_text(text) if self._fits(name, text.encode()) else None
+
+    def messages(self, name: str, messages: Sequence[Message]) -> tuple[Message, ...]:
+        """Messages in gen_ai's form, without the ids that only their sender knows; those that are recorded."""
+        if not messages or not self._full:
+            return ()
+        said = tuple([Message(one.role, tuple(one.parts), None, one.name) for one in messages])
+        try:
+            if self._known:
+                said = _convert_messages(self._clean(msgspec.to_builtins(said)))
+            try:
+                text = _encode_messages(said)
+            except Exception:  # As above.
+                said = _convert_messages(json.to_builtins(said))
+                text = _encode_messages(said)
+        except (json.NotJson, msgspec.ValidationError, TypeError):
+            self._notes[f"unwritable:{name}"] = None
+            return ()
+        if len(text) > MAX_TEXT_BYTES and (lighter := _without_file_data(said)) is not None:
+            # Mostly it is a picture that makes them long. What was said about it is worth more.
+            self._lost += len(text)
+            self._notes[f"cut:{name}"] = None
+            said, text = lighter, _encode_messages(lighter)
+            self._lost -= len(text)
+        return said if self._fits(name, text) else ()
+
+    def _clean(self, value: Any) -> Any:
+        return masking.mask_values(value, self._known) if self._known else value
+
+    def _fits(self, name: str, text: bytes) -> bool:
+        """May it stay in its field? In the attributes, too, if it is not too long for one."""
+        if len(text) <= MAX_TEXT_BYTES:
+            self.attributes[name] = text.decode()
+            return True
+        self._notes[f"cut:{name}"] = None
+        if len(text) <= MAX_CONTENT_BYTES:
+            return True
+        self._lost += len(text)
+        return False
+
+
+def _encode_messages(messages: Sequence[Message]) -> bytes:
+    return json.encode(gen_ai.write(messages))
+
+
+def _convert_messages(value: Any) -> tuple[Message, ...]:
+    return msgspec.convert(value, _MESSAGES_TYPE)
+
+
+def _without_file_data(messages: Sequence[Message]) -> tuple[Message, ...] | None:
+    """The messages, what is in their files left out; None where nothing is in any."""
+    if not any(type(part) is File and part.data for message in messages for part in message.parts):
+        return None
+    return tuple(
+        Message(
+            message.role,
+            tuple(
+                msgspec.structs.replace(part, data="") if type(part) is File and part.data else part
+                for part in message.parts
+            ),
+            None,
+            message.name,
+        )
+        for message in messages
+    )
+
+
+SERVICE_NAME = "palaver"
+NOTE_UNTIMED = "untimed"
+"""Noted of a tool of which nobody saw when it began."""
+
+NOTE_STEPS_CUT = "cut:steps"
+"""Noted of a run of which more steps were told than are kept."""
+
+_STATUS_BY_FINISH: Mapping[str, SpanStatus] = {"cancelled": "cancelled", "interrupted": "incomplete"}
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def build_run_spans(facts: RunFacts, content: RecordMode = "full") -> list[Span]:
+    """The run's own span, then those of its tools in the order of their answers; nothing where nothing is recorded."""
+    record = effective_record(facts.call, content)
+    if record == "off":
+        return []
+    events = facts.events
+    if not isinstance(events[-1], TERMINAL_EVENTS):
+        events = [*events, *interruption_events(events, facts.ended_at)]
+    started, last = events[0], events[-1]
+    assert isinstance(started, RunStarted)
+    assert isinstance(last, TERMINAL_EVENTS)
+    root = _run_span(facts, started, last, fold(events), SpanAttributes(facts.call, record))
+    return [
+        root,
+        *(_tool_span(seen, root, facts, SpanAttributes(facts.call, record)) for seen in _unreported_executions(facts)),
+    ]
+
+
+# The run
+
+
+def _run_span(
+    facts: RunFacts, started: RunStarted, last: TerminalEvent, reply: Reply, contents: SpanAttributes
+) -> Span:
+    call, origin, usage = facts.call, facts.origin, reply.usage
+    start = started.at or facts.ended_at
+    failed = last if isinstance(last, RunFailed) else None
+    contents.label("gen_ai.operation.name", "invoke_workflow")
+    contents.label("gen_ai.workflow.name", facts.workflow)
+    contents.label("gen_ai.conversation.id", started.session)
+    inputs, parameters, value, messages_in, messages_out = _set_contents(facts, reply, contents)
+    set_usage(usage, contents)
+    contents.label("gen_ai.response.finish_reasons", [reply.finish])
+    if facts.first_output_at is not None:
+        contents.label("gen_ai.response.time_to_first_chunk", (facts.first_output_at - start).total_seconds())
+    contents.label("error.type", failed.code if failed else None)
+    contents.label("palaver.run.id", started.run_id)
+    contents.label("palaver.project", origin.project)
+    contents.label("palaver.protocol", origin.protocol or None)
+    contents.label("palaver.is_chat", facts.is_chat)
+    contents.label("palaver.user", call.user)
+    contents.label("palaver.cost", usage.cost if usage else None)
+    contents.label("palaver.finish", reply.finish)
+    contents.label("palaver.disconnected", True if facts.left_at else None)
+    contents.label("palaver.variant", origin.variant)
+    contents.label("palaver.key", origin.key)
+    return Span(
+        trace_id=started.trace_id,
+        span_id=started.span_id or derive_span_id(started.run_id),
+        parent_id=_caller_span_id(call),
+        project=origin.project,
+        name=f"invoke_workflow {facts.workflow}",
+        kind="workflow",
+        status=_STATUS_BY_FINISH.get(reply.finish) or ("error" if failed else "ok"),
+        status_message=failed.message if failed else "",
+        start=start,
+        duration_ms=elapsed_ms(start, last.at or facts.ended_at),
+        messages_in=messages_in,
+        messages_out=messages_out,
+        inputs=inputs,
+        outputs=value,
+        parameters=parameters or {},
+        usage=msgspec.structs.replace(usage, cost=None) if usage else None,
+        cost=usage.cost if usage else None,
+        cost_source="reported" if usage and usage.cost is not None else None,
+        finish=reply.finish,
+        session=started.session or None,
+        user=call.user or None,
+        workflow=facts.workflow,
+        run_id=started.run_id,
+        exception=Raised(type=failed.code, message=failed.message) if failed else None,
+        service=SERVICE_NAME,
+        scope=SERVICE_NAME,
+        conventions=("palaver", "gen_ai"),
+        attributes=contents.attributes,
+        events=(*_disconnect_events(facts), *((_exception_event(failed),) if failed else ())),
+        dropped=contents.dropped,
+        notes=(*contents.notes, NOTE_STEPS_CUT) if facts.is_cut else contents.notes,
+    )
+
+
+def _set_contents(
+    facts: RunFacts, reply: Reply, contents: SpanAttributes
+) -> tuple[Any, Any, Any, tuple[Message, ...], tuple[Message, ...]]:
+    """Inputs, parameters, value, and both sides of the conversation, as far as they are recorded."""
+    call, is_chat = facts.call, facts.is_chat
+    messages_in = contents.messages("gen_ai.input.messages", call.messages if is_chat else ())
+    # What a workflow that is no chat has said beside its value is shown where it came to none.
+    said = is_chat or reply.value is UNSET
+    messages_out = contents.messages("gen_ai.output.messages", reply.messages if said else ())
+    inputs = contents.value("palaver.inputs", dict(call.inputs)) if call.inputs or not is_chat else None
+    parameters = contents.value("palaver.parameters", dict(call.parameters)) if call.parameters else None
+    value = None if reply.value is UNSET else contents.value("palaver.value", reply.value)
+    return (
+        inputs,
+        parameters,
+        value,
+        messages_in or _find_messages(inputs, "input"),
+        messages_out or _find_messages(value, "output"),
+    )
+
+
+def _find_messages(value: Any, side: Prefer) -> tuple[Message, ...]:
+    """The conversation in a value, as it would be found in anybody's span."""
+    conversation = None if value is None else read_conversation(value, side)
+    return () if conversation is None else tidy_conversation(conversation.messages, value)
+
+
+def set_usage(usage: Usage | None, contents: SpanAttributes) -> None:
+    """Say what it cost in tokens."""
+    if usage is not None:
+        contents.label("gen_ai.usage.input_tokens", usage.input_tokens)
+        contents.label("gen_ai.usage.output_tokens", usage.output_tokens)
+        contents.label("gen_ai.usage.cache_read.input_tokens", usage.cached_input_tokens)
+        contents.label("gen_ai.usage.cache_creation.input_tokens", usage.cache_creation_input_tokens)
+        contents.label("gen_ai.usage.reasoning.output_tokens", usage.reasoning_tokens)
+
+
+def _caller_span_id(call: Call) -> str | None:
+    """The caller's span, if it named one."""
+    _, _, parent, *_ = f"{call.trace_parent or ''}---".split("-")
+    return parent if parent and parent != NO_PARENT_ID else None
+
+
+def _disconnect_events(facts: RunFacts) -> tuple[SpanEvent, ...]:
+    """That whoever asked went away: why the run was stopped then, or that nobody saw the rest of it."""
+    return () if facts.left_at is None else (SpanEvent("palaver.disconnected", facts.left_at, {}),)
+
+
+def _exception_event(failed: RunFailed) -> SpanEvent:
+    return SpanEvent("exception", failed.at, {"exception.type": failed.code, "exception.message": failed.message})
+
+
+# Its tools
+
+
+class _ToolExecution(NamedTuple):
+    """A call, and its answer; one that an earlier run asked for has no beginning here."""
+
+    call: ToolCall
+    begun_at: datetime | None
+    returned: ToolReturned
+
+
+def _tool_executions(facts: RunFacts) -> Iterator[_ToolExecution]:
+    times = facts.times
+    started: dict[str, ToolStarted] = {}
+    ended: dict[str, ToolEnded] = {}
+    by_call: dict[str, str] = {}
+    for event in [event for event in facts.events if type(event) in TOOL_EVENTS]:
+        if type(event) is ToolStarted:
+            started[event.item], by_call[event.call_id] = event, event.item
+        elif type(event) is ToolEnded:
+            ended[event.item] = event
+        elif type(event) is ToolReturned:
+            if (item := by_call.get(event.call_id)) is None:
+                if (asked := _find_call(facts.call, event.call_id)) is not None:
+                    yield _ToolExecution(asked, None, event)
+                continue
+            call = ToolCall(event.call_id, started[item].name, ended[item].arguments)
+            begun_at, at = times.get(ended[item].seq), times.get(event.seq)
+            if begun_at is at:  # The call was left open until its answer came: it began when it was opened.
+                begun_at = times.get(started[item].seq)
+            yield _ToolExecution(call, begun_at, event)
+
+
+def _unreported_executions(facts: RunFacts) -> Iterator[_ToolExecution]:
+    """Those of which nobody else tells. Who names no call has told of the first of that name."""
+    calls = {truncate_id(one.call_id) for one in facts.told if one.call_id}
+    names = Counter(one.name for one in facts.told if not one.call_id)
+    for seen in _tool_executions(facts):
+        if seen.returned.call_id in calls:
+            continue
+        if names[seen.call.name]:
+            names[seen.call.name] -= 1
+            continue
+        yield seen
+
+
+def _find_call(call: Call, call_id: str) -> ToolCall | None:
+    calls = (part for message in reversed(call.messages) for part in message.tool_calls)
+    return next((part for part in calls if truncate_id(part.call_id) == call_id), None)
+
+
+def _tool_span(seen: _ToolExecution, root: Span, facts: RunFacts, contents: SpanAttributes) -> Span:
+    call, returned = seen.call, seen.returned
+    at = facts.times.get(returned.seq)
+    start = seen.begun_at or at or root.start
+    contents.label("gen_ai.operation.name", "execute_tool")
+    contents.label("gen_ai.conversation.id", root.session)
+    contents.label("gen_ai.tool.name", call.name)
+    contents.label("gen_ai.tool.call.id", returned.call_id)
+    contents.label("error.type", "tool_error" if returned.is_error else None)
+    contents.label("palaver.run.id", root.run_id)
+    return Span(
+        trace_id=root.trace_id,
+        span_id=derive_span_id(f"{root.span_id}/{returned.item}"),
+        parent_id=root.span_id,
+        project=root.project,
+        name=f"execute_tool {call.name}",
+        kind="tool",
+        status="error" if returned.is_error else "ok",
+        start=start,
+        duration_ms=elapsed_ms(start, at or start),
+        inputs=contents.text("gen_ai.tool.call.arguments", call.arguments if call.arguments.strip() else "{}"),
+        outputs=contents.text("gen_ai.tool.call.result", returned.output),
+        tool=Tool(name=call.name, call_id=returned.call_id),
+        session=root.session,
+        run_id=root.run_id,
+        service=SERVICE_NAME,
+        scope=SERVICE_NAME,
+        conventions=("gen_ai",),
+        attributes=contents.attributes,
+        dropped=contents.dropped,
+        notes=contents.notes if seen.begun_at else (*contents.notes, NOTE_UNTIMED),
+    )
+
+
+def derive_span_id(text: str) -> str:
+    """The id of a span that is always the same one's: built again, it is the same span."""
+    return blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def elapsed_ms(start: datetime, end: datetime) -> float:
+    """How many lie between; none where a clock was set back."""
+    return max(0.0, (end - start) / _MILLISECOND)

@@ -1,0 +1,192 @@
+"""The span of a step that a framework told of: a model's call, a tool, an agent, a node (contract: traces, 1).
+
+It says what it has to say in attributes, and is read like anybody's; it stands below its run, or the step it was in.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from palaver.core import masking
+from palaver.core.extraction import Prefer
+from palaver.core.messages import Message
+from palaver.core.steps import Step, StepDetails, StepError, StepKind
+from palaver.traces.conventions.messages import assign_call_ids, parse_messages
+from palaver.traces.mapping import to_span
+from palaver.traces.model import RawSpan, Span, SpanEvent
+from palaver.traces.otlp.common import span_name
+from palaver.traces.otlp.limits import Losses, truncate_text
+from palaver.traces.run_facts import RunSpanContext
+from palaver.traces.run_spans import SERVICE_NAME, SpanAttributes, derive_span_id, elapsed_ms, set_usage
+
+NOTE_UNREADABLE = "unreadable:step"
+"""Noted of one whose framework could not say what was in it."""
+_MAX_ERROR_BYTES = 16 * 1024
+"""Bytes of an exception's message."""
+
+_OPERATIONS: dict[StepKind, str | None] = {
+    "agent": "invoke_agent",
+    "llm": "chat",
+    "tool": "execute_tool",
+    "retrieval": "retrieval",
+    "embedding": "embeddings",
+    "guardrail": None,  # OpenTelemetry has no word for it.
+    "task": "execute_task",
+}
+_INPUT_MESSAGES, _OUTPUT_MESSAGES = "gen_ai.input.messages", "gen_ai.output.messages"
+_VALUE_ATTRIBUTES = {"inputs": "palaver.inputs", "outputs": "palaver.value"}
+_TOOL_VALUE_ATTRIBUTES = {"inputs": "gen_ai.tool.call.arguments", "outputs": "gen_ai.tool.call.result"}
+_SPAN_NAMES: dict[StepKind, str] = {
+    "agent": "invoke_agent {}",
+    "llm": "chat {}",
+    "tool": "execute_tool {}",
+    "retrieval": "retrieval {}",
+    "embedding": "embeddings {}",
+    "guardrail": "guardrail {}",
+    "task": "{}",
+}
+
+
+def build_step_spans(step: Step, home: RunSpanContext, finish: str | None = None) -> Sequence[Span]:
+    """The record of a step that is over. `finish` says how, of one that was still under way when its run was over."""
+    contents, losses = SpanAttributes(home.call, home.record), Losses()
+    told = _merge_details(step, losses)
+    if finish is None and step.was_cancelled:
+        finish = "cancelled"
+    _set_labels(step, told, home, contents, finish)
+    shown = _set_contents(step, told, contents)
+    end = step.ended_at or step.began_at
+    fault = None if step.was_cancelled else _recorded_fault(step.error, home, losses)
+    raw = RawSpan(
+        trace_id=home.trace_id,
+        span_id=_step_span_id(step, home),
+        parent_id=home.span_id if step.parent is None else _step_span_id(step.parent, home),
+        name=span_name(_SPAN_NAMES[step.kind].format(_name(step, told)).strip(), losses),
+        start=step.began_at,
+        duration_ms=elapsed_ms(step.began_at, end),
+        failed=fault is not None,
+        status_message=fault.message if fault else "",
+        attributes=contents.attributes,
+        resource={"service.name": SERVICE_NAME},
+        events=() if fault is None else (_exception_event(fault, end),),
+        scope=SERVICE_NAME,
+        dropped=_add_counts(contents.dropped, losses.dropped()),
+        notes=(*contents.notes, *losses.notes),
+    )
+    return [msgspec.structs.replace(to_span(raw, project=home.project), run_id=home.run_id, **shown)]
+
+
+def _merge_details(step: Step, losses: Losses) -> StepDetails:
+    """What was told at the beginning and at the end, as one; the end knows better."""
+    known: dict[str, Any] = {}
+    for tell in step.tells:
+        try:
+            told = tell()
+        except Exception:  # It is the framework's word, or our reading of it: the step still happened.
+            losses.note(NOTE_UNREADABLE)
+            continue
+        known |= {name: value for name in StepDetails.__struct_fields__ if _has_content(value := getattr(told, name))}
+    return StepDetails(**known)
+
+
+def _has_content(value: Any) -> bool:
+    return value is not None and not (isinstance(value, str | list | tuple | dict) and not value)
+
+
+def _name(step: Step, told: StepDetails) -> str:
+    return (told.model or step.name) if step.kind in ("llm", "embedding") else step.name
+
+
+def _set_labels(
+    step: Step, told: StepDetails, home: RunSpanContext, contents: SpanAttributes, finish: str | None
+) -> None:
+    contents.label("gen_ai.operation.name", _OPERATIONS[step.kind])
+    contents.label("gen_ai.conversation.id", home.session or None)
+    match step.kind:
+        case "agent":
+            contents.label("gen_ai.agent.name", step.name or None)
+        case "tool":
+            contents.label("gen_ai.tool.name", step.name)
+            contents.label("gen_ai.tool.call.id", step.call_id)
+        case "guardrail":
+            contents.label("openinference.span.kind", "GUARDRAIL")
+        case _:
+            pass
+    contents.label("gen_ai.response.model" if step.kind == "llm" else "gen_ai.request.model", told.model)
+    contents.label("gen_ai.provider.name", told.provider)
+    set_usage(told.usage, contents)
+    contents.label("gen_ai.response.finish_reasons", [told.finish] if told.finish else None)
+    if step.error is not None and not step.was_cancelled:
+        contents.label("error.type", _error_type(step.error))
+    contents.label("palaver.run.id", home.run_id)
+    contents.label("palaver.cost", told.usage.cost if told.usage else None)
+    contents.label("palaver.finish", finish)
+
+
+def _set_contents(step: Step, told: StepDetails, contents: SpanAttributes) -> dict[str, Any]:
+    """Say the contents, as far as they are recorded; those that are too long for an attribute, for their fields."""
+    messages_in, messages_out = assign_call_ids(
+        _parse_side(told.messages_in, "input"), _parse_side(told.messages_out, "output")
+    )
+    fields: dict[str, tuple[str, Any]] = {
+        "messages_in": (_INPUT_MESSAGES, contents.messages(_INPUT_MESSAGES, messages_in)),
+        "messages_out": (_OUTPUT_MESSAGES, contents.messages(_OUTPUT_MESSAGES, messages_out)),
+    }
+    write = contents.text if step.kind == "tool" else contents.value
+    for field, value in (("inputs", told.inputs), ("outputs", told.outputs)):
+        if value is not None:
+            name = (_TOOL_VALUE_ATTRIBUTES if step.kind == "tool" else _VALUE_ATTRIBUTES)[field]
+            fields[field] = (name, write(name, value))
+    if told.parameters:
+        contents.value("palaver.parameters", dict(told.parameters))
+    if told.tools:
+        contents.value("gen_ai.tool.definitions", list(told.tools))
+    return {field: value for field, (name, value) in fields.items() if value and name not in contents.attributes}
+
+
+def _parse_side(given: Sequence[Any], side: Prefer) -> tuple[Message, ...]:
+    return parse_messages(list(given), side) if given else ()
+
+
+# What went wrong
+
+
+def _recorded_fault(error: BaseException | StepError | None, home: RunSpanContext, losses: Losses) -> StepError | None:
+    """What is kept of it. An exception's words may be somebody's: they are content."""
+    if error is None:
+        return None
+    if home.record != "full":
+        return StepError(_error_type(error), "")
+    try:
+        message = error.message if isinstance(error, StepError) else str(error)
+    except Exception:  # An author's exception may not even know what it says.
+        message = ""
+    known = [secret.reveal() for secret in home.call.secrets.values()]
+    return StepError(
+        _error_type(error), truncate_text(masking.mask_values(message, known), "exception", losses, _MAX_ERROR_BYTES)
+    )
+
+
+def _error_type(error: BaseException | StepError) -> str:
+    if isinstance(error, StepError):
+        return error.type
+    kind = type(error)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _exception_event(fault: StepError, at: datetime) -> SpanEvent:
+    said = {"exception.type": fault.type, "exception.message": fault.message}
+    return SpanEvent("exception", at, {name: text for name, text in said.items() if text})
+
+
+# Small things
+
+
+def _step_span_id(step: Step, home: RunSpanContext) -> str:
+    return derive_span_id(f"{home.span_id}/step/{step.number}")
+
+
+def _add_counts(one: dict[str, int], other: dict[str, int]) -> dict[str, int]:
+    return {name: one.get(name, 0) + other.get(name, 0) for name in (one | other)}

@@ -1,0 +1,67 @@
+"""Read stored spans: as records, as the turns of conversations, or as lines of an export."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+from sqlalchemy import Connection
+
+from palaver.storage.pagination import Page, Window
+from palaver.storage.spans import sessions as span_sessions
+from palaver.storage.spans import traces as span_threads
+from palaver.storage.spans import traces as span_trees
+from palaver.storage.spans.queries import TraceListItem
+from palaver.traces.conversation import Turn, build_turn
+from palaver.traces.model import Span
+from palaver.traces.otlp import encode_lines
+
+_decode_span = msgspec.json.Decoder(Span).decode
+
+
+def load_turn(db: Connection, project: str, trace: str) -> tuple[Span, Turn] | None:
+    """The span that stands for a trace, and its conversation; None for an unknown one, or another project's."""
+    body = span_threads.get_head_body(db, project, trace)
+    if body is None:
+        return None
+    head = _decode_span(body)
+    calls, tools = span_threads.iter_model_calls(db, project, trace), span_threads.iter_tool_calls(db, project, trace)
+    return head, build_turn(head, _decode_spans(calls), _decode_spans(tools))
+
+
+def load_session_turns(
+    db: Connection, project: str, session: str, window: Window
+) -> tuple[Page[TraceListItem], list[Turn], int]:
+    """Some traces of a session as conversations, the earliest first, and about how many bytes these have."""
+    page = span_sessions.list_session_traces(db, project, session, window)
+    read = [load_turn(db, project, row.trace_id) for row in page.data]
+    turns = [found[1] for found in read if found is not None]
+    return page, turns, sum(len(msgspec.json.encode(one)) for one in turns)
+
+
+def _decode_spans(bodies: Iterator[bytes]) -> Iterator[Span]:
+    return map(_decode_span, bodies)
+
+
+ExportFormat = Literal["jsonl", "otlp"]
+
+
+def export_page(
+    db: Connection, project: str, trace: str, form: ExportFormat, window: Window
+) -> tuple[bytes, str | None]:
+    """The lines of some spans of a trace, in the order of their start; and where the next begin."""
+    page = span_trees.list_skeleton(db, project, trace, window)
+    bodies = load_bodies(db, project, trace, [bone.span_id for bone in page.data])
+    if form == "otlp":
+        return b"".join(encode_lines(map(_decode_span, bodies))), page.next
+    return b"".join(body + b"\n" for body in bodies), page.next
+
+
+def load_bodies(db: Connection, project: str, trace: str, ids: list[str]) -> Iterator[bytes]:
+    """The records of spans, in this order; what is gone meanwhile is left out."""
+    found = dict(span_trees.iter_span_bodies(db, project, trace, ids))
+    return (found[span] for span in ids if span in found)
+
+
+def load_spans(db: Connection, project: str, trace: str, ids: list[str]) -> list[Span]:
+    """The same, read."""
+    return [_decode_span(body) for body in load_bodies(db, project, trace, ids)]

@@ -1,0 +1,118 @@
+"""Kinds of spans and ends of answers, in everybody's words: every row of the tables."""
+
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+from palaver.traces.conventions import vocabulary
+from palaver.traces.conventions.vocabulary import ai_sdk_kind, lookup_kind, operation_kind, parse_finish
+
+OPERATIONS = {
+    "llm": "chat generate_content text_completion Chat",
+    "embedding": "embeddings",
+    "retrieval": "retrieval search_memory",
+    "agent": "create_agent invoke_agent",
+    "tool": "execute_tool",
+    "workflow": "invoke_workflow",
+    "rerank": "rerank",
+    "task": "plan create_memory update_memory delete_memory_store execute_task agent_step",
+}
+TABLES: list[tuple[vocabulary.Kinds, dict[str, str]]] = [
+    (
+        vocabulary.OPENINFERENCE_KINDS,
+        {
+            "llm": "LLM",
+            "task": "CHAIN PROMPT DECISION",
+            "retrieval": "RETRIEVER",
+            "embedding": "EMBEDDING",
+            "rerank": "RERANKER",
+            "agent": "AGENT agent",
+            "tool": "TOOL",
+            "guardrail": "GUARDRAIL",
+            "evaluator": "EVALUATOR",
+            "unknown": "UNKNOWN",
+        },
+    ),
+    (
+        vocabulary.AGENTA_KINDS,
+        {
+            "llm": "chat completion llm",
+            "agent": "agent",
+            "workflow": "workflow",
+            "task": "chain task",
+            "tool": "tool",
+            "embedding": "embedding",
+            "retrieval": "query",
+            "rerank": "rerank",
+        },
+    ),
+    (
+        vocabulary.MLFLOW_KINDS,
+        {
+            "llm": "LLM CHAT_MODEL",
+            "agent": "AGENT",
+            "tool": "TOOL",
+            "workflow": "WORKFLOW",
+            "embedding": "EMBEDDING",
+            "guardrail": "GUARDRAIL",
+            "evaluator": "EVALUATOR",
+            "retrieval": "RETRIEVER",
+            "rerank": "RERANKER",
+            "task": "CHAIN PARSER MEMORY TASK",
+        },
+    ),
+    (vocabulary.TRACELOOP_KINDS, {kind: kind for kind in ("workflow", "task", "agent", "tool")}),
+    (vocabulary.REQUEST_TYPE_KINDS, {"llm": "chat completion", "embedding": "embedding", "rerank": "rerank"}),
+]
+AI_SDK = {
+    "agent": "ai.generateText ai.streamText ai.generateObject ai.streamObject",
+    "llm": "ai.generateText.doGenerate ai.streamText.doStream ai.generateObject.doGenerate ai.streamObject.doStream",
+    "tool": "ai.toolCall",
+    "embedding": "ai.embed ai.embed.doEmbed ai.embedMany ai.embedMany.doEmbed",
+    "rerank": "ai.rerank ai.rerank.doRerank",
+}
+NONSENSE: list[Any] = ["", "unheard", "ai", "ai.", "ai.other", "ai.generateText.other", None, 7, ["chat"], {"chat": 1}]
+FINISHES = {
+    "stop": "stop end_turn stop_sequence STOP",
+    "length": "length max_tokens MAX_TOKENS",
+    "tool-calls": "tool_call tool_calls tool_use tool-calls function_call",
+    "content-filter": "content_filter refusal safety content-filter SAFETY",
+    "cancelled": "cancelled",
+    "interrupted": "interrupted",
+    "error": "error",
+}
+
+
+def pairs(table: dict[str, str]) -> list[tuple[str, str]]:
+    return [(word, kind) for kind, words in table.items() for word in words.split()]
+
+
+@pytest.mark.parametrize(("word", "kind"), pairs(OPERATIONS))
+def test_an_operation_of_gen_ai_is_a_kind(word: str, kind: str) -> None:
+    assert operation_kind(word) == kind
+
+
+@pytest.mark.parametrize(("table", "rows"), TABLES)
+def test_every_word_of_a_vendor_is_a_kind(table: vocabulary.Kinds, rows: dict[str, str]) -> None:
+    assert {word: lookup_kind(word, table) for word, _ in pairs(rows)} == dict(pairs(rows))
+
+
+@pytest.mark.parametrize(("word", "kind"), pairs(AI_SDK))
+def test_an_operation_of_the_ai_sdk_is_a_kind(word: str, kind: str) -> None:
+    assert ai_sdk_kind(word) == kind
+
+
+@pytest.mark.parametrize("word", NONSENSE)
+def test_any_other_word_is_none(word: Any) -> None:
+    assert [operation_kind(word), ai_sdk_kind(word), lookup_kind(word, vocabulary.MLFLOW_KINDS)] == [UNSET] * 3
+
+
+@pytest.mark.parametrize(("word", "finish"), pairs(FINISHES))
+def test_an_answer_ends_in_our_words(word: str, finish: str) -> None:
+    assert parse_finish(word) == parse_finish([word, "other"]) == parse_finish((word,)) == finish
+
+
+@pytest.mark.parametrize("word", ["other", "unknown", "", None, 7, [], [None], {}])
+def test_an_end_that_we_do_not_know_is_none(word: Any) -> None:
+    assert parse_finish(word) is UNSET

@@ -1,0 +1,29 @@
+"""What a few attributes, or events, make of a span: for tests that go through every name we know."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from palaver.core import json
+from palaver.traces.mapping import to_span
+from palaver.traces.model import RawSpan, SpanEvent
+
+START = datetime(2026, 11, 15, 7, 20, tzinfo=UTC)
+
+
+def text(value: Any) -> str:
+    return json.encode(value).decode()
+
+
+def record(attributes: dict[str, Any], *events: SpanEvent) -> dict[str, Any]:
+    raw = RawSpan(trace_id="1" * 32, span_id="2" * 16, start=START, attributes=attributes, events=events)
+    return msgspec.json.decode(json.encode(to_span(raw, project="default")))
+
+
+def field_of(attributes: dict[str, Any], path: str) -> Any:
+    """A field of the record, or of what stands in one: `usage.input_tokens`."""
+    found: Any = record(attributes)
+    for name in path.split("."):
+        found = found[name] if found is not None and name in found else None
+    return found

@@ -1,0 +1,263 @@
+"""Hostile attributes: what is cut, what is left out, and what is told of it (contract: traces, 5.2; security, S4.5)."""
+
+from functools import partial
+from typing import Any
+
+import pytest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+
+from palaver.errors import TooLarge
+from palaver.traces.model import RawSpan
+from palaver.traces.otlp import RejectedSpan, SpanBatch, decode_request
+from palaver.traces.otlp.limits import MAX_TEXT_BYTES, attribute_name
+from tests.growth import assert_linear
+from tests.traces.otlp.otlp_requests import NOW, PROTOBUF, SPAN_ID, TRACE_ID, field, pairs, request, span
+from tests.traces.otlp.test_request_decoding import Decoded, as_json, decoded
+
+__all__ = ["decoded"]
+MIB = 1024 * 1024
+
+
+def one(batch: SpanBatch) -> RawSpan:
+    assert batch.rejected == []
+    return batch.spans[0]
+
+
+def test_odd_names_are_inert_text(decoded: Decoded) -> None:
+    names = [
+        "__proto__",
+        "constructor",
+        "__class__",
+        "a" + ".a" * 255,
+        "length",
+        "",
+        "..",
+        "a..b",
+        "'; DROP TABLE",
+        "${x}",
+    ]
+
+    assert one(decoded(request(span(dict.fromkeys(names, "x"))))).attributes == dict.fromkeys(names, "x")
+
+
+def test_a_long_name_is_left_out(decoded: Decoded) -> None:
+    raw = one(decoded(request(span({"n" * 512: 1, "n" * 513: 2, "m": {"n" * 513: 3, "o": 4}}))))
+
+    assert (raw.attributes, raw.dropped) == ({"n" * 512: 1, "m": {"o": 4}}, {"attributes": 2})
+
+
+def test_control_characters_are_shown(decoded: Decoded) -> None:
+    given = {
+        "a\x00\nb": "c\x00\x1b[31m\td\r\ne\x85",
+        "long": "x\x07" * 100,
+        "other": "é\x9f" * 100,
+        "deep": {"k\x7f": ["\x7f"]},
+    }
+
+    raw = one(decoded(request(span(given, name="n\x1b\n", status=Status(message="m\x00")))))
+
+    assert raw.attributes == {
+        "a��b": "c��[31m\td\r\ne�",
+        "long": "x�" * 100,
+        "other": "é�" * 100,
+        "deep": {"k�": ["�"]},
+    }
+    assert (raw.name, raw.status_message) == ("n��", "m�")
+
+
+def test_of_one_name_the_last_wins(decoded: Decoded) -> None:
+    twice = [KeyValue(key="a", value=AnyValue(int_value=number)) for number in range(3)]
+
+    raw = one(decoded(request(span(attributes=twice))))
+
+    assert (raw.attributes, raw.dropped) == ({"a": 2}, {})
+
+
+def test_there_are_so_many_attributes_events_and_links(decoded: Decoded) -> None:
+    sent = span(
+        {f"a{number}": number for number in range(2_100)},
+        events=[Span.Event(name="e", attributes=pairs({f"b{number}": 1 for number in range(130)}))] * 1_003,
+        links=[Span.Link(trace_id=TRACE_ID, span_id=SPAN_ID)] * 130,
+        dropped_events_count=1,
+    )
+    sent.attributes.append(KeyValue(key="a0", value=AnyValue(string_value="again")))
+
+    raw = one(decoded(request(sent)))
+
+    assert (len(raw.attributes), len(raw.events), len(raw.links)) == (2_000, 1_000, 128)
+    assert raw.attributes["a0"] == "again"
+    assert raw.dropped == {"attributes": 100 + 2 * 1_000, "events": 4, "links": 2}
+
+
+def test_a_long_text_is_cut_between_two_characters(decoded: Decoded) -> None:
+    text = "€" * (MAX_TEXT_BYTES // 3 + 1)
+
+    raw = one(
+        decoded(request(span({"a": text, "b": [text], "whole": "x" * MAX_TEXT_BYTES}, status=Status(message=text))))
+    )
+
+    short = "€" * (MAX_TEXT_BYTES // 3)
+    assert raw.attributes == {"a": short, "b": [short], "whole": "x" * MAX_TEXT_BYTES}
+    assert raw.status_message == short
+    assert raw.notes == ("cut:a", "cut:b", "cut:status_message")
+    assert raw.dropped == {"bytes": 9}
+
+
+def test_names_that_stand_in_rows_are_cut_like_attributes(decoded: Decoded) -> None:
+    raw = one(decoded(request(span(name="é" * 600, events=[Span.Event(name="x" * 513)]), scope="s" * 600)))
+
+    assert (raw.name, raw.events[0].name, raw.scope) == ("é" * 512, "x" * 512, "s" * 512)
+    assert set(raw.notes) == {"cut:name", "cut:event"}
+    assert raw.dropped == {"bytes": 2 * 88 + 1}
+
+
+@pytest.mark.parametrize("text", ["x", "é", "€", "😀", "\x00"])
+def test_a_text_of_many_megabytes_is_cut_the_same_way(decoded: Decoded, text: str) -> None:
+    size = len(text.encode())
+    long = text * (10 * MIB // size)
+    sent = span({"small": 1, "long": long}, events=[Span.Event(name="e", attributes=pairs({"in": {"event": [long]}}))])
+
+    raw = one(decoded(request(sent)))
+
+    shown = "�" if text == "\x00" else text
+    rest = shown * (MAX_TEXT_BYTES // len(shown.encode()))
+    lost = len(long.encode()) - len(rest) * size
+    assert raw.attributes == {"small": 1, "long": rest}
+    assert raw.events[0].attributes == {"in": {"event": [rest]}}
+    assert raw.notes == ("cut:long", "cut:in")
+    assert raw.dropped == {"bytes": 2 * lost}
+
+
+def test_a_span_that_is_too_large_even_after_cutting_is_refused_alone(decoded: Decoded) -> None:
+    large = span({f"a{number}": "x" * MIB for number in range(9)})
+
+    batch = decoded(request(large, span()))
+
+    assert len(batch.spans) == 1
+    assert [(reject.index, reject.reason[:7], reject.reason[-17:]) for reject in batch.rejected] == [
+        (0, "it has ", "more than 8388608")
+    ]
+
+
+def test_values_are_so_deep(decoded: Decoded) -> None:
+    def nested(depth: int, inner: Any) -> Any:
+        for level in range(depth):
+            inner = [inner] if level % 2 else {"k": inner}
+        return inner
+
+    raw = one(decoded(request(span({"fits": nested(32, 1), "deep": nested(33, 1)}))))
+
+    assert raw.attributes == {"fits": nested(32, 1), "deep": nested(33, 1) and _without_bottom(nested(33, 1))}
+    assert raw.notes == ("cut:deep",)
+    assert set(raw.dropped) == {"bytes"}
+
+
+def _without_bottom(value: Any, depth: int = 0) -> Any:
+    if depth == 32:
+        return None
+    if isinstance(value, list):
+        return [_without_bottom(value[0], depth + 1)]
+    return {"k": _without_bottom(value["k"], depth + 1)}
+
+
+def test_a_value_that_the_library_does_not_read_refuses_its_span_alone() -> None:
+    deep = b""
+    for _ in range(200):
+        deep = field(5, field(1, deep))
+    hostile = field(1, TRACE_ID) + field(2, SPAN_ID) + field(9, field(1, b"a") + field(2, deep))
+
+    batch = decode_request(request(span()) + field(1, field(2, field(2, hostile))), PROTOBUF, NOW)
+
+    assert (len(batch.spans), batch.rejected) == (1, [RejectedSpan(1, "it cannot be decoded")])
+
+
+def test_a_long_value_that_is_nested_without_end_refuses_its_span_alone() -> None:
+    deep = b"x" * (2 * MIB)
+    for _ in range(200):
+        deep = field(5, field(1, deep))
+    hostile = field(1, TRACE_ID) + field(2, SPAN_ID) + field(9, field(1, b"a") + field(2, deep))
+
+    batch = decode_request(request(span()) + field(1, field(2, field(2, hostile))), PROTOBUF, NOW)
+
+    assert (len(batch.spans), batch.rejected) == (1, [RejectedSpan(1, "a long value is nested too deeply")])
+
+
+@pytest.mark.parametrize("form", ["protobuf", "json"])
+def test_a_hundred_thousand_attributes_are_no_burden(form: str) -> None:
+    media = PROTOBUF if form == "protobuf" else "application/json"
+
+    def body(count: int) -> bytes:
+        many = span({f"{number}." + "a." * 30: number for number in range(count)})
+        sent = request(many, span(name="other"))
+        return sent if form == "protobuf" else as_json(sent)
+
+    batches: list[SpanBatch] = []
+    assert_linear(lambda sent: batches.append(decode_request(sent, media, NOW)), body, 100_000)
+    assert [(raw.name, len(raw.attributes), raw.dropped) for raw in batches[-1].spans] == [
+        ("chat gpt-4o", 2_000, {"attributes": 98_000}),
+        ("other", 0, {}),
+    ]
+
+
+def test_a_large_span_loses_what_a_small_one_does() -> None:
+    """Large ones are thinned before they are read: what is kept must not depend on that."""
+    twice = [
+        *pairs({f"a{number}": number for number in range(2_100)}),
+        *pairs({"a0": "last", "é" * 500: 1, "n" * 600: 2}),
+    ]
+    small = span(attributes=twice)
+    large = span(attributes=[*twice, *pairs({"a1": "x" * (2 * MIB)})])
+
+    first, second = decode_request(request(small, large), PROTOBUF, NOW).spans
+
+    assert first.dropped == {"attributes": 102}
+    assert second.attributes == first.attributes | {"a1": "x" * MIB}
+    assert second.dropped == {"attributes": 102, "bytes": MIB}
+
+
+def test_long_resources_scopes_and_trace_states_are_cut() -> None:
+    text = "x" * (3 * MIB)
+    body = request(span(trace_state=text, name=text), resource={"service.name": text, text: 1}, scope=text)
+
+    raw = one(decode_request(body, PROTOBUF, NOW))
+
+    assert (raw.name, raw.scope, raw.resource) == ("x" * 512, "x" * 512, {"service.name": "x" * MIB})
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_what_no_span_is_in_may_not_be_too_large_either(number: int) -> None:
+    large = {f"a{index}": "x" * MIB for index in range(9)} if number == 1 else {}
+    body = request(span(), resource=large)
+    if number == 2:
+        body = field(1, field(2, field(1, b"".join([field(3, field(1, b"x") + field(2, field(1, b"x" * MIB)))] * 9))))
+
+    with pytest.raises(Exception, match="cannot be kept"):
+        decode_request(body, PROTOBUF, NOW)
+
+
+def test_an_unknown_field_of_many_megabytes_is_too_large() -> None:
+    batch = decode_request(field(1, field(2, field(2, field(99, b"x" * (9 * MIB))))), PROTOBUF, NOW)
+
+    assert [reject.reason[-17:] for reject in batch.rejected] == ["more than 8388608"]
+
+
+@pytest.mark.parametrize("body", [b"\x0a\x00" * 500_001, b"\x10\x00" * 500_001])
+def test_a_request_of_fields_without_end_is_refused(body: bytes) -> None:
+    with pytest.raises(TooLarge, match="too many fields"):
+        decode_request(body, PROTOBUF, NOW)
+
+
+def test_a_request_of_values_without_end_is_refused() -> None:
+    def body(values: int, spans: int) -> bytes:
+        hostile = field(1, TRACE_ID) + field(2, SPAN_ID) + b"\x4a\x00" * values
+        return field(1, field(2, field(2, hostile) * spans))
+
+    assert_linear(lambda sent: decode_request(sent, PROTOBUF, NOW), partial(body, spans=1), 200_000)
+    with pytest.raises(TooLarge, match="too many values"):
+        decode_request(body(500_000, 5), PROTOBUF, NOW)
+
+
+def test_names_are_not_remembered_without_end() -> None:
+    for number in range(10_000):
+        assert attribute_name(f"name {number}") == f"name {number}"

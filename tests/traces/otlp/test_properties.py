@@ -1,0 +1,205 @@
+"""Laws: whatever is sent, decoding gives a batch or says that it is none; what is exported comes back equal."""
+
+import contextlib
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from opentelemetry.proto.trace.v1.trace_pb2 import Span as Sent
+
+from palaver.core import json
+from palaver.errors import RequestError
+from palaver.traces.model import Link, RawSpan, Redaction, Span, SpanEvent
+from palaver.traces.otlp import SpanBatch, decode_request, encode_lines, encode_requests
+from tests.traces.otlp.otlp_requests import JSON, NOW, PROTOBUF, SPAN_ID, TRACE_ID, pairs, request, span
+from tests.traces.otlp.test_request_decoding import as_json
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)
+SHOWN = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), max_size=40)
+NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | NUMBERS | SHOWN,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(SHOWN, inner, max_size=3),
+    max_leaves=8,
+)
+ATTRIBUTES = st.dictionaries(SHOWN, VALUES, max_size=5)
+MOMENTS = st.integers(0, 2**54).map(
+    lambda microseconds: datetime(1970, 1, 1, tzinfo=UTC) + timedelta(0, 0, microseconds)
+)
+COUNTS = st.dictionaries(st.sampled_from(["attributes", "events", "links", "bytes"]), st.integers(1, 10**6))
+TRACE_IDS, SPAN_IDS = (st.binary(min_size=size, max_size=size).filter(any).map(bytes.hex) for size in (16, 8))
+
+BODY = request(
+    span({"a": "text", "b": [1, {"c": 2.5}], "d": b"bytes"}, events=[Sent.Event(name="e", attributes=pairs({"x": 1}))]),
+    span({"e": True}, links=[Sent.Link(trace_id=TRACE_ID, span_id=SPAN_ID)], parent_span_id=SPAN_ID),
+)
+
+
+def attempted(body: bytes, media_type: str) -> SpanBatch:
+    """Nothing but errors of ours may come out, and what is kept can be written down."""
+    batch = SpanBatch([], [])
+    with contextlib.suppress(RequestError):
+        batch = decode_request(body, media_type, NOW)
+    for raw in batch.spans:
+        assert json.is_encodable(raw)
+        msgspec.convert(msgspec.to_builtins(raw), RawSpan)
+    return batch
+
+
+def test_a_request_that_ends_anywhere_is_decoded_or_refused() -> None:
+    for end in range(len(BODY)):
+        attempted(BODY[:end], PROTOBUF)
+    text = as_json(BODY)
+    for end in range(len(text)):
+        assert attempted(text[:end], JSON).spans == []
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_decoded_or_refused(body: bytes) -> None:
+    attempted(body, PROTOBUF)
+    attempted(body, JSON)
+
+
+@given(st.lists(st.tuples(st.integers(0, len(BODY) - 1), st.integers(0, 255)), min_size=1, max_size=6))
+@settings(max_examples=300)
+def test_any_damage_is_decoded_or_refused(changes: list[tuple[int, int]]) -> None:
+    damaged = bytearray(BODY)
+    for place, byte in changes:
+        damaged[place] = byte
+
+    attempted(bytes(damaged), PROTOBUF)
+
+
+@given(st.recursive(VALUES, lambda inner: st.dictionaries(st.sampled_from(
+    ["resourceSpans", "scopeSpans", "spans", "attributes", "value", "key", "name", "traceId", "events", "palaver"]
+), inner | st.lists(inner, max_size=3)), max_leaves=20))  # fmt: skip
+def test_any_json_is_decoded_or_refused(value: Any) -> None:
+    attempted(msgspec.json.encode(value), JSON)
+    attempted(msgspec.json.encode({"resourceSpans": [{"scopeSpans": [{"spans": [value]}]}]}), JSON)
+
+
+@given(st.dictionaries(TEXTS, VALUES, max_size=5), TEXTS)
+def test_both_forms_say_the_same(attributes: dict[str, Any], name: str) -> None:
+    body = request(span(attributes, name=name))
+
+    assert decode_request(as_json(body), JSON, NOW) == decode_request(body, PROTOBUF, NOW)
+
+
+def as_span(raw: RawSpan) -> Span:
+    """The record of a span that no convention knows."""
+    return Span(
+        trace_id=raw.trace_id,
+        span_id=raw.span_id,
+        parent_id=raw.parent_id,
+        name=raw.name,
+        status="error" if raw.failed else "ok",
+        status_message=raw.status_message,
+        start=raw.start,
+        duration_ms=raw.duration_ms,
+        service=raw.resource.get("service.name"),
+        session=raw.resource.get("session.id"),
+        user=raw.resource.get("user.id"),
+        scope=raw.scope,
+        attributes=raw.attributes,
+        events=raw.events,
+        links=raw.links,
+        dropped=raw.dropped,
+        notes=raw.notes,
+        redactions=raw.redactions,
+    )
+
+
+def _ends(raw: RawSpan) -> int:
+    """At least when it ends, in nanoseconds."""
+    return int((raw.start.timestamp() + raw.duration_ms / 1e3 + 1) * 1e9)
+
+
+RAWS = st.builds(
+    RawSpan,
+    trace_id=TRACE_IDS,
+    span_id=SPAN_IDS,
+    parent_id=st.none() | SPAN_IDS,
+    name=SHOWN.filter(bool),
+    start=MOMENTS,
+    duration_ms=st.integers(0, 10**18).map(lambda nanoseconds: nanoseconds / 1e6),
+    failed=st.booleans(),
+    status_message=SHOWN,
+    attributes=ATTRIBUTES,
+    resource=st.dictionaries(st.sampled_from(["service.name", "session.id", "user.id"]), SHOWN),
+    events=st.lists(
+        st.builds(
+            SpanEvent, name=SHOWN, at=st.none() | MOMENTS.filter(lambda at: at.year > 1970), attributes=ATTRIBUTES
+        ),
+        max_size=2,
+    ).map(tuple),
+    links=st.lists(st.builds(Link, trace_id=TRACE_IDS, span_id=SPAN_IDS, attributes=ATTRIBUTES), max_size=2).map(tuple),
+    scope=st.none() | SHOWN.filter(bool),
+    dropped=COUNTS,
+    notes=st.lists(st.sampled_from(["cut:" + "n" * 512, "unmapped:gen_ai", "clock"]), unique=True).map(tuple),
+    redactions=st.lists(st.builds(Redaction, SHOWN, SHOWN, st.integers(1, 9)), max_size=2).map(tuple),
+).filter(lambda raw: raw.parent_id != raw.span_id and _ends(raw) < 2**64)
+
+
+@given(st.lists(RAWS, max_size=4))
+@settings(max_examples=200)
+def test_what_is_exported_comes_back_equal(raws: list[RawSpan]) -> None:
+    records = [as_span(raw) for raw in raws]
+
+    back = [as_span(raw) for line in encode_lines(records) for raw in decode_request(line, JSON, NOW).spans]
+
+    # A clock that the importer finds wrong is its own finding, whatever the first one found.
+    assert [_without_clock(record) for record in back] == [_without_clock(record) for record in records]
+
+
+@given(st.lists(RAWS, max_size=4))
+@settings(max_examples=100)
+def test_what_is_sent_on_as_protobuf_comes_back_equal_but_for_what_it_has_no_field_for(raws: list[RawSpan]) -> None:
+    records = [msgspec.structs.replace(as_span(raw), notes=(), redactions=()) for raw in raws]
+    records = [msgspec.structs.replace(one, dropped=_without_bytes(one.dropped)) for one in records]
+
+    sent = list(encode_requests(records, "protobuf"))
+
+    back = [as_span(raw) for request in sent for raw in decode_request(request.body, PROTOBUF, NOW).spans]
+    assert sum(request.spans for request in sent) == len(records)
+    assert [_without_clock(record) for record in back] == records
+
+
+def _without_bytes(dropped: dict[str, int]) -> dict[str, int]:
+    return {name: count for name, count in dropped.items() if name != "bytes"}
+
+
+def _without_clock(record: Span) -> Span:
+    return msgspec.structs.replace(record, notes=tuple(note for note in record.notes if note != "clock"))
+
+
+def test_repairs_come_back_as_they_were_noted() -> None:
+    long, nowhere = {"long": "x" * 1_100_000}, {"name": "", "parent_span_id": SPAN_ID, "end_time_unix_nano": 1}
+    records = [as_span(raw) for raw in decode_request(request(span(long, **nowhere), span()), PROTOBUF, NOW).spans]
+
+    lines = list(encode_lines(records))
+
+    assert set(records[0].notes) == {"cut:long", "cycle", "clock", "unnamed"}
+    assert [as_span(raw) for line in lines for raw in decode_request(line, JSON, NOW).spans] == records
+    assert len(lines) == 2
+
+
+def test_an_export_is_lines_of_so_many_spans() -> None:
+    [raw] = decode_request(request(span({"a": 2**63 - 1})), PROTOBUF, NOW).spans
+    records = [as_span(raw)] * 250 + [msgspec.structs.replace(as_span(raw), service="other", start=NOW - timedelta(1))]
+
+    lines = list(encode_lines(records))
+
+    assert [line.count(b'"traceId"') for line in lines] == [100, 100, 51]
+    assert all(line.endswith(b"}\n") and line.count(b"\n") == 1 for line in lines)
+    assert list(encode_lines([])) == []
+
+
+def test_numbers_that_otlp_cannot_hold_are_rounded() -> None:
+    [raw] = decode_request(request(span()), PROTOBUF, NOW).spans
+    record = msgspec.structs.replace(as_span(raw), attributes={"big": 2**70, "tuple": (1,)})
+
+    [line] = encode_lines([record])
+
+    assert decode_request(line, JSON, NOW).spans[0].attributes == {"big": 2.0**70, "tuple": [1]}

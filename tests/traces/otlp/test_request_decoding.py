@@ -1,0 +1,223 @@
+"""Spans out of requests: the same from both forms, with their repairs and refusals."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from google.protobuf.json_format import MessageToDict
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+
+from palaver.errors import InvalidBody, TooLarge, UnsupportedMediaType
+from palaver.traces.model import Link, RawSpan, SpanEvent
+from palaver.traces.otlp import RejectedSpan, RequestLimits, SpanBatch, decode_request
+from tests.traces.otlp.otlp_requests import JSON, NOW, PROTOBUF, SPAN_ID, START, TRACE_ID, pairs, request, span
+
+Decoded = Callable[..., SpanBatch]
+
+
+def as_json(body: bytes) -> bytes:
+    """The same request in the other form, written by protobuf itself but for the ids, which OTLP has in hexadecimal."""
+    message = ExportTraceServiceRequest.FromString(body)
+    given = MessageToDict(message)
+    for group, sent in zip(given.get("resourceSpans", ()), message.resource_spans, strict=True):
+        for part, scoped in zip(group.get("scopeSpans", ()), sent.scope_spans, strict=True):
+            for one, original in zip(part.get("spans", ()), scoped.spans, strict=True):
+                one |= {"traceId": original.trace_id.hex().upper(), "spanId": original.span_id.hex()}
+                one["parentSpanId"] = original.parent_span_id.hex()
+                for link, other in zip(one.get("links", ()), original.links, strict=True):
+                    link |= {"traceId": other.trace_id.hex(), "spanId": other.span_id.hex()}
+    return msgspec.json.encode(given)
+
+
+@pytest.fixture(params=["protobuf", "json"])
+def decoded(request: pytest.FixtureRequest) -> Decoded:
+    def decoded(body: bytes, **options: Any) -> SpanBatch:
+        if request.param == "json":
+            return decode_request(as_json(body), JSON, NOW, **options)
+        return decode_request(body, PROTOBUF, NOW, **options)
+
+    return decoded
+
+
+def test_a_span_is_read_whole(decoded: Decoded) -> None:
+    sent = span(
+        {
+            "gen_ai.request.model": "gpt-4o",
+            "n": 2,
+            "t": 0.5,
+            "ok": True,
+            "none": None,
+            "raw": b"\x00\xff",
+            "l": [1, [2]],
+        },
+        parent_span_id=bytes(range(1, 9)),
+        status=Status(code=Status.STATUS_CODE_ERROR, message="model gone"),
+        events=[Span.Event(name="exception", time_unix_nano=START, attributes=pairs({"exception.type": "ValueError"}))],
+        links=[Span.Link(trace_id=TRACE_ID, span_id=SPAN_ID, attributes=pairs({"why": {"a": [1]}}))],
+        dropped_attributes_count=3,
+        trace_state="a=b",
+        kind=Span.SPAN_KIND_CLIENT,
+    )
+
+    assert decoded(request(sent)) == SpanBatch(
+        spans=[
+            RawSpan(
+                trace_id="0af7651916cd43dd8448eb211c80319c",
+                span_id="b7ad6b7169203331",
+                parent_id="0102030405060708",
+                name="chat gpt-4o",
+                start=datetime(2026, 11, 15, 7, 20, 0, 123456, tzinfo=UTC),
+                duration_ms=812.4,
+                failed=True,
+                status_message="model gone",
+                attributes={
+                    "gen_ai.request.model": "gpt-4o",
+                    "n": 2,
+                    "t": 0.5,
+                    "ok": True,
+                    "none": None,
+                    "raw": "AP8=",
+                    "l": [1, [2]],
+                },
+                resource={"service.name": "shop"},
+                events=(
+                    SpanEvent(
+                        name="exception",
+                        at=datetime(2026, 11, 15, 7, 20, 0, 123456, tzinfo=UTC),
+                        attributes={"exception.type": "ValueError"},
+                    ),
+                ),
+                links=(Link(trace_id=TRACE_ID.hex(), span_id=SPAN_ID.hex(), attributes={"why": {"a": [1]}}),),
+                scope="my.lib",
+                dropped={"attributes": 3},
+            )
+        ],
+        rejected=[],
+    )
+
+
+def test_spans_keep_their_order_across_resources_and_scopes(decoded: Decoded) -> None:
+    body = request(span(name="a"), span(name="b"), scope="") + request(span(name="c"), resource={}, scope="other")
+
+    batch = decoded(body)
+
+    assert [(one.name, one.scope, one.resource) for one in batch.spans] == [
+        ("a", None, {"service.name": "shop"}),
+        ("b", None, {"service.name": "shop"}),
+        ("c", "other", {}),
+    ]
+
+
+@pytest.mark.parametrize("body", [b"", request()])
+def test_a_request_may_be_empty(decoded: Decoded, body: bytes) -> None:
+    assert decoded(body) == SpanBatch(spans=[], rejected=[])
+
+
+def test_a_span_without_proper_ids_is_refused_alone(decoded: Decoded) -> None:
+    good = span()
+    bad = [
+        span(trace_id=b"1"),
+        span(trace_id=bytes(16)),
+        span(span_id=b"1234"),
+        span(span_id=bytes(8)),
+        span(span_id=b""),
+    ]
+
+    batch = decoded(request(good, *bad, good))
+
+    assert [one.span_id for one in batch.spans] == [SPAN_ID.hex()] * 2
+    assert batch.rejected == [
+        RejectedSpan(1, "trace id has 1 bytes"),
+        RejectedSpan(2, "trace id is zero"),
+        RejectedSpan(3, "span id has 4 bytes"),
+        RejectedSpan(4, "span id is zero"),
+        RejectedSpan(5, "span id has 0 bytes"),
+    ]
+
+
+def test_an_end_before_the_start_is_a_duration_of_nothing(decoded: Decoded) -> None:
+    [raw] = decoded(request(span(end_time_unix_nano=START - 1))).spans
+
+    assert (raw.duration_ms, raw.notes) == (0.0, ("clock",))
+
+
+@pytest.mark.parametrize(
+    ("start", "notes"),
+    [
+        (0, ("clock",)),
+        (START + int(25 * 3600e9), ("clock",)),
+        (START + int(23 * 3600e9), ()),
+        (START - int(31 * 86_400e9), ("clock",)),
+        (START - int(29 * 86_400e9), ()),
+        (2**64 - 1, ("clock",)),
+    ],
+)
+def test_a_clock_that_cannot_be_right_is_kept_and_noted(decoded: Decoded, start: int, notes: tuple[str, ...]) -> None:
+    [raw] = decoded(request(span(start_time_unix_nano=start, end_time_unix_nano=start))).spans
+
+    assert raw.start == datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=start // 1_000)
+    assert raw.notes == notes
+
+
+def test_a_span_without_a_name_gets_one(decoded: Decoded) -> None:
+    [raw] = decoded(request(span(name=""))).spans
+
+    assert (raw.name, raw.notes) == ("unnamed", ("unnamed",))
+
+
+@pytest.mark.parametrize(
+    ("parent", "notes"), [(SPAN_ID, ("cycle",)), (b"1234", ("parent",)), (bytes(8), ()), (b"", ())]
+)
+def test_a_span_whose_parent_is_none_is_a_root(decoded: Decoded, parent: bytes, notes: tuple[str, ...]) -> None:
+    [raw] = decoded(request(span(parent_span_id=parent))).spans
+
+    assert (raw.parent_id, raw.notes) == (None, notes)
+
+
+def test_notices_of_spans_that_have_begun_are_counted(decoded: Decoded) -> None:
+    batch = decoded(request(span({"logfire.span_type": "pending_span"}), span({"logfire.span_type": "span"})))
+
+    assert (len(batch.spans), batch.rejected, batch.pending) == (1, [], 1)
+
+
+def test_numbers_that_json_lacks_are_text(decoded: Decoded) -> None:
+    [raw] = decoded(request(span({"a": float("nan"), "b": float("inf"), "c": [float("-inf")]}))).spans
+
+    assert raw.attributes == {"a": "NaN", "b": "Infinity", "c": ["-Infinity"]}
+
+
+def test_a_link_that_names_no_span_is_left_out(decoded: Decoded) -> None:
+    [raw] = decoded(request(span(links=[Span.Link(trace_id=b"1", span_id=SPAN_ID)], dropped_links_count=1))).spans
+
+    assert (raw.links, raw.dropped) == ((), {"links": 2})
+
+
+def test_a_request_may_have_so_many_spans(decoded: Decoded) -> None:
+    assert len(decoded(request(span(), span()), limits=RequestLimits(spans=2)).spans) == 2
+    with pytest.raises(TooLarge, match="more than 1 spans"):
+        decoded(request(span(), span()), limits=RequestLimits(spans=1))
+
+
+def test_no_other_form_is_read() -> None:
+    with pytest.raises(UnsupportedMediaType):
+        decode_request(b"", "text/plain", NOW)
+
+
+def test_a_text_that_is_not_utf_8_refuses_its_span_alone() -> None:
+    body = request(span({"a": "quiet"}), span(name="other")).replace(b"quiet", b"\xff\xfe\xfd\xfc\xfb")
+
+    batch = decode_request(body, PROTOBUF, NOW)
+
+    assert [one.name for one in batch.spans] == ["other"]
+    assert batch.rejected == [RejectedSpan(0, "it cannot be decoded")]
+
+
+@pytest.mark.parametrize(
+    "body", [b"\x0a\x05", b"\x0b", b"\xff" * 11, b"\x02\x00", b"\x0a", b"\x09\x00", b"\x0d\x00", b"[]"]
+)
+def test_what_is_no_protobuf_is_an_invalid_body(body: bytes) -> None:
+    with pytest.raises(InvalidBody, match="not an ExportTraceServiceRequest"):
+        decode_request(body, PROTOBUF, NOW)

@@ -1,0 +1,326 @@
+"""Every name that we know, alone on a span, fills its field; and where several could, the first of the order does.
+
+Those of messages, inputs and outputs have a file of their own.
+"""
+
+from typing import Any
+
+import pytest
+
+from tests.traces.mapped_span import field_of, text
+
+# Fields of one value. Names that hold JSON say where in it the value is to stand.
+
+MLFLOW_USAGE, MLFLOW_COST = "mlflow.chat.tokenUsage", "mlflow.llm.cost"
+SOURCES: dict[str, list[str]] = {
+    "model": [
+        "gen_ai.response.model",
+        "gen_ai.request.model",
+        "llm.response.model_name",
+        "llm.model_name",
+        "llm.request.model_name",
+        "embedding.model_name",
+        "reranker.model_name",
+        "ai.response.model",
+        "ai.model.id",
+        "ag.meta.response.model",
+        "ag.meta.request.model",
+        "mlflow.llm.model",
+    ],
+    "provider": [
+        "gen_ai.provider.name",
+        "gen_ai.system",
+        "llm.provider",
+        "llm.system",
+        "ai.model.provider",
+        "ag.meta.provider.name",
+        "ag.meta.system",
+        "mlflow.llm.provider",
+    ],
+    "session": [
+        "gen_ai.conversation.id",
+        "session.id",
+        "ai.telemetry.metadata.sessionId",
+        "ai.settings.context.sessionId",
+        "ag.session.id",
+        "mlflow.trace.session",
+        "traceloop.association.properties.session_id",
+        "traceloop.association.properties.conversation_id",
+        "traceloop.association.properties.thread_id",
+        "traceloop.association.properties.chat_id",
+        "langfuse.session.id",
+    ],
+    "user": [
+        "user.id",
+        "enduser.id",
+        "gen_ai.user",
+        "ai.telemetry.metadata.userId",
+        "ai.settings.context.userId",
+        "ag.user.id",
+        "mlflow.trace.user",
+        "traceloop.association.properties.user_id",
+        "langfuse.user.id",
+        "llm.user",
+    ],
+    "usage.input_tokens": [
+        "gen_ai.usage.input_tokens",
+        "gen_ai.usage.prompt_tokens",
+        "llm.token_count.prompt",
+        "ai.usage.inputTokens",
+        "ai.usage.promptTokens",
+        "ai.usage.tokens",
+        "ag.metrics.unit.tokens.prompt",
+        "ag.metrics.tokens.incremental.prompt",
+        f"{MLFLOW_USAGE}.input_tokens",
+        "gen_ai.aggregated_usage.input_tokens",
+    ],
+    "usage.output_tokens": [
+        "gen_ai.usage.output_tokens",
+        "gen_ai.usage.completion_tokens",
+        "llm.token_count.completion",
+        "ai.usage.outputTokens",
+        "ai.usage.completionTokens",
+        "ag.metrics.unit.tokens.completion",
+        "ag.metrics.tokens.incremental.completion",
+        f"{MLFLOW_USAGE}.output_tokens",
+        "gen_ai.aggregated_usage.output_tokens",
+    ],
+    "usage.cached_input_tokens": [
+        "gen_ai.usage.cache_read.input_tokens",
+        "gen_ai.usage.cache_read_input_tokens",
+        "llm.token_count.prompt_details.cache_read",
+        "ai.usage.cachedInputTokens",
+        "ai.usage.inputTokenDetails.cacheReadTokens",
+    ],
+    "usage.cache_creation_input_tokens": [
+        "gen_ai.usage.cache_creation.input_tokens",
+        "gen_ai.usage.cache_creation_input_tokens",
+        "llm.token_count.prompt_details.cache_write",
+        "ai.usage.inputTokenDetails.cacheWriteTokens",
+    ],
+    "usage.reasoning_tokens": [
+        "gen_ai.usage.reasoning.output_tokens",
+        "gen_ai.usage.reasoning_tokens",
+        "llm.token_count.completion_details.reasoning",
+        "ai.usage.reasoningTokens",
+    ],
+    "cost": [
+        "palaver.cost",
+        "gen_ai.usage.cost",
+        "operation.cost",
+        "llm.cost.total",
+        "ag.metrics.unit.costs.total",
+        "ag.metrics.costs.incremental.total",
+        f"{MLFLOW_COST}.total_cost",
+    ],
+}
+
+
+def sent(values: dict[str, Any]) -> dict[str, Any]:
+    """The attributes that say so."""
+    attributes: dict[str, Any] = {}
+    for name, value in values.items():
+        whole, _, key = name.rpartition(".")
+        if whole in (MLFLOW_USAGE, MLFLOW_COST):
+            attributes[whole] = text({key: value})
+        else:
+            attributes[name] = text(value) if name.startswith("mlflow.") else value
+    return attributes
+
+
+def value_of(field: str, place: int) -> Any:
+    match field:
+        case "cost":
+            return place + 0.5
+        case _ if field.startswith("usage."):
+            return place + 1
+        case _:
+            return f"{field}-{place}"
+
+
+@pytest.mark.parametrize(("field", "name"), [(field, name) for field, names in SOURCES.items() for name in names])
+def test_each_name_alone_fills_its_field(field: str, name: str) -> None:
+    assert field_of(sent({name: value_of(field, 0)}), field) == value_of(field, 0)
+
+
+@pytest.mark.parametrize("field", SOURCES)
+def test_of_several_the_first_of_the_order_counts(field: str) -> None:
+    values = {name: value_of(field, place) for place, name in enumerate(SOURCES[field])}
+
+    for place, name in enumerate(SOURCES[field]):
+        assert field_of(sent(values), field) == value_of(field, place), name
+        del values[name]
+    assert field_of(sent(values), field) is None
+
+
+# Kinds of spans, and how they ended
+
+KINDS: dict[str, dict[str, str]] = {
+    "gen_ai.operation.name": {
+        **dict.fromkeys(("chat", "generate_content", "text_completion"), "llm"),
+        "embeddings": "embedding",
+        **dict.fromkeys(("retrieval", "search_memory"), "retrieval"),
+        **dict.fromkeys(("create_agent", "invoke_agent"), "agent"),
+        "execute_tool": "tool",
+        "invoke_workflow": "workflow",
+        "rerank": "rerank",
+        **dict.fromkeys(("plan", "update_memory", "execute_task"), "task"),
+    },
+    "openinference.span.kind": {
+        "LLM": "llm",
+        **dict.fromkeys(("CHAIN", "PROMPT", "DECISION"), "task"),
+        "RETRIEVER": "retrieval",
+        "EMBEDDING": "embedding",
+        "RERANKER": "rerank",
+        "AGENT": "agent",
+        "TOOL": "tool",
+        "GUARDRAIL": "guardrail",
+        "EVALUATOR": "evaluator",
+        "UNKNOWN": "unknown",
+    },
+    "ai.operationId": {
+        **{f"ai.{name}": "agent" for name in ("generateText", "streamText", "generateObject", "streamObject")},
+        **{f"ai.{name}.doGenerate": "llm" for name in ("generateText", "generateObject")},
+        **{f"ai.{name}.doStream": "llm" for name in ("streamText", "streamObject")},
+        "ai.toolCall": "tool",
+        **dict.fromkeys(("ai.embed", "ai.embed.doEmbed", "ai.embedMany", "ai.embedMany.doEmbed"), "embedding"),
+        **dict.fromkeys(("ai.rerank", "ai.rerank.doRerank"), "rerank"),
+    },
+    "ag.type.node": {
+        **dict.fromkeys(("chat", "completion", "llm"), "llm"),
+        **{name: name for name in ("agent", "workflow", "task", "tool", "embedding", "rerank")},
+        "chain": "task",
+        "query": "retrieval",
+    },
+    "ag.type.span": {"chat": "llm", "query": "retrieval"},
+    "mlflow.spanType": {
+        **dict.fromkeys(("LLM", "CHAT_MODEL"), "llm"),
+        **{name: name.lower() for name in ("AGENT", "TOOL", "WORKFLOW", "EMBEDDING", "GUARDRAIL", "EVALUATOR")},
+        "RETRIEVER": "retrieval",
+        "RERANKER": "rerank",
+        **dict.fromkeys(("CHAIN", "PARSER", "MEMORY", "TASK"), "task"),
+    },
+    "traceloop.span.kind": {name: name for name in ("workflow", "task", "agent", "tool")},
+    "llm.request.type": {"chat": "llm", "completion": "llm", "embedding": "embedding", "rerank": "rerank"},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "word", "kind"), [(name, word, kind) for name, words in KINDS.items() for word, kind in words.items()]
+)
+def test_each_word_for_a_kind(name: str, word: str, kind: str) -> None:
+    assert field_of(sent({name: word}), "kind") == kind
+
+
+def test_of_several_words_for_a_kind_the_first_of_the_order_counts() -> None:
+    said = {
+        "gen_ai.operation.name": "plan",
+        "openinference.span.kind": "EVALUATOR",
+        "ai.operationId": "ai.generateText",
+        "ag.type.node": "query",
+        "ag.type.span": "chat",
+        "mlflow.spanType": "GUARDRAIL",
+        "traceloop.span.kind": "workflow",
+        "llm.request.type": "rerank",
+    }
+    kinds = ["task", "evaluator", "agent", "retrieval", "llm", "guardrail", "workflow", "rerank"]
+
+    for kind, name in zip(kinds, list(said), strict=True):
+        assert field_of(sent(said), "kind") == kind
+        del said[name]
+    assert field_of(sent(said), "kind") == "unknown"
+
+
+FINISHES = {
+    **dict.fromkeys(("tool_call", "tool_calls", "tool_use", "tool-calls", "function_call"), "tool-calls"),
+    **dict.fromkeys(("stop", "end_turn", "stop_sequence"), "stop"),
+    **dict.fromkeys(("length", "max_tokens"), "length"),
+    **dict.fromkeys(("content-filter", "content_filter", "refusal", "safety"), "content-filter"),
+    "otherwise": None,
+}
+
+
+@pytest.mark.parametrize(("word", "finish"), FINISHES.items())
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gen_ai.response.finish_reasons",
+        "ai.response.finishReason",
+        "llm.finish_reason",
+        "gen_ai.completion.0.finish_reason",
+    ],
+)
+def test_each_word_for_an_end(name: str, word: str, finish: str | None) -> None:
+    assert field_of({name: [word, "stop"] if name.endswith("reasons") else word}, "finish") == finish
+
+
+# Fields that have a form of their own
+
+FUNCTION = {"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}}}
+DEFINED = [{"name": "f", "description": "d", "parameters": {"type": "object"}}]
+RAN = {"name": "f", "call_id": "c"}
+FORMS: list[tuple[dict[str, Any], str, Any]] = [
+    (
+        {"palaver.parameters": '{"temperature": 0.5, "model": "mine"}'},
+        "parameters",
+        {"temperature": 0.5, "model": "mine"},
+    ),
+    ({"gen_ai.request.temperature": 0.5, "gen_ai.request.model": "m"}, "parameters", {"temperature": 0.5}),
+    ({"gen_ai.request.stop_sequences": ["x"]}, "parameters", {"stop": ["x"]}),
+    ({"gen_ai.request.choice.count": 2}, "parameters", {"n": 2}),
+    ({"llm.invocation_parameters": '{"seed": 1, "model": "m", "messages": []}'}, "parameters", {"seed": 1}),
+    ({"ai.settings.maxOutputTokens": 9}, "parameters", {"max_tokens": 9}),
+    ({"ai.settings.maxTokens": 9}, "parameters", {"max_tokens": 9}),
+    ({"ai.settings.topP": 0.1, "ai.settings.topK": 3}, "parameters", {"top_p": 0.1, "top_k": 3}),
+    ({"ai.settings.stopSequences": ["x"]}, "parameters", {"stop": ["x"]}),
+    ({"ai.settings.frequencyPenalty": 1, "ai.settings.model": "m"}, "parameters", {"frequency_penalty": 1}),
+    ({"ai.settings.context.topP": 1}, "parameters", {}),
+    ({"ag.data.parameters": '@ag.type=json:{"seed": 1, "model": "m"}'}, "parameters", {"seed": 1}),
+    ({"gen_ai.tool.definitions": text([FUNCTION])}, "tools", DEFINED),
+    (
+        {
+            "gen_ai.tool.definitions.0.name": "f",
+            "gen_ai.tool.definitions.0.description": "d",
+            "gen_ai.tool.definitions.0.parameters": '{"type": "object"}',
+        },
+        "tools",
+        DEFINED,
+    ),
+    ({"llm.tools.0.tool.json_schema": text(FUNCTION)}, "tools", DEFINED),
+    ({"ai.prompt.tools": [text(DEFINED[0])]}, "tools", DEFINED),
+    ({"mlflow.chat.tools": text([FUNCTION])}, "tools", DEFINED),
+    (
+        {
+            "llm.request.functions.0.name": "f",
+            "llm.request.functions.0.description": "d",
+            "llm.request.functions.0.parameters": '{"type": "object"}',
+        },
+        "tools",
+        DEFINED,
+    ),
+    ({"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "f", "gen_ai.tool.call.id": "c"}, "tool", RAN),
+    ({"openinference.span.kind": "TOOL", "tool.name": "f", "tool.id": "c"}, "tool", RAN),
+    ({"ai.operationId": "ai.toolCall", "ai.toolCall.name": "f", "ai.toolCall.id": "c"}, "tool", RAN),
+    ({"traceloop.span.kind": "tool", "traceloop.entity.name": "f"}, "tool", {"name": "f"}),
+    ({"gen_ai.tool.call.arguments": '{"a": 1}'}, "inputs", {"a": 1}),
+    ({"gen_ai.tool.call.result": '{"b": 2}'}, "outputs", {"b": 2}),
+    ({"ai.toolCall.args": '{"a": 1}'}, "inputs", {"a": 1}),
+    ({"ai.toolCall.result": '{"b": 2}'}, "outputs", {"b": 2}),
+    ({"input.value": '{"a": 1}'}, "inputs", {"a": 1}),
+    ({"output.value": '{"b": 2}'}, "outputs", {"b": 2}),
+    ({"tool_arguments": '{"a": 1}'}, "inputs", {"a": 1}),
+    ({"tool_response": '{"b": 2}'}, "outputs", {"b": 2}),
+    ({"traceloop.entity.input": '{"a": 1}'}, "inputs", {"a": 1}),
+    ({"traceloop.entity.output": '{"b": 2}'}, "outputs", {"b": 2}),
+    ({"gen_ai.workflow.name": "w"}, "workflow", "w"),
+    ({"traceloop.workflow.name": "w"}, "workflow", "w"),
+    ({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "w"}, "workflow", "w"),
+    ({"gen_ai.operation.name": "chat", "gen_ai.agent.name": "w"}, "workflow", None),
+    ({"openinference.span.kind": "AGENT", "agent.name": "w"}, "workflow", "w"),
+    ({"openinference.span.kind": "LLM", "agent.name": "w"}, "workflow", None),
+]
+
+
+@pytest.mark.parametrize(("attributes", "field", "value"), FORMS, ids=repr)
+def test_each_form_of_parameters_tools_and_names(attributes: dict[str, Any], field: str, value: Any) -> None:
+    assert field_of(attributes, field) == value

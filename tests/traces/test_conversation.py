@@ -1,0 +1,362 @@
+"""Traces as conversations: one trace, a session with its repetitions and branches, and going on from there."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.core.messages import Data, File, Message, Reasoning, Text, ToolCall, ToolResult
+from palaver.traces.conversation import (
+    Live,
+    MessageStep,
+    Origin,
+    Tab,
+    ToolStep,
+    Turn,
+    build_live,
+    build_tabs,
+    build_turn,
+)
+from palaver.traces.model import Defined, Span, Tool
+
+NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
+USER, BOT = Message.user, Message.assistant
+BE_KIND = Message.system("Be kind.")
+
+
+def span(name: str = "root", **fields: Any) -> Span:
+    return Span(trace_id="t", span_id=name, name=name, start=NOW, **fields)
+
+
+def turn(number: int, given: list[Message], *said: Message, tools: tuple[ToolStep, ...] = ()) -> Turn:
+    return Turn(trace_id=f"t{number}", span_id=f"s{number}", messages_in=tuple(given), messages_out=said, tools=tools)
+
+
+def shown(tabs: list[Tab]) -> list[Any]:
+    """Each tab as where it comes from and what it says."""
+    return [
+        (tab.origin, [step.message.text if isinstance(step, MessageStep) else step.name for step in tab.steps])
+        for tab in tabs
+    ]
+
+
+# One trace
+
+
+def test_a_trace_says_what_its_root_says() -> None:
+    root = span(messages_in=(USER("Hi"),), messages_out=(BOT("Hello."),))
+    call = span("call", messages_in=(USER("other"),), messages_out=(BOT("other"),))
+
+    assert build_turn(root, [call]) == Turn(
+        trace_id="t", span_id="root", messages_in=(USER("Hi"),), messages_out=(BOT("Hello."),)
+    )
+
+
+def test_a_root_without_one_side_yields_to_the_last_call_that_has_both() -> None:
+    half = span("half", messages_in=(USER("half"),))
+    call = span("call", messages_in=(USER("Hi"),), messages_out=(BOT("Hello."),))
+
+    found = build_turn(span(messages_in=(USER("Hi"),)), [half, call, span("earlier")])
+
+    assert (found.span_id, found.messages_in, found.messages_out) == ("call", (USER("Hi"),), (BOT("Hello."),))
+
+
+CALL = BOT(ToolCall("c1", "weather", "{}"))
+STEPS = (CALL, Message.tool("c1", "4 °C"))
+
+
+def test_a_root_that_tells_of_question_and_answer_only_yields_to_a_call_that_tells_of_the_steps_too() -> None:
+    asked, said = (BE_KIND, USER("Weather?")), BOT("4 °C.")
+    call = span("call", messages_in=(*asked, *STEPS), messages_out=(said,))
+
+    summed = BOT("4 °C.", ToolCall("c1", "weather", "{}"))
+    for answer in ((said,), (summed,), (summed, STEPS[1])):
+        found = build_turn(span(messages_in=asked, messages_out=answer), [call])
+
+        assert (found.span_id, found.messages_in, found.messages_out) == ("call", (*asked, *STEPS), (said,))
+
+
+def test_a_run_of_ours_is_believed_whatever_the_models_behind_it_were_told() -> None:
+    asked, said = (USER("Weather?"),), (BOT("4 °C."),)
+    call = span("call", messages_in=(BE_KIND, *asked, *STEPS), messages_out=said)
+
+    found = build_turn(span(messages_in=asked, messages_out=said, conventions=("palaver", "gen_ai")), [call])
+
+    assert (found.span_id, found.messages_in, found.messages_out) == ("root", asked, said)
+
+
+def test_a_root_that_tells_of_as_much_or_of_something_else_is_believed() -> None:
+    said = BOT("4 °C.")
+    call = span("call", messages_in=(BE_KIND, USER("Weather?"), *STEPS), messages_out=(said,))
+
+    for asked, answer in (
+        ((USER("Weather?"),), (*STEPS, said)),
+        ((USER("Weather?"),), (BOT("Cold."),)),
+        ((USER("Weather?"),), (BOT(ToolCall("c1", "weather", "{}")),)),
+        ((USER("Weather, please?"),), (said,)),
+        ((BE_KIND,), (said,)),
+    ):
+        root = span(messages_in=asked, messages_out=answer)
+
+        assert (build_turn(root, [call]).span_id, build_turn(root, [call]).messages_out) == ("root", answer)
+
+
+def test_texts_are_lifted_where_nobody_has_messages() -> None:
+    found = build_turn(span(inputs="What?", outputs="That."), [span("call")])
+
+    assert (found.span_id, found.messages_in, found.messages_out) == ("root", (USER("What?"),), (BOT("That."),))
+
+
+def test_what_is_no_text_is_carried_by_a_message() -> None:
+    found = build_turn(span(inputs={"city": "Oslo"}, outputs=[1]))
+
+    assert found.messages_in == (USER(Data(name="inputs", value={"city": "Oslo"})),)
+    assert found.messages_out == (BOT(Data(name="outputs", value=[1])),)
+
+
+def test_a_trace_that_says_nothing_has_no_messages() -> None:
+    for inputs, outputs in ((None, ""), ({}, [])):
+        found = build_turn(span(inputs=inputs, outputs=outputs))
+
+        assert (found.messages_in, found.messages_out) == ((), ())
+
+
+def test_an_answer_that_begins_with_the_question_is_shown_without() -> None:
+    asked = (BE_KIND, USER("Hi"))
+
+    found = build_turn(span(messages_in=asked, messages_out=(*asked, BOT("Hello."))))
+
+    assert (found.messages_in, found.messages_out) == (asked, (BOT("Hello."),))
+
+
+def test_tools_of_which_no_message_tells_are_steps() -> None:
+    call = BOT(ToolCall(call_id="c1", name="told"), ToolCall(call_id="c2", name="named"))
+    root = span(messages_in=(USER("Hi"), call), messages_out=(BOT("Hello."),))
+    tools = [
+        span("by-id", tool=Tool("told", "c1")),
+        span("by-name", tool=Tool("named")),
+        span("again", tool=Tool("named"), inputs={"a": 1}, outputs=2, status="error"),
+        span("bare"),
+    ]
+
+    assert build_turn(root, (), tools).tools == (
+        ToolStep(trace_id="t", span_id="again", name="named", call_id=None, inputs={"a": 1}, outputs=2, status="error"),
+        ToolStep(trace_id="t", span_id="bare", name="bare", call_id=None, inputs=None, outputs=None, status="ok"),
+    )
+
+
+def test_a_result_tells_of_a_tool_too() -> None:
+    root = span(messages_in=(USER("Hi"), Message.tool("c1", 4)), messages_out=(BOT("4"),))
+
+    assert build_turn(root, (), [span("calc", tool=Tool("calc", "c1"))]).tools == ()
+
+
+# A session
+
+
+def test_what_repeats_the_thread_so_far_is_shown_once() -> None:
+    tabs = build_tabs(
+        [
+            turn(1, [BE_KIND, USER("Hi")], BOT("Hello.")),
+            turn(2, [BE_KIND, USER("Hi"), BOT("Hello."), USER("And?")], BOT("Well.")),
+            turn(3, [USER(" Hi "), BOT("Hello."), USER("And?"), BOT("Well."), USER("Bye")], BOT("Bye.")),
+        ]
+    )
+
+    assert shown(tabs) == [(None, ["Be kind.", "Hi", "Hello.", "And?", "Well.", "Bye", "Bye."])]
+    assert tabs[0].steps[3] == MessageStep(trace_id="t2", span_id="s2", message=USER("And?"))
+
+
+def test_traces_that_bring_only_what_is_new_follow_each_other() -> None:
+    tabs = build_tabs(
+        [
+            turn(1, [BE_KIND, USER("Hi")], BOT("Hello.")),
+            turn(2, [BE_KIND, USER("And?")], BOT("Well.")),
+            turn(3, [USER("Hi")], BOT("Hello.")),
+        ]
+    )
+
+    assert shown(tabs) == [(None, ["Be kind.", "Hi", "Hello.", "And?", "Well.", "Hi", "Hello."])]
+
+
+def test_new_instructions_are_shown_again() -> None:
+    tabs = build_tabs(
+        [turn(1, [BE_KIND, USER("Hi")], BOT("Hello.")), turn(2, [Message.system("Be brief."), USER("And?")])]
+    )
+
+    assert shown(tabs) == [(None, ["Be kind.", "Hi", "Hello.", "Be brief.", "And?"])]
+
+
+def test_another_answer_to_the_same_is_a_branch() -> None:
+    tabs = build_tabs([turn(1, [USER("Hi")], BOT("Hello.")), turn(2, [USER("Hi")], BOT("Good day."))])
+
+    assert shown(tabs) == [(None, ["Hi", "Hello."]), (Origin(0, 1), ["Good day."])]
+
+
+def test_another_question_is_a_branch_and_each_goes_on() -> None:
+    first = [USER("Hi"), BOT("Hello.")]
+    tabs = build_tabs(
+        [
+            turn(1, first[:1], first[1]),
+            turn(2, [*first, USER("A?")], BOT("a")),
+            turn(3, [*first, USER("B?")], BOT("b")),
+            turn(4, [*first, USER("A?"), BOT("a"), USER("A2?")], BOT("a2")),
+            turn(5, [*first, USER("B?"), BOT("b"), USER("B2?")], BOT("b2")),
+        ]
+    )
+
+    assert shown(tabs) == [
+        (None, ["Hi", "Hello.", "A?", "a", "A2?", "a2"]),
+        (Origin(0, 2), ["B?", "b", "B2?", "b2"]),
+    ]
+
+
+def test_a_history_of_something_else_is_a_tab_of_its_own() -> None:
+    tabs = build_tabs([turn(1, [USER("Hi")], BOT("Hello.")), turn(2, [USER("x"), BOT("y"), USER("z")], BOT("!"))])
+
+    assert shown(tabs) == [(None, ["Hi", "Hello."]), (None, ["x", "y", "z", "!"])]
+
+
+def test_the_same_trace_twice_is_shown_once() -> None:
+    tabs = build_tabs([turn(1, [USER("Hi")], BOT("Hello.")), turn(2, [USER("Hi")], BOT("Hello."))])
+
+    assert shown(tabs) == [(None, ["Hi", "Hello."])]
+
+
+def test_a_history_of_only_the_last_messages_goes_on() -> None:
+    tabs = build_tabs(
+        [
+            turn(1, [USER("1")], BOT("one")),
+            turn(2, [USER("1"), BOT("one"), USER("2")], BOT("two")),
+            turn(3, [BE_KIND, USER("2"), BOT("two"), USER("3")], BOT("three")),
+        ]
+    )
+
+    assert shown(tabs) == [(None, ["1", "one", "2", "two", "3", "three"])]
+
+
+def test_a_history_without_the_steps_in_between_goes_on() -> None:
+    call = BOT(ToolCall(call_id="c", name="calc", arguments='{"e": "2+2"}'))
+    tabs = build_tabs(
+        [
+            turn(1, [USER("2+2?")], call, Message.tool("c", 4), BOT(Reasoning(text="…"), "4")),
+            turn(2, [USER("2+2?"), BOT("4"), USER("Sure?")], BOT("Yes.")),
+        ]
+    )
+
+    assert shown(tabs) == [(None, ["2+2?", "", "", "4", "Sure?", "Yes."])]
+
+
+def test_calls_are_compared_by_name_and_arguments_and_files_by_what_they_are() -> None:
+    def called(call_id: str, arguments: str) -> Message:
+        return BOT(ToolCall(call_id=call_id, name="calc", arguments=arguments))
+
+    picture = File(media_type="image/png", url="https://example.com/a.png")
+    first = [USER("?", picture), called("c1", '{"a": 1}'), Message.tool("c1", {"b": 2}), BOT("2")]
+    again = [USER("?", picture), called("x", '{"a":1}'), Message.tool("x", {"b": 2}), BOT("2"), USER("!")]
+    other = [USER("?", File(media_type="image/png", url="https://example.com/b.png")), BOT("2"), USER("!")]
+
+    assert len(build_tabs([turn(1, first[:1], *first[1:]), turn(2, again)])) == 1
+    assert len(build_tabs([turn(1, first[:1], *first[1:]), turn(2, other)])) == 2
+
+
+def test_steps_of_tools_stand_between_question_and_answer() -> None:
+    step = ToolStep(trace_id="t1", span_id="x", name="calc", call_id=None, inputs=None, outputs=4, status="ok")
+    tabs = build_tabs(
+        [
+            turn(1, [USER("2+2?")], BOT("4"), tools=(step,)),
+            turn(2, [USER("2+2?"), BOT("four")], BOT("Yes.")),
+            turn(3, [], tools=(step,)),
+        ]
+    )
+
+    assert shown(tabs) == [(None, ["2+2?", "calc", "4"]), (Origin(0, 1), ["four", "Yes.", "calc"])]
+
+
+TEXTS = st.sampled_from(["a", "b", ""])
+PARTS = st.one_of(
+    TEXTS.map(lambda text: Text(text=text)),
+    TEXTS.map(lambda text: ToolCall(call_id=text, name=text, arguments=text)),
+    TEXTS.map(lambda text: ToolResult(call_id=text, output=text)),
+)
+MESSAGES = st.builds(
+    Message,
+    role=st.sampled_from(["system", "user", "assistant", "tool"]),
+    parts=st.lists(PARTS, max_size=2).map(tuple),
+)
+TURNS = st.builds(
+    Turn,
+    trace_id=st.just("t"),
+    span_id=st.just("s"),
+    messages_in=st.lists(MESSAGES, max_size=4).map(tuple),
+    messages_out=st.lists(MESSAGES, max_size=2).map(tuple),
+)
+
+
+@given(st.lists(TURNS, max_size=6))
+def test_whatever_was_said_every_tab_leads_to_an_earlier_one(turns: list[Turn]) -> None:
+    tabs = build_tabs(turns)
+
+    for place, tab in enumerate(tabs):
+        if tab.origin is not None:
+            assert tab.origin.tab < place
+
+
+@given(st.lists(st.tuples(TEXTS.filter(bool), TEXTS.filter(bool)), min_size=1, max_size=5))
+def test_a_session_that_repeats_itself_is_told_once(said: list[tuple[str, str]]) -> None:
+    history: list[Message] = []
+    turns: list[Turn] = []
+    for number, (asked, answered) in enumerate(said):
+        turns.append(turn(number, [*history, USER(asked)], BOT(answered)))
+        history += [USER(asked), BOT(answered)]
+
+    assert shown(build_tabs(turns)) == [(None, [message.text for message in history])]
+
+
+# Going on
+
+
+def test_going_on_takes_the_workflow_and_all_it_was_given() -> None:
+    root = span(
+        workflow="tutor",
+        inputs={"topic": "sums", "messages": [{"role": "user", "content": "Hi"}]},
+        parameters={"temperature": 0},
+        tools=(Defined("calc"),),
+        messages_in=(USER("Hi"),),
+        messages_out=(BOT("Hello."),),
+    )
+
+    assert build_live(root, build_turn(root)) == Live(
+        workflow="tutor",
+        messages=(USER("Hi"), BOT("Hello.")),
+        inputs={"topic": "sums"},
+        parameters={"temperature": 0},
+        tools=(Defined("calc"),),
+    )
+
+
+def test_what_the_ai_sdk_was_told_to_say_is_no_input() -> None:
+    given = {"system": "Be kind.", "prompt": "Hi", "messages": [], "city": "Oslo"}
+
+    assert build_live(span(inputs=given, conventions=("ai-sdk",)), build_turn(span())).inputs == {"city": "Oslo"}
+    assert build_live(span(inputs=given), build_turn(span())).inputs == {
+        "system": "Be kind.",
+        "prompt": "Hi",
+        "city": "Oslo",
+    }
+
+
+def test_going_on_from_an_earlier_turn_and_from_a_span() -> None:
+    root = span(workflow="tutor", inputs="Hi", parameters={"a": 1}, messages_in=(USER("Hi"),), messages_out=(BOT("!"),))
+    call = span("call", parameters={"b": 2}, tools=(Defined("calc"),), inputs={"x": 1})
+
+    assert build_live(root, build_turn(root), upto=1).messages == (USER("Hi"),)
+    assert build_live(root, build_turn(root), upto=0).messages == ()
+    assert build_live(root, build_turn(call), call) == Live(
+        workflow="tutor",
+        messages=(USER(Data(name="inputs", value={"x": 1})),),
+        inputs={"x": 1},
+        parameters={"b": 2},
+        tools=(Defined("calc"),),
+    )

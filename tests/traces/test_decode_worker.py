@@ -1,0 +1,167 @@
+"""Large requests are read by a process of their own; whatever becomes of it, they are read."""
+
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from palaver.errors import InvalidBody
+from palaver.traces.decode_worker import MIN_OFFLOAD_BYTES, RequestDecoder
+from palaver.traces.ingest import IngestResult, TraceRequest, ingest_request
+from palaver.traces.otlp import DEFAULT_LIMITS
+from palaver.traces.prices import Price
+from palaver.traces.redaction import Rule
+from palaver.traces.redaction.redactor import ProjectRedactors, RedactionConfig
+from tests.traces.otlp.otlp_requests import NOW, PROTOBUF, request, span
+
+RULES = RedactionConfig(
+    rules=(Rule(detector=("email",), action="hash"), Rule(path="user")),
+    prices={"gpt-4o": Price(input=2.5, output=10)},
+    key=b"k" * 32,
+)
+PATIENCE = 30.0
+
+
+def sent(body: bytes) -> TraceRequest:
+    return TraceRequest(project="mine", body=body, media_type=PROTOBUF, received_at=NOW)
+
+
+def large(**attributes: Any) -> bytes:
+    said = {"gen_ai.request.model": "gpt-4o", "gen_ai.usage.input_tokens": 1_000, "user.id": "ada", **attributes}
+    text = "Write to ada@example.org! " + "There is more to say. " * (
+        MIN_OFFLOAD_BYTES // 20
+    )  # Few finds: it has only a moment.
+    return request(span({"input.value": text, **said}), span(span_id=b"short"))
+
+
+def eventually(found: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not found():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def begun(**more: Any) -> Iterator[RequestDecoder]:
+    """One whose process is there."""
+    one = RequestDecoder(ProjectRedactors(RULES).span, lambda: RULES, cores=1, **more)
+    try:
+        eventually(lambda: one.take(sent(large()), DEFAULT_LIMITS) is not None and one.read > 0)
+        yield one
+    finally:
+        one.close()
+
+
+def alike(one: IngestResult, other: IngestResult) -> bool:
+    return msgspec.msgpack.encode(one) == msgspec.msgpack.encode(other)
+
+
+def pid(one: RequestDecoder) -> int:
+    assert one._process is not None
+    return one._process._process.pid
+
+
+def test_it_gives_what_would_be_given_here() -> None:
+    with begun() as one:
+        here = ingest_request(sent(large()), ProjectRedactors(RULES).span)
+        aside = one.take(sent(large()), DEFAULT_LIMITS)
+
+    assert one.read == 2
+    assert alike(here, aside)
+    assert aside.rejected
+    assert (aside.rows[0].user, aside.rows[0].cost) == ("‹redacted›", 0.0025)
+    assert "example" not in aside.rows[0].words
+
+
+def test_it_raises_what_would_be_raised_here() -> None:
+    with begun() as one:
+        with pytest.raises(InvalidBody) as aside:
+            one.take(sent(b"\xff" * MIN_OFFLOAD_BYTES), DEFAULT_LIMITS)
+        with pytest.raises(InvalidBody) as here:
+            ingest_request(sent(b"\xff" * MIN_OFFLOAD_BYTES), ProjectRedactors(RULES).span)
+        assert one.read == 1
+
+    assert str(aside.value) == str(here.value)
+
+
+def test_what_is_small_is_read_here() -> None:
+    with begun() as one:
+        assert one.take(sent(request(span())), DEFAULT_LIMITS).rows
+        assert one.read == 1
+
+
+def test_without_a_free_core_no_process_is_begun() -> None:
+    one = RequestDecoder(ProjectRedactors(RULES).span, lambda: RULES, cores=1_000_000)
+
+    assert one.take(sent(large()), DEFAULT_LIMITS).rows
+    assert one._process is None
+
+
+def test_a_request_outlives_the_process_that_reads_it(caplog: pytest.LogCaptureFixture) -> None:
+    with begun() as one, caplog.at_level(logging.WARNING):
+        os.kill(pid(one), signal.SIGSTOP)  # It gets the request, and never answers.
+        killed = subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -KILL {pid(one)}"])
+        assert one.take(sent(large()), DEFAULT_LIMITS).rows
+        assert killed.wait(PATIENCE) == 0
+
+        assert one.take(
+            sent(large()), DEFAULT_LIMITS
+        ).rows  # And another one is not begun at once, or it would die as often.
+        assert one._process is None
+        assert one.read == 1
+    assert "ended while it read a request; they are read in the server" in caplog.text
+
+
+def test_a_process_that_cannot_begin_is_told_of(caplog: pytest.LogCaptureFixture, monkeypatch: Any) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    one = RequestDecoder(ProjectRedactors(RULES).span, lambda: RULES, cores=1)
+    with caplog.at_level(logging.WARNING):
+        assert one.take(sent(large()), DEFAULT_LIMITS).rows
+
+    assert "could not be begun" in caplog.text
+
+
+def test_when_nobody_needs_it_it_ends_and_begins_again(caplog: pytest.LogCaptureFixture) -> None:
+    with begun(idle=0.2) as one, caplog.at_level(logging.WARNING):
+        assert one._process is not None
+        first = pid(one)
+        eventually(lambda: one._process is not None and one._process.status() == 0)
+        eventually(lambda: one.take(sent(large()), DEFAULT_LIMITS) is not None and one.read > 1)
+        assert pid(one) != first
+    assert caplog.text == ""
+
+
+PROGRAM = """
+import sys, time
+from palaver.traces.redaction.redactor import RedactionConfig
+from palaver.traces.decode_worker import _WorkerProcess
+process = _WorkerProcess(RedactionConfig(), 60.0)
+while not process.has_begun(): time.sleep(0.02)
+print(process._process.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_it_ends_when_the_server_is_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        child = int(server.stdout.readline())
+        os.kill(child, 0)
+        server.kill()
+
+    def is_gone() -> bool:
+        try:
+            return Path(f"/proc/{child}/stat").read_text("utf-8").rpartition(")")[2].split()[0] == "Z"
+        except (FileNotFoundError, ProcessLookupError):  # The latter while it is just going.
+            return True
+
+    eventually(is_gone)

@@ -1,0 +1,297 @@
+"""What is kept of a span: its columns, what lists show of it, the words it is found by, and all of it."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.core import json
+from palaver.core.messages import Data, File, Message, Reasoning, Refusal, ToolCall, ToolResult, Usage
+from palaver.storage.spans.writes import decompress_body
+from palaver.traces import ingest
+from palaver.traces.ingest import build_row
+from palaver.traces.model import Raised, Span, Tool
+
+NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
+BARE = Span(trace_id="0" * 31 + "1", span_id="0" * 15 + "2", start=NOON)
+
+
+def span(**more: Any) -> Span:
+    return msgspec.structs.replace(BARE, **more)
+
+
+def shown(preview: bytes) -> tuple[str, str]:
+    """How a preview is drawn, and its one line."""
+    made = json.decode_or_text(preview.decode())
+    return made["renderer"], made["text"]
+
+
+def test_a_row_has_the_columns_of_a_record_and_its_whole_body() -> None:
+    given = span(
+        parent_id="0" * 16,
+        project="team",
+        name="chat gpt-4o",
+        kind="llm",
+        status="error",
+        status_message="gone",
+        duration_ms=812.4,
+        usage=Usage(31, 9),
+        cost=0.0002,
+        cost_source="reported",
+        model="gpt-4o",
+        provider="openai",
+        finish="stop",
+        session="s",
+        user="u",
+        workflow="w",
+        run_id="run_1",
+        service="shop",
+        scope="my.lib",
+        tool=Tool("calc"),
+        exception=Raised("ValueError", "no"),
+        attributes={"http.route": "/a"},
+    )
+
+    row = build_row(given)
+
+    columns = {name: getattr(row, name) for name in row.__struct_fields__}
+    for name in ("preview_in", "preview_out", "body"):
+        columns.pop(name)
+    assert columns == {
+        "project": "team",
+        "trace_id": given.trace_id,
+        "span_id": given.span_id,
+        "parent_id": "0" * 16,
+        "start": NOON,
+        "duration_ms": 812.4,
+        "kind": "llm",
+        "status": "error",
+        "name": "chat gpt-4o",
+        "status_message": "gone",
+        "model": "gpt-4o",
+        "provider": "openai",
+        "finish": "stop",
+        "session": "s",
+        "user": "u",
+        "workflow": "w",
+        "run_id": "run_1",
+        "service": "shop",
+        "scope": "my.lib",
+        "tool": "calc",
+        "exception": "ValueError",
+        "input_tokens": 31,
+        "output_tokens": 9,
+        "cost": 0.0002,
+        "cost_source": "reported",
+        "words": "chat gpt 4o w gpt 4o shop calc no gone",
+        "labels": '{"http.route":"/a"}',
+    }
+    assert msgspec.json.decode(decompress_body(row.body), type=Span) == given
+
+
+def test_a_span_with_nothing_in_it_is_kept() -> None:
+    row = build_row(BARE)
+
+    assert (row.name, row.status_message, row.model, row.input_tokens, row.labels) == (
+        "unnamed",
+        None,
+        None,
+        None,
+        "{}",
+    )
+    assert (shown(row.preview_in), shown(row.preview_out), row.words) == (("empty", ""), ("empty", ""), "")
+
+
+CALL = Message.assistant(ToolCall("c1", "weather", '{"city":"Oslo"}'))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (
+            {
+                "messages_in": (
+                    Message.user("hi"),
+                    Message.assistant("yes?"),
+                    Message.user("Weather?"),
+                    Message.tool("c", 1),
+                )
+            },
+            ("chat", "Weather?"),
+        ),
+        ({"messages_in": (Message.system("Be  brief.\n"),)}, ("chat", "Be brief.")),
+        (
+            {"messages_in": (Message.user("See", File("image/png", url="https://a/b")),), "inputs": "other"},
+            ("chat", "See [image]"),
+        ),
+        ({"inputs": {"question": "Why?"}}, ("text", "Why?")),
+        ({"inputs": {"a": 1, "b": 2}}, ("json", '{"a":1,"b":2}')),
+        ({"inputs": {"messages": [{"role": "user", "content": "hello"}]}}, ("chat", "hello")),
+    ],
+)
+def test_the_column_of_inputs_shows_what_was_asked_last(given: dict[str, Any], expected: tuple[str, str]) -> None:
+    assert shown(build_row(span(**given)).preview_in) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"messages_out": (Message.assistant("Rain."), Message.tool("c", 1))}, ("chat", "Rain.")),
+        ({"messages_out": (CALL,)}, ("chat", 'weather({"city":"Oslo"})')),
+        ({"messages_out": (Message.assistant(),), "outputs": "4"}, ("text", "4")),
+        ({"messages_out": (Message.assistant(),), "outputs": ""}, ("chat", "")),
+        ({"outputs": 4}, ("json", "4")),
+        ({"status": "error", "exception": Raised("E", "no such city")}, ("text", "no such city")),
+        ({"status": "error", "status_message": "[1, 2"}, ("text", "[1, 2")),
+        (
+            {"status": "error", "exception": Raised("E", "late"), "messages_out": (Message.assistant("Ra"),)},
+            ("chat", "Ra"),
+        ),
+        ({"status": "error"}, ("empty", "")),
+        ({"exception": Raised("E", "caught")}, ("empty", "")),
+    ],
+)
+def test_the_column_of_outputs_shows_what_was_answered_or_why_not(
+    given: dict[str, Any], expected: tuple[str, str]
+) -> None:
+    assert shown(build_row(span(**given)).preview_out) == expected
+
+
+def test_a_span_is_found_by_its_names_and_by_all_that_was_said() -> None:
+    asked = Message.user("question one", File("text/plain", url="https://a/b", filename="plan.txt"), Data("chart", {}))
+    answered = Message.assistant(Reasoning("hmm"), ToolCall("c", "lookup", '{"q":"two"}'), Refusal("sorry"))
+    result = Message(
+        "tool", (ToolResult("c", {"three": 3}), ToolResult("c", "four"), File("image/png", url="https://a"))
+    )
+
+    words = build_row(
+        span(name="chat", messages_in=(asked, result), messages_out=(answered,), inputs={"a": "not said"})
+    ).words
+
+    line = "question one file plan txt data chart"
+    assert words == f"chat question one plan txt chart three 3 four hmm lookup q two sorry {line}"
+
+
+def test_what_lists_show_is_searched_once() -> None:
+    said = build_row(span(name="carrots", messages_in=(Message.user("are they rotten"),), outputs="rot"))
+    long = " ".join(f"word{number}" for number in range(100))
+
+    assert said.words == "carrots are they rotten rot"
+    assert build_row(span(name="x", messages_in=(Message.user(long),))).words == f"x {long}"
+
+
+def test_of_long_messages_the_beginning_is_searched() -> None:
+    long = tuple(Message.user(letter * 20 * 1024 + " end") for letter in "äbc")
+
+    words = build_row(span(messages_in=long)).words.replace(" ", "")
+
+    said = words[words.index("ä" * 500) :]
+    assert said.count("ä") == 16 * 1024
+    assert "b" not in said
+    assert "end" not in words.removeprefix(build_row(span(name="x", messages_in=())).words)[-100:]
+
+
+def test_columns_are_short_and_the_body_is_whole() -> None:
+    given = span(session="s" * 300, name="n" * 3000, user="👍🏽" * 128, attributes={"a": "x" * 2000})
+
+    row = build_row(given)
+
+    assert (row.session, row.name) == ("s" * 256, "n" * 2000)
+    assert row.user == "👍🏽" * 128
+    assert json.decode_or_text(row.labels) == {"a": "x" * 1000}
+    assert msgspec.json.decode(decompress_body(row.body), type=Span) == given
+
+
+def test_attributes_that_filters_look_at_are_texts_numbers_and_truths() -> None:
+    given = {
+        "n": None,
+        "t": True,
+        "i": 7,
+        "f": 2.5,
+        "big": 1 << 70,
+        "inf": float("inf"),
+        "l": [1, "a"],
+        "d": {"a": 1},
+        "nul\0": "a\0",
+    }
+
+    assert json.decode_or_text(ingest.encode_filter_attributes(given)) == {
+        "n": None,
+        "t": True,
+        "i": 7,
+        "f": 2.5,
+        "big": str(1 << 70),
+        "inf": None,
+        "l": '[1,"a"]',
+        "d": '{"a":1}',
+        "nul\ufffd": "a\ufffd",
+    }
+
+
+def test_half_a_character_does_not_keep_the_rest_from_being_kept() -> None:
+    row = build_row(span(name="a\ud800b", inputs={"\udfff": 1}, attributes={"k\ud800": "v\ud800"}))
+    said = build_row(span(messages_in=(Message.user("half \ud800"),)))
+
+    kept = msgspec.json.decode(decompress_body(row.body), type=Span)
+    assert (kept.name, kept.inputs, kept.attributes) == ("a\ufffdb", {"\ufffd": 1}, {"k\ufffd": "v\ufffd"})
+    assert (row.name, row.words, row.labels) == ("a\ufffdb", "a b 1", '{"k\ufffd":"v\ufffd"}')
+    assert said.words == "half"
+
+
+def test_of_very_many_attributes_the_first_are_looked_at() -> None:
+    kept = json.decode_or_text(ingest.encode_filter_attributes({f"{number:03}": "x" * 997 for number in range(100)}))
+
+    assert list(kept) == [f"{number:03}" for number in range(65)]
+
+
+_texts = st.text(max_size=20) | st.text(st.characters(exclude_categories=()), max_size=20)
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | _texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_texts, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(
+    st.builds(
+        Span,
+        trace_id=st.just(BARE.trace_id),
+        span_id=st.just(BARE.span_id),
+        start=st.just(NOON),
+        name=_texts,
+        duration_ms=st.floats(),
+        status=st.sampled_from(["ok", "error"]),
+        messages_in=st.lists(st.builds(Message.user, _texts), max_size=2).map(tuple),
+        inputs=_json,
+        outputs=_json,
+        parameters=st.just({}),
+        tools=st.just(()),
+        tool=st.none() | st.builds(Tool, _texts),
+        usage=st.none() | st.builds(Usage, st.integers(0), st.integers(0)),
+        cost=st.none() | st.floats(),
+        cost_source=st.none(),
+        session=st.none() | _texts,
+        attributes=st.dictionaries(_texts, _json, max_size=4),
+        events=st.just(()),
+        links=st.just(()),
+        dropped=st.just({}),
+        notes=st.just(()),
+        conventions=st.just(()),
+        kind=st.just("llm"),
+        parent_id=st.none(),
+        project=st.just("default"),
+        status_message=_texts,
+    )
+)
+def test_whatever_a_span_holds_it_is_kept(given: Span) -> None:
+    row = build_row(given)
+
+    assert row.words == " ".join(row.words.split())
+    for text in (row.name, row.session or "", row.labels):
+        text.encode()
+        assert "\0" not in text
+    assert len(row.preview_in) < 4096
+    assert isinstance(json.decode_or_text(row.labels), dict)

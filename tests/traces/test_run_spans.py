@@ -1,0 +1,496 @@
+"""The spans of our own runs."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.core import json
+from palaver.core.events import (
+    Event,
+    RunCancelled,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    TextDelta,
+    TextEnded,
+    TextStarted,
+    ToolDelta,
+    ToolEnded,
+    ToolReturned,
+    ToolStarted,
+    UsageAdded,
+)
+from palaver.core.messages import Data, File, Message, Text, ToolCall, ToolResult, Usage
+from palaver.core.runs import Call, Origin, Secret
+from palaver.traces.mapping import to_span
+from palaver.traces.model import Raised, RawSpan, Span, SpanEvent, Tool
+from palaver.traces.otlp.limits import MAX_TEXT_BYTES
+from palaver.traces.run_facts import NO_PARENT_ID, ReportedTool, RunFacts
+from palaver.traces.run_spans import MAX_CONTENT_BYTES, build_run_spans, derive_span_id
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+TRACE, SPAN, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331", "00f067aa0ba902b7"
+STARTED = RunStarted(0, "run_1", "s-1", NOW, TRACE, SPAN)
+
+
+def after(milliseconds: float) -> datetime:
+    return NOW + timedelta(milliseconds=milliseconds)
+
+
+def said(text: str, first: int = 1) -> list[Event]:
+    """One text, in pieces of a character."""
+    deltas = [TextDelta(first + 1 + place, "m1", piece) for place, piece in enumerate(text)]
+    return [TextStarted(first, "m1", "m1"), *deltas, TextEnded(first + 1 + len(text), "m1", text)]
+
+
+def facts(*events: Event, is_chat: bool = True, origin: Origin | None = None, **given: Any) -> RunFacts:
+    """A run of those events, which ended a second after it began."""
+    known = {name: given.pop(name) for name in ("times", "first_output_at") if name in given}
+    return RunFacts(
+        workflow="tutor",
+        is_chat=is_chat,
+        call=Call(workflow="tutor", **given),
+        origin=origin or Origin(),
+        events=[STARTED, *events],
+        ended_at=after(1000),
+        **known,
+    )
+
+
+def mapped(span: Span) -> Span:
+    """The record of what its attributes say, as an import would have it."""
+    raw = RawSpan(
+        trace_id=span.trace_id,
+        span_id=span.span_id,
+        parent_id=span.parent_id,
+        name=span.name,
+        start=span.start,
+        duration_ms=span.duration_ms,
+        failed=span.status == "error",
+        status_message=span.status_message,
+        attributes=span.attributes,
+        resource={"service.name": span.service},
+        events=span.events,
+        scope=span.scope,
+        dropped=span.dropped,
+        notes=span.notes,
+    )
+    return to_span(raw, project=span.project, trusted=True)
+
+
+def test_a_chat_is_one_span_with_its_conversation() -> None:
+    usage = Usage(31, 9, cached_input_tokens=8, reasoning_tokens=2, cost=0.0002)
+    events = [*said("Hello."), UsageAdded(9, usage), RunFinished(10, usage=usage, at=after(812.4))]
+
+    spans = build_run_spans(
+        facts(
+            *events,
+            messages=(Message("user", (Text("Hi"),), "m0"),),
+            parameters={"temperature": 0.2},
+            user="u-1",
+            trace_parent=f"00-{TRACE}-{PARENT}-01",
+            origin=Origin(project="shop", key="key_1", protocol="chat-completions", variant="v2"),
+            first_output_at=after(250),
+        )
+    )
+
+    assert spans == [
+        Span(
+            trace_id=TRACE,
+            span_id=SPAN,
+            parent_id=PARENT,
+            project="shop",
+            name="invoke_workflow tutor",
+            kind="workflow",
+            start=NOW,
+            duration_ms=812.4,
+            messages_in=(Message.user("Hi"),),
+            messages_out=(Message.assistant("Hello."),),
+            parameters={"temperature": 0.2},
+            usage=Usage(31, 9, cached_input_tokens=8, reasoning_tokens=2),
+            cost=0.0002,
+            cost_source="reported",
+            finish="stop",
+            session="s-1",
+            user="u-1",
+            workflow="tutor",
+            run_id="run_1",
+            service="palaver",
+            scope="palaver",
+            conventions=("palaver", "gen_ai"),
+            attributes={
+                "gen_ai.operation.name": "invoke_workflow",
+                "gen_ai.workflow.name": "tutor",
+                "gen_ai.conversation.id": "s-1",
+                "gen_ai.input.messages": '[{"role":"user","parts":[{"type":"text","content":"Hi"}]}]',
+                "gen_ai.output.messages": '[{"role":"assistant","parts":[{"type":"text","content":"Hello."}]}]',
+                "palaver.parameters": '{"temperature":0.2}',
+                "gen_ai.usage.input_tokens": 31,
+                "gen_ai.usage.output_tokens": 9,
+                "gen_ai.usage.cache_read.input_tokens": 8,
+                "gen_ai.usage.reasoning.output_tokens": 2,
+                "gen_ai.response.finish_reasons": ["stop"],
+                "gen_ai.response.time_to_first_chunk": 0.25,
+                "palaver.run.id": "run_1",
+                "palaver.project": "shop",
+                "palaver.protocol": "chat-completions",
+                "palaver.is_chat": True,
+                "palaver.user": "u-1",
+                "palaver.cost": 0.0002,
+                "palaver.finish": "stop",
+                "palaver.variant": "v2",
+                "palaver.key": "key_1",
+            },
+        )
+    ]
+
+
+def test_a_workflow_that_is_no_chat_has_inputs_and_a_value() -> None:
+    [span] = build_run_spans(
+        facts(RunFinished(1, value={"score": 3}, at=after(5)), is_chat=False, inputs={"text": "abc"})
+    )
+
+    assert (span.inputs, span.outputs, span.messages_in, span.messages_out) == ({"text": "abc"}, {"score": 3}, (), ())
+    assert span.attributes["palaver.inputs"] == '{"text":"abc"}'
+    assert span.attributes["palaver.value"] == '{"score":3}'
+    assert "gen_ai.input.messages" not in span.attributes
+
+
+def test_a_value_of_null_is_said_and_no_value_is_not() -> None:
+    [null] = build_run_spans(facts(RunFinished(1, value=None), is_chat=False))
+    [none] = build_run_spans(facts(RunFinished(1), is_chat=False))
+
+    assert null.attributes["palaver.value"] == "null"
+    assert "palaver.value" not in none.attributes
+
+
+def test_a_conversation_in_inputs_is_found_as_in_anybodys_span() -> None:
+    history = [{"role": "user", "content": "Hi"}]
+
+    [span] = build_run_spans(facts(RunFinished(1, value="Hello"), is_chat=False, inputs={"messages": history}))
+
+    assert span.messages_in == (Message.user("Hi"),)
+
+
+def test_what_a_cancelled_run_had_said_is_kept() -> None:
+    [span] = build_run_spans(facts(*said("Half an ans"), RunCancelled(13, at=after(40))))
+
+    assert (span.status, span.finish, span.messages_out) == (
+        "cancelled",
+        "cancelled",
+        (Message.assistant("Half an ans"),),
+    )
+    assert span.duration_ms == 40.0
+
+
+def test_a_failed_run_says_why_and_what_it_had_said() -> None:
+    [span] = build_run_spans(
+        facts(*said("Well"), RunFailed(6, code="model_gone", message="No such model.", at=after(7)))
+    )
+
+    assert (span.status, span.status_message, span.finish) == ("error", "No such model.", "error")
+    assert span.exception == Raised("model_gone", "No such model.")
+    assert span.events == (
+        SpanEvent("exception", after(7), {"exception.type": "model_gone", "exception.message": "No such model."}),
+    )
+    assert span.attributes["error.type"] == "model_gone"
+    assert span.messages_out == (Message.assistant("Well"),)
+
+
+def test_what_a_workflow_that_is_no_chat_said_before_it_failed_is_kept() -> None:
+    [span] = build_run_spans(facts(*said("ab"), RunFailed(4, message="No."), is_chat=False))
+
+    assert (span.messages_out, span.outputs) == ((Message.assistant("ab"),), None)
+
+
+def test_a_run_that_broke_off_is_incomplete() -> None:
+    [span] = build_run_spans(facts(TextStarted(1, "m1", "m1"), TextDelta(2, "m1", "So")))
+
+    assert (span.status, span.finish, span.duration_ms) == ("incomplete", "interrupted", 1000.0)
+    assert span.messages_out == (Message.assistant("So"),)
+
+
+def test_a_parent_that_only_stands_for_a_trace_is_none() -> None:
+    parents = [
+        build_run_spans(facts(RunFinished(1), trace_parent=given))[0].parent_id
+        for given in (None, f"00-{TRACE}-{NO_PARENT_ID}-01", f"00-{TRACE}-{PARENT}-00", "nonsense")
+    ]
+
+    assert parents == [None, None, PARENT, None]
+
+
+def test_a_run_without_a_span_of_its_own_gets_one_that_stays_the_same() -> None:
+    nameless = facts(RunFinished(1))._replace(events=[msgspec.structs.replace(STARTED, span_id=""), RunFinished(1)])
+
+    assert build_run_spans(nameless)[0].span_id == build_run_spans(nameless)[0].span_id == derive_span_id("run_1")
+
+
+# Tools
+
+CALLED: list[Event] = [
+    ToolStarted(1, "fc_c1", "m1", "c1", "weather"),
+    ToolDelta(2, "fc_c1", '{"city":"Oslo"}'),
+    ToolEnded(3, "fc_c1", '{"city":"Oslo"}'),
+]
+
+
+def test_a_tool_that_answered_is_a_span_below_the_run() -> None:
+    times = {1: after(10), 3: after(20), 4: after(50)}
+    events = [*CALLED, ToolReturned(4, "fco_c1", "m2", "c1", {"degrees": 3}), RunFinished(5, at=after(60))]
+
+    root, tool = build_run_spans(facts(*events, times=times))
+
+    assert root.messages_out == (
+        Message.assistant(ToolCall("c1", "weather", '{"city":"Oslo"}')),
+        Message.tool("c1", {"degrees": 3}),
+    )
+    assert tool == Span(
+        trace_id=TRACE,
+        span_id=derive_span_id(f"{SPAN}/fco_c1"),
+        parent_id=SPAN,
+        name="execute_tool weather",
+        kind="tool",
+        start=after(20),
+        duration_ms=30.0,
+        inputs={"city": "Oslo"},
+        outputs={"degrees": 3},
+        tool=Tool("weather", "c1"),
+        session="s-1",
+        run_id="run_1",
+        service="palaver",
+        scope="palaver",
+        conventions=("gen_ai",),
+        attributes={
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.conversation.id": "s-1",
+            "gen_ai.tool.name": "weather",
+            "gen_ai.tool.call.id": "c1",
+            "palaver.run.id": "run_1",
+            "gen_ai.tool.call.arguments": '{"city":"Oslo"}',
+            "gen_ai.tool.call.result": '{"degrees":3}',
+        },
+    )
+
+
+def test_a_call_that_was_open_until_its_answer_came_began_when_it_was_opened() -> None:
+    both = after(50)
+    events = [*CALLED, ToolReturned(4, "fco_c1", "m2", "c1", "mild", is_error=True), RunFinished(5)]
+
+    _, tool = build_run_spans(facts(*events, times={1: after(10), 3: both, 4: both}))
+
+    assert (tool.start, tool.duration_ms, tool.status, tool.notes) == (after(10), 40.0, "error", ())
+    assert (tool.outputs, tool.attributes["gen_ai.tool.call.result"]) == ("mild", "mild")
+    assert tool.attributes["error.type"] == "tool_error"
+
+
+def test_a_tool_of_which_no_time_is_known_says_so() -> None:
+    events = [*CALLED, ToolReturned(4, "fco_c1", "m2", "c1", "4"), RunFinished(5)]
+
+    _, tool = build_run_spans(facts(*events))
+
+    assert (tool.start, tool.duration_ms, tool.notes, tool.outputs) == (NOW, 0.0, ("untimed",), 4)
+
+
+def test_an_answer_to_a_call_of_an_earlier_run_is_a_span_too() -> None:
+    asked = Message.assistant(ToolCall("c0", "ask"))
+    events = [ToolReturned(1, "fco_c0", "m1", "c0", "yes"), RunFinished(2)]
+
+    _, tool = build_run_spans(facts(*events, messages=(Message.user("?"), asked), times={1: after(9)}))
+
+    assert (tool.name, tool.inputs, tool.start, tool.duration_ms) == ("execute_tool ask", {}, after(9), 0.0)
+    assert tool.notes == ("untimed",)
+
+
+def test_of_a_tool_of_which_an_instrumentation_told_there_is_no_second_span() -> None:
+    events: list[Event] = []
+    for number, name in enumerate(("weather", "weather", "time"), 1):
+        first, item = 4 * number - 3, f"fc_c{number}"
+        events += [
+            ToolStarted(first, item, "m1", f"c{number}", name),
+            ToolEnded(first + 1, item, "{}"),
+            ToolReturned(first + 2, f"fco_c{number}", f"m{number}", f"c{number}", number),
+        ]
+    known = facts(*events, RunFinished(20))
+
+    left = [
+        [span.tool.call_id for span in build_run_spans(known._replace(told=told)) if span.tool is not None]
+        for told in (
+            (),
+            [ReportedTool("c2", "weather")],
+            [ReportedTool(None, "weather")],
+            [ReportedTool(None, "other")],
+        )
+    ]
+
+    assert left == [["c1", "c2", "c3"], ["c1", "c3"], ["c2", "c3"], ["c1", "c2", "c3"]]
+
+
+def test_an_answer_to_a_call_that_nobody_remembers_is_no_span() -> None:
+    assert len(build_run_spans(facts(ToolReturned(1, "fco_c0", "m1", "c0", "yes"), RunFinished(2)))) == 1
+
+
+def test_a_call_without_an_answer_is_no_span() -> None:
+    assert len(build_run_spans(facts(*CALLED, RunCancelled(4)))) == 1
+
+
+# How much is recorded
+
+
+@pytest.mark.parametrize(("record", "content"), [("off", "full"), ("full", "off"), ("metadata", "off")])
+def test_of_a_run_that_is_not_recorded_there_is_no_span(record: Any, content: Any) -> None:
+    assert build_run_spans(facts(RunFinished(1), record=record), content) == []
+
+
+@pytest.mark.parametrize(("record", "content"), [("metadata", "full"), ("full", "metadata")])
+def test_metadata_has_nothing_that_anybody_said(record: Any, content: Any) -> None:
+    known = facts(
+        *CALLED,
+        ToolReturned(4, "fco_c1", "m2", "c1", "said"),
+        *said("said", 5),
+        UsageAdded(11, Usage(1, 2)),
+        RunFinished(12, value="said"),
+        messages=(Message.user("said"),),
+        inputs={"x": "said"},
+        parameters={"p": "said"},
+        record=record,
+    )
+
+    spans = build_run_spans(known, content)
+
+    assert b"said" not in json.encode(spans)
+    assert b"Oslo" not in json.encode(spans)
+    assert [span.usage for span in spans] == [Usage(1, 2), None]
+
+
+def test_the_secrets_of_a_call_are_nowhere() -> None:
+    secret = "correct-horse-battery"
+    events = [
+        *CALLED,
+        ToolReturned(4, "fco_c1", "m2", "c1", f"{secret}."),
+        *said(secret, 5),
+        RunFinished(5 + len(secret) + 3, value=[secret]),
+    ]
+
+    spans = build_run_spans(
+        facts(
+            *events,
+            messages=(Message.user(f"My key is {secret}"),),
+            inputs={"key": secret},
+            secrets={"key": Secret(secret)},
+        )
+    )
+
+    assert secret.encode() not in json.encode(spans)
+    assert spans[0].messages_in == (Message.user("My key is ***"),)
+    assert (spans[0].inputs, spans[0].outputs, spans[1].outputs) == ({"key": "***"}, ["***"], "***.")
+
+
+# What does not fit
+
+
+def test_a_long_picture_is_left_out_and_what_was_said_of_it_is_not() -> None:
+    picture = File(media_type="image/png", data="A" * (MAX_TEXT_BYTES + 1))
+
+    [span] = build_run_spans(facts(RunFinished(1), messages=(Message.user("See", picture),)))
+
+    assert span.messages_in == (Message.user("See", File(media_type="image/png", data="")),)
+    assert (span.notes, span.dropped) == (("cut:gen_ai.input.messages",), {"bytes": MAX_TEXT_BYTES + 1})
+    assert len(span.attributes["gen_ai.input.messages"]) < 200
+
+
+def test_a_long_text_is_in_its_field_only() -> None:
+    long = Message.user("a" * (MAX_TEXT_BYTES + 1))
+
+    [span] = build_run_spans(facts(RunFinished(1), messages=(long,)))
+
+    assert (span.messages_in, span.notes) == ((long,), ("cut:gen_ai.input.messages",))
+    assert "gen_ai.input.messages" not in span.attributes
+
+
+def test_what_is_longer_than_a_span_may_be_is_left_out() -> None:
+    [span] = build_run_spans(facts(RunFinished(1, value="a" * MAX_CONTENT_BYTES), is_chat=False))
+
+    assert (span.outputs, span.notes, span.dropped) == (None, ("cut:palaver.value",), {"bytes": MAX_CONTENT_BYTES + 2})
+
+
+def test_what_an_author_gave_that_is_no_json_is_noted_and_does_no_harm() -> None:
+    odd = Message.user(Data(name="odd", value=object()))
+
+    [span] = build_run_spans(facts(RunFinished(1), messages=(odd,), inputs={"odd": object()}))
+
+    assert (span.messages_in, span.inputs) == ((), None)
+    assert span.notes == ("unwritable:gen_ai.input.messages", "unwritable:palaver.inputs")
+
+
+def test_half_a_character_is_mended() -> None:
+    [span] = build_run_spans(facts(RunFinished(1), messages=(Message.user("\ud800"),), inputs={"a": "\ud800"}))
+
+    assert (span.messages_in, span.inputs) == ((Message.user("\ufffd"),), {"a": "\ufffd"})
+    assert json.encode(span)
+
+
+# Its attributes say it all
+
+_characters = st.characters(exclude_categories=["C"])  # A stranger's control characters are shown as U+FFFD.
+_texts = st.text(_characters, max_size=20)
+_words = st.text(_characters, min_size=1, max_size=20)
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | _texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_texts, inner, max_size=3),
+    max_leaves=6,
+)
+_parts = st.one_of(
+    st.builds(Text, _words),
+    st.builds(File, st.just("image/png"), st.just("https://example.org/a.png")),
+)
+_users = st.builds(lambda parts: Message("user", tuple(parts)), st.lists(_parts, min_size=1, max_size=2))
+_results = st.builds(
+    lambda output: (Message.assistant(ToolCall("c0", "f", "{}")), Message("tool", (ToolResult("c0", output),))),
+    st.dictionaries(_texts, st.integers(), min_size=1, max_size=2),
+)
+
+
+@given(
+    messages=st.lists(_users, min_size=1, max_size=3),
+    called=st.none() | _results,
+    inputs=st.dictionaries(st.text("abc", min_size=1), _json, max_size=3),
+    parameters=st.dictionaries(st.text("abc", min_size=1), _json, max_size=3),
+    answer=_words,
+    usage=st.none() | st.builds(Usage, st.integers(0, 9), st.integers(0, 9), st.none() | st.integers(0, 9)),
+    end=st.sampled_from([RunFinished(5), RunFinished(5, finish="length"), RunCancelled(5), RunFailed(5, "c", "m")]),
+)
+def test_a_reader_of_conventions_finds_the_same_record_in_the_attributes(
+    messages: list[Message],
+    called: tuple[Message, ...] | None,
+    inputs: Any,
+    parameters: Any,
+    answer: str,
+    usage: Usage | None,
+    end: Any,
+) -> None:
+    said_all: list[Event] = [
+        TextStarted(1, "m1", "m1"),
+        TextDelta(2, "m1", answer),
+        TextEnded(3, "m1", answer),
+        *([UsageAdded(4, usage)] if usage else ()),
+        msgspec.structs.replace(end, at=after(9)),
+    ]
+
+    [span] = build_run_spans(
+        facts(*said_all, messages=(*messages, *(called or ())), inputs=inputs, parameters=parameters, user="u")
+    )
+
+    assert mapped(span) == span
+
+
+@given(output=_json, arguments=_texts)
+def test_that_holds_for_tools_too(output: Any, arguments: str) -> None:
+    events = [*CALLED[:2], ToolEnded(3, "fc_c1", arguments), ToolReturned(4, "fco_c1", "m2", "c1", output)]
+
+    _, tool = build_run_spans(facts(*events, RunFinished(5)))
+
+    assert mapped(tool) == tool
