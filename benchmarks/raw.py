@@ -13,13 +13,15 @@ from typing import Any
 from benchmarks.workflows import TOKENS
 from palaver.core.events import Event, RunFinished, RunStarted
 from palaver.core.grammar import Grammar
-from palaver.protocols import records, responses, sse
-from palaver.protocols.response_request import Reading
+from palaver.protocols import sse
+from palaver.protocols.agenta import records
+from palaver.protocols.responses import adapter as responses
+from palaver.protocols.responses.request import ResponsesRequest
 
 _RUN = RunStarted(
     run_id="run_01m7f9v7cxgf9qj54rvxz6dfgw", session="0" * 32, trace_id="0" * 32, span_id="0" * 16, at=datetime.now(UTC)
 )
-_READING = Reading(profile="invocations", stream=True, model="tokens", workflow="tokens")
+_READING = ResponsesRequest(profile="invocations", stream=True, model="tokens", workflow="tokens")
 
 
 def _batches(tokens: Sequence[str]) -> list[Sequence[Event]]:
@@ -40,9 +42,11 @@ class Ready:
         self.sends[-1]["more_body"] = False
 
 
-RECORDS = Ready(records.Writer(sse.frame, is_chat=True).frames)
-RESPONSES = Ready(responses.frames(_READING))
-_SAID = responses.whole([event for batch in _batches(["Hello there"]) for event in batch], _READING, status=200).body
+RECORDS = Ready(records.RecordEncoder(sse.data_event, is_chat=True).frames)
+RESPONSES = Ready(responses.stream_encoder(_READING))
+_SAID = responses.encode_response(
+    [event for batch in _batches(["Hello there"]) for event in batch], _READING, status=200
+).body
 
 _STREAM = {
     "type": "http.response.start",

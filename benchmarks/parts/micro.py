@@ -9,7 +9,8 @@ from benchmarks.figures import Figure, at_most
 from benchmarks.stand import Stand
 from palaver.core.events import RunStarted, TextDelta
 from palaver.core.grammar import Grammar
-from palaver.protocols import records, sse
+from palaver.protocols import sse
+from palaver.protocols.agenta import records
 
 _ITEM = "msg_01m7f9v7cxgf9qj54rvxz6dfgw_1"
 _TOKEN = "token7 "
@@ -18,7 +19,7 @@ _TOKEN = "token7 "
 def measure(stand: Stand) -> Iterator[Figure]:
     encode = msgspec.json.Encoder().encode
     grammar = Grammar("run_01m7f9v7cxgf9qj54rvxz6dfgw")
-    frames = records.Writer(sse.frame, is_chat=True).frames
+    frames = records.RecordEncoder(sse.data_event, is_chat=True).frames
     for event in (*grammar.start(RunStarted()), *grammar.text(_TOKEN)):
         frames(event)
     delta = grammar.text(_TOKEN)[0]

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from palaver.cli import call_service
-from palaver.protocols.services import VERSION
+from palaver.protocols.services.adapter import VERSION
 from tests.cli.test_commands import palaver
 from tests.server_process import server_process
 

@@ -15,7 +15,7 @@ from palaver.cli.attacking.asking import ATTACKS
 from palaver.cli.attacking.wire import target_of
 from palaver.cli.main import cli
 from palaver.core.api_keys import Scope
-from palaver.protocols.base import Answer
+from palaver.protocols.base import HttpResponse
 from palaver.server import auth, routing, security, web
 from palaver.server.api import login
 from palaver.server.app import Server
@@ -110,9 +110,9 @@ def never(*_: object) -> bool:
     return False
 
 
-def telling(_: Server, error: Exception, *__: object) -> Answer:
+def telling(_: Server, error: Exception, *__: object) -> HttpResponse:
     trace = f'Traceback (most recent call last):\n  File "app.py", line 1\n{error}'
-    return Answer(status=400, body=trace.encode())
+    return HttpResponse(status=400, body=trace.encode())
 
 
 async def anybody(*_: object) -> auth.Caller:
@@ -123,8 +123,8 @@ async def no_end(*_: object) -> None:
     return None
 
 
-async def any_file(*_: object) -> Answer:
-    return Answer(status=200, body=b"root:x:0:0")
+async def any_file(*_: object) -> HttpResponse:
+    return HttpResponse(status=200, body=b"root:x:0:0")
 
 
 def plain_cookie(_: object, value: str, **__: object) -> str:

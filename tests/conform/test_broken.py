@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from palaver.conform import RULES, Protocol, grade, grade_refusal, grade_whole, unanswered
-from palaver.conform.service_rules import SERVICES
+from palaver.conform import RULES, Protocol, grade, grade_refusal, grade_unanswered, grade_whole
+from palaver.conform.rules import SERVICES
 from tests.conform import streams
 from tests.conform.streams import (
     DONE,
@@ -488,7 +488,7 @@ def test_the_refusal_of_a_bad_request_is_graded(protocol: Protocol, status: int,
 
 
 def test_a_prompt_that_was_not_answered_is_told() -> None:
-    report = unanswered("the answer is 500", "responses")
+    report = grade_unanswered("the answer is 500", "responses")
 
     assert (broken(report), report.ok) == ([("E1", None)], False)
     assert str(report) == (

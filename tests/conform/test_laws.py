@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaver.conform import Protocol, Report, grade, grade_refusal, grade_whole
-from palaver.conform.frames import LARGEST
+from palaver.conform.frames import MAX_FRAME_BYTES
 from tests.conform import streams
 from tests.conform.streams import Frame, numbered, sse
 
@@ -167,7 +167,7 @@ def test_any_bytes_are_graded(protocol: Protocol, stream: bytes, values: list[An
 @pytest.mark.parametrize(
     "stream",
     [
-        b"data: " + b"x" * (LARGEST + 1),
+        b"data: " + b"x" * (MAX_FRAME_BYTES + 1),
         b"data: " + b"[" * 100_000 + b"\n\n",
         b"data: " + b'{"a":' * 5000 + b"1" + b"}" * 5000,
     ],

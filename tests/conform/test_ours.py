@@ -11,9 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palaver.conform import Protocol, grade, grade_refusal, grade_whole
-from palaver.protocols import chat_completions, responses, services, ui_stream
-from palaver.protocols.base import Request
-from palaver.protocols.service_answers import Reading
+from palaver.protocols.base import HttpRequest
+from palaver.protocols.chat_completions import adapter as chat_completions
+from palaver.protocols.responses import adapter as responses
+from palaver.protocols.services import adapter as services
+from palaver.protocols.services.request import ServiceRequest
+from palaver.protocols.ui_stream import adapter as ui_stream
 from palaver.testing import client, scripted
 from tests.core.strategies import hostile, sloppy, terminals
 from tests.core.test_grammar_laws import stream_of
@@ -166,11 +169,11 @@ ADAPTERS: Mapping[Protocol, tuple[Any, str]] = {
 def test_whatever_a_producer_gives_the_stream_of_a_service_is_lawful_and_ends_with_the_whole_body(
     values: list[Any], end: Any, is_chat: bool, sparse: bool
 ) -> None:
-    reading = Reading(workflow="tutor", is_chat=is_chat, stream=True, sparse=sparse)
+    reading = ServiceRequest(workflow="tutor", is_chat=is_chat, stream=True, sparse=sparse)
     events = stream_of(values, end)
 
-    stream = b"".join(map(services.frames(reading, status=lambda _: 418), events))
-    whole = services.whole(events, Reading(workflow="tutor", is_chat=is_chat), status=418).body
+    stream = b"".join(map(services.stream_encoder(reading, status=lambda _: 418), events))
+    whole = services.encode_response(events, ServiceRequest(workflow="tutor", is_chat=is_chat), status=418).body
     report = grade(stream, "services", whole=whole)
 
     assert report.faults == (), str(report)
@@ -183,12 +186,12 @@ def test_whatever_a_producer_gives_the_stream_is_lawful_and_the_whole_body_is_it
 ) -> None:
     adapter, route = ADAPTERS[protocol]
     body = msgspec.json.encode(asks(protocol, []) | {"stream": True})
-    _, reading = adapter.decode(Request(route=route, workflow="tutor", body=body), find)
+    _, reading = adapter.decode(HttpRequest(route=route, workflow="tutor", body=body), find)
     events = stream_of(values, end)
     # An author may refuse without a word, and I15b will say so: no encoder can put one in.
 
-    stream = b"".join(map(adapter.frames(reading), events))
-    whole = adapter.whole(events, reading, status=200).body if protocol != "ui-stream" else None
+    stream = b"".join(map(adapter.stream_encoder(reading), events))
+    whole = adapter.encode_response(events, reading, status=200).body if protocol != "ui-stream" else None
     report = grade(stream, protocol, whole=whole, history=["h1", "h2"])
 
     assert report.faults == (), str(report)

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from palaver.conform import grade, grade_refusal, grade_whole
-from palaver.conform.probes import places
-from palaver.conform.service_rules import SERVICES
+from palaver.conform.probes import probe_urls
+from palaver.conform.rules import SERVICES
 from tests.conform import streams
 from tests.conform.streams import Frame, block, broken, event, sse
 
@@ -150,8 +150,8 @@ def test_the_refusal_of_a_bad_request_is_graded(status: int, body: Any, told: li
     ],
 )
 def test_a_service_is_asked_beside_its_workflow(url: str, place: str | None) -> None:
-    assert places(url).endpoints.get("services") == place
-    assert places(url, "services").endpoints == ({} if place is None else {"services": place})
+    assert probe_urls(url).endpoints.get("services") == place
+    assert probe_urls(url, "services").endpoints == ({} if place is None else {"services": place})
 
 
 def test_every_rule_is_broken_by_a_test_of_this_file() -> None:

@@ -335,6 +335,6 @@ def test_a_service_is_called_by_the_last_part_of_its_path_that_is_a_name(
     def never(asking: Any) -> None:
         asking.close()
 
-    monkeypatch.setattr(connections, "_at_once", never)
+    monkeypatch.setattr(connections, "_run_sync", never)
 
     assert connect(url).description.name == name

@@ -16,16 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaver.discovery.evidence import (
-    Found,
-    Reading,
-    Tried,
+    Discovery,
+    DocumentFacts,
+    ProbeStep,
+    public_report,
     read_agent_info,
     read_inspect,
     read_models,
     read_openapi,
-    report,
 )
-from palaver.discovery.strangers import discover, insist
+from palaver.discovery.probe import discover, require_callable
 from palaver.errors import DiscoveryRefused, InvalidOption, NotDiscovered, UrlRefused
 
 CHAT: dict[str, Any] = {"type": "object", "properties": {"messages": {"type": "array"}, "subject": {"type": "string"}}}
@@ -128,12 +128,12 @@ def inspected(schema: Any, **others: Any) -> dict[str, Any]:
 
 
 NOT_INSPECTED = (
-    Tried("inspect.flags", "POST /inspect", 404, "not there"),
-    Tried("inspect.flags", "GET /inspect", 404, "not there"),
+    ProbeStep("inspect.flags", "POST /inspect", 404, "not there"),
+    ProbeStep("inspect.flags", "GET /inspect", 404, "not there"),
 )
-NOT_DESCRIBED = Tried("openapi.flags", "GET /openapi.json", 404, "not there")
-NO_INFO = Tried("mlflow.info", "GET /agent/info", 404, "not there")
-NO_MODELS = Tried("openai.models", "GET /v1/models", 404, "not there")
+NOT_DESCRIBED = ProbeStep("openapi.flags", "GET /openapi.json", 404, "not there")
+NO_INFO = ProbeStep("mlflow.info", "GET /agent/info", 404, "not there")
+NO_MODELS = ProbeStep("openai.models", "GET /v1/models", 404, "not there")
 
 
 # Which step answers
@@ -144,7 +144,7 @@ async def test_the_report_is_the_document_of_the_contract(stranger: Callable[...
 
     found = await discover(f"{app.url}/app")
 
-    assert msgspec.json.decode(msgspec.json.encode(report(found))) == {
+    assert msgspec.json.decode(msgspec.json.encode(public_report(found))) == {
         "url": f"{app.url}/app",
         "is_chat": True,
         "evidence": "inspect.flags",
@@ -185,7 +185,7 @@ async def test_a_palaver_server_is_known_with_all_that_it_tells(stranger: Callab
         }
     )
 
-    assert await discover(app.url) == Found(
+    assert await discover(app.url) == Discovery(
         url=app.url,
         is_chat=True,
         evidence="inspect.flags",
@@ -195,7 +195,7 @@ async def test_a_palaver_server_is_known_with_all_that_it_tells(stranger: Callab
         streams=True,
         schemas=schemas,
         warnings=(),
-        tried=(Tried("inspect.flags", "POST /inspect", 200, "flags.is_chat = true"),),
+        tried=(ProbeStep("inspect.flags", "POST /inspect", 200, "flags.is_chat = true"),),
         parameters={"temperature": 0.2},
         name="Tutor",
         description="Explains\\x1b[2J a subject.",
@@ -221,55 +221,55 @@ REF = {"$ref": "#/components/schemas/Body"}
         pytest.param(
             {"GET /openapi.json": openapi("/run", "/invoke", flags=FLAGS)},
             ("openapi.flags", True, "declared", "invoke", "/invoke"),
-            Tried("openapi.flags", "GET /openapi.json", 200, "x-agenta.flags.is_chat of POST /invoke = true"),
+            ProbeStep("openapi.flags", "GET /openapi.json", 200, "x-agenta.flags.is_chat of POST /invoke = true"),
             id="x-agenta of invoke",
         ),
         pytest.param(
             {"GET /openapi.json": openapi("/run", "/test", flags={"is_chat": False})},
             ("openapi.flags", False, "declared", "run", "/run"),
-            Tried("openapi.flags", "GET /openapi.json", 200, "x-agenta.flags.is_chat of POST /run = false"),
+            ProbeStep("openapi.flags", "GET /openapi.json", 200, "x-agenta.flags.is_chat of POST /run = false"),
             id="x-agenta of run",
         ),
         pytest.param(
             {"GET /openapi.json": openapi("/test", flags=FLAGS)},
             ("openapi.flags", True, "declared", "run", "/test"),
-            Tried("openapi.flags", "GET /openapi.json", 200, "x-agenta.flags.is_chat of POST /test = true"),
+            ProbeStep("openapi.flags", "GET /openapi.json", 200, "x-agenta.flags.is_chat of POST /test = true"),
             id="x-agenta of test",
         ),
         pytest.param(
             {"POST /inspect": inspected(MARKED)},
             ("schema.marker", True, "marked", "invoke", "/invoke"),
-            Tried("schema.marker", None, None, "the input turns is marked as messages"),
+            ProbeStep("schema.marker", None, None, "the input turns is marked as messages"),
             id="marker in inspect",
         ),
         pytest.param(
             {"GET /openapi.json": openapi("/run", body={"properties": {"inputs": MARKED}})},
             ("schema.marker", True, "marked", "run", "/run"),
-            Tried("schema.marker", None, None, "the input turns is marked as messages"),
+            ProbeStep("schema.marker", None, None, "the input turns is marked as messages"),
             id="marker in the inputs of the body",
         ),
         pytest.param(
             {"POST /inspect": inspected(FORM), "GET /openapi.json": openapi("/run", body=MARKED)},
             ("schema.marker", True, "marked", "invoke", "/invoke"),
-            Tried("schema.marker", None, None, "the input turns is marked as messages"),
+            ProbeStep("schema.marker", None, None, "the input turns is marked as messages"),
             id="marker in one document of two",
         ),
         pytest.param(
             {"POST /inspect": inspected(CHAT)},
             ("schema.messages", True, "guessed", "invoke", "/invoke"),
-            Tried("schema.messages", None, None, "the input schema has a property messages"),
+            ProbeStep("schema.messages", None, None, "the input schema has a property messages"),
             id="messages in inspect",
         ),
         pytest.param(
             {"POST /inspect": inspected(FORM)},
             ("schema.messages", False, "guessed", "invoke", "/invoke"),
-            Tried("schema.messages", None, None, "the input schema has no property messages"),
+            ProbeStep("schema.messages", None, None, "the input schema has no property messages"),
             id="no messages in inspect",
         ),
         pytest.param(
             {"GET /openapi.json": openapi("/run", body=REF, components={"schemas": {"Body": CHAT}})},
             ("schema.messages", True, "guessed", "run", "/run"),
-            Tried("schema.messages", None, None, "the input schema has a property messages"),
+            ProbeStep("schema.messages", None, None, "the input schema has a property messages"),
             id="messages of the body, by a local ref",
         ),
         pytest.param(
@@ -281,31 +281,31 @@ REF = {"$ref": "#/components/schemas/Body"}
                 )
             },
             ("schema.messages", True, "guessed", "invoke", "/invoke"),
-            Tried("schema.messages", None, None, "the input schema has a property messages"),
+            ProbeStep("schema.messages", None, None, "the input schema has a property messages"),
             id="messages of data.inputs, by an optional ref",
         ),
         pytest.param(
             {"GET /openapi.json": openapi("/run", body=FORM)},
             ("schema.messages", False, "guessed", "run", "/run"),
-            Tried("schema.messages", None, None, "the input schema has no property messages"),
+            ProbeStep("schema.messages", None, None, "the input schema has no property messages"),
             id="no messages in the body",
         ),
         pytest.param(
             {"GET /agent/info": {"name": "agent", "agent_api": "responses"}},
             ("mlflow.info", True, "declared", "responses", "/invocations"),
-            Tried("mlflow.info", "GET /agent/info", 200, 'agent_api = "responses"'),
+            ProbeStep("mlflow.info", "GET /agent/info", 200, 'agent_api = "responses"'),
             id="mlflow",
         ),
         pytest.param(
             {"GET /v1/models": {"object": "list", "data": [{"id": "small"}]}},
             ("openai.models", True, "assumed", "chat-completions", "/v1/chat/completions"),
-            Tried("openai.models", "GET /v1/models", 200, "1 model"),
+            ProbeStep("openai.models", "GET /v1/models", 200, "1 model"),
             id="openai",
         ),
     ],
 )
 async def test_the_first_step_that_answers_decides(
-    stranger: Callable[..., Stranger], table: dict[str, Any], expected: tuple[Any, ...], last: Tried
+    stranger: Callable[..., Stranger], table: dict[str, Any], expected: tuple[Any, ...], last: ProbeStep
 ) -> None:
     app = stranger(table)
 
@@ -343,7 +343,7 @@ async def test_of_what_a_server_speaks_the_url_says_which_is_meant(
 async def test_nothing_is_found_where_nothing_is_said(stranger: Callable[..., Stranger]) -> None:
     app = stranger({"GET /openapi.json": openapi("/pets"), "GET /agent/info": {"name": "agent"}})
 
-    assert await discover(app.url) == Found(
+    assert await discover(app.url) == Discovery(
         url=app.url,
         is_chat=None,
         evidence="none",
@@ -355,13 +355,13 @@ async def test_nothing_is_found_where_nothing_is_said(stranger: Callable[..., St
         warnings=(),
         tried=(
             *NOT_INSPECTED,
-            Tried(
+            ProbeStep(
                 "openapi.flags",
                 "GET /openapi.json",
                 200,
                 "no x-agenta.flags.is_chat of POST /invoke, /run, /test, /generate",
             ),
-            Tried("mlflow.info", "GET /agent/info", 200, 'no agent_api = "responses"'),
+            ProbeStep("mlflow.info", "GET /agent/info", 200, 'no agent_api = "responses"'),
             NO_MODELS,
         ),
     )
@@ -400,7 +400,7 @@ async def test_a_service_that_only_generates_is_known_but_not_spoken_to(stranger
     assert (found.is_chat, found.dialect, found.call) == (True, None, None)
     assert found.warnings == ("We do not speak what is spoken at /generate: pass dialect=.",)
     with pytest.raises(NotDiscovered, match=r"speaks no dialect of ours\. Tried: "):
-        insist(found)
+        require_callable(found)
 
 
 # Flags
@@ -491,8 +491,8 @@ async def test_of_several_models_one_must_be_chosen(stranger: Callable[..., Stra
 
     assert (found.evidence, found.models, found.model) == ("openai.models", ("small", "large"), None)
     with pytest.raises(NotDiscovered, match=r"has several models: pass model=\. Known: small, large\.$"):
-        insist(found)
-    assert insist(found, model="large").model == "large"
+        require_callable(found)
+    assert require_callable(found, model="large").model == "large"
 
 
 @pytest.mark.parametrize("document", [{"data": []}, {"data": None}, {"data": [{"name": "x"}, "y"]}, {"models": []}])
@@ -501,7 +501,7 @@ async def test_a_list_without_models_is_no_evidence(stranger: Callable[..., Stra
 
     found = await discover(app.url)
 
-    assert (found.evidence, found.tried[-1]) == ("none", Tried("openai.models", "GET /v1/models", 200, "no models"))
+    assert (found.evidence, found.tried[-1]) == ("none", ProbeStep("openai.models", "GET /v1/models", 200, "no models"))
 
 
 # URLs
@@ -574,10 +574,10 @@ async def test_a_stranger_who_wants_credentials_is_asked_no_further(
     found = await discover(app.url)
 
     assert (found.evidence, found.is_chat, found.refused) == ("none", None, True)
-    assert found.tried == (Tried("inspect.flags", "POST /inspect", status, "wants credentials"),)
+    assert found.tried == (ProbeStep("inspect.flags", "POST /inspect", status, "wants credentials"),)
     assert found.warnings == ("/inspect wants credentials: pass headers=.",)
     with pytest.raises(DiscoveryRefused, match=r"^/inspect wants credentials: pass headers=$"):
-        insist(found)
+        require_callable(found)
 
 
 async def test_a_later_step_that_is_refused_ends_the_search_too(stranger: Callable[..., Stranger]) -> None:
@@ -587,7 +587,7 @@ async def test_a_later_step_that_is_refused_ends_the_search_too(stranger: Callab
 
     assert (found.refused, app.asked[-1]) == (True, "GET /agent/info")
     with pytest.raises(DiscoveryRefused, match=r"^/agent/info wants credentials: pass headers=$"):
-        insist(found)
+        require_callable(found)
 
 
 async def test_headers_are_sent_and_appear_in_no_result(stranger: Callable[..., Stranger]) -> None:
@@ -693,7 +693,7 @@ async def test_a_service_that_is_down_is_unreachable_and_no_error(nobody: str) -
     assert all(tried.found.startswith("no connection: ") for tried in found.tried)
     assert found.warnings == (f"{nobody} cannot be reached.",)
     with pytest.raises(NotDiscovered, match=r"cannot be reached\. Tried: POST /inspect: no connection: "):
-        insist(found)
+        require_callable(found)
 
 
 async def test_a_service_whose_gateway_says_that_it_is_down_is_unreachable(stranger: Callable[..., Stranger]) -> None:
@@ -715,7 +715,7 @@ async def test_a_service_that_only_fails_is_reachable(stranger: Callable[..., St
 
 # Insisting
 
-UNKNOWN = Found(
+UNKNOWN = Discovery(
     url="http://host/app",
     is_chat=None,
     evidence="none",
@@ -739,7 +739,7 @@ KNOWN = msgspec.structs.replace(
 
 def test_who_is_not_understood_is_told_with_all_that_was_tried_and_the_way_out() -> None:
     with pytest.raises(NotDiscovered) as caught:
-        insist(UNKNOWN)
+        require_callable(UNKNOWN)
 
     assert caught.value.message == (
         "http://host/app does not say what it is. Tried: POST /inspect: not there; GET /inspect: not there; "
@@ -757,15 +757,15 @@ def test_who_is_not_understood_is_told_with_all_that_was_tried_and_the_way_out()
 @pytest.mark.parametrize("given", [{"is_chat": True}, {"dialect": "invoke"}, {"dialect": "run"}])
 def test_half_an_answer_is_not_enough(given: dict[str, Any]) -> None:
     with pytest.raises(NotDiscovered):
-        insist(UNKNOWN, **given)
+        require_callable(UNKNOWN, **given)
 
 
 def test_what_was_found_is_enough_by_itself() -> None:
-    assert insist(KNOWN) == KNOWN
+    assert require_callable(KNOWN) == KNOWN
 
 
 def test_what_the_operator_says_goes_over_what_was_found() -> None:
-    assert insist(KNOWN, is_chat=False, dialect="run") == msgspec.structs.replace(
+    assert require_callable(KNOWN, is_chat=False, dialect="run") == msgspec.structs.replace(
         KNOWN,
         is_chat=False,
         confidence="declared",
@@ -787,27 +787,27 @@ def test_what_the_operator_says_goes_over_what_was_found() -> None:
     ],
 )
 def test_an_operator_who_knows_needs_no_evidence(given: dict[str, Any], call: str, confidence: str) -> None:
-    found = insist(msgspec.structs.replace(UNKNOWN, refused=True), **given)
+    found = require_callable(msgspec.structs.replace(UNKNOWN, refused=True), **given)
 
     assert (found.is_chat, found.call, found.confidence) == (True, call, confidence)
 
 
 def test_chat_completions_want_a_model() -> None:
     with pytest.raises(NotDiscovered, match="pass model="):
-        insist(UNKNOWN, dialect="chat-completions")
+        require_callable(UNKNOWN, dialect="chat-completions")
 
 
 def test_responses_want_a_model_where_there_are_several() -> None:
     several = msgspec.structs.replace(UNKNOWN, models=("a", "b"))
 
     with pytest.raises(NotDiscovered, match=r"has several models: pass model=\. Known: a, b\."):
-        insist(several, dialect="responses")
-    assert insist(several, dialect="responses", model="b").model == "b"
+        require_callable(several, dialect="responses")
+    assert require_callable(several, dialect="responses", model="b").model == "b"
 
 
 def test_a_dialect_that_we_do_not_speak_is_no_option() -> None:
     with pytest.raises(InvalidOption, match=r"No dialect 'soap'\. Known: invoke, run, "):
-        insist(KNOWN, dialect="soap")  # pyright: ignore[reportArgumentType]: it comes from a settings file.
+        require_callable(KNOWN, dialect="soap")  # pyright: ignore[reportArgumentType]: it comes from a settings file.
 
 
 # Documents of strangers
@@ -876,7 +876,7 @@ def test_no_json_makes_a_reader_raise(document: object, base_path: str) -> None:
         read_agent_info(document),
         read_models(document),
     ):
-        assert msgspec.json.decode(msgspec.json.encode(reading), type=Reading) == reading
+        assert msgspec.json.decode(msgspec.json.encode(reading), type=DocumentFacts) == reading
 
 
 @given(schema=JSON)
@@ -886,4 +886,4 @@ def test_no_schema_in_its_place_makes_a_reader_raise(schema: object) -> None:
         read_openapi(openapi("/run", body=schema, components=schema)),
         read_openapi(openapi("/invoke", body={"properties": {"data": {"properties": {"inputs": schema}}}})),
     ):
-        assert msgspec.json.decode(msgspec.json.encode(reading), type=Reading) == reading
+        assert msgspec.json.decode(msgspec.json.encode(reading), type=DocumentFacts) == reading

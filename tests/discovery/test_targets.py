@@ -11,7 +11,7 @@ import pytest
 
 from palaver.discovery import targets
 from palaver.discovery.registry import Registry
-from palaver.discovery.targets import installed, load, load_evaluators, load_installed, load_one
+from palaver.discovery.targets import installed_workflows, load, load_evaluators, load_installed, load_one
 from palaver.errors import (
     ChatWithoutMessages,
     DuplicateName,
@@ -298,7 +298,9 @@ def test_a_file_of_a_package_whose_name_is_taken_is_refused(write: Write, tmp_pa
 
 
 def test_the_demo_is_installed() -> None:
-    assert installed().items() >= {"eliza": "palaver.demo.eliza:eliza", "echo": "palaver.demo.echo:echo"}.items()
+    assert (
+        installed_workflows().items() >= {"eliza": "palaver.demo.eliza:eliza", "echo": "palaver.demo.echo:echo"}.items()
+    )
     assert load_installed("eliza").description.is_chat
 
 

@@ -11,7 +11,7 @@ import msgspec
 import uvicorn
 
 from palaver.core.descriptions import Description
-from palaver.frameworks.remote import RemoteWorkflow, Service
+from palaver.frameworks.remote import RemoteService, RemoteWorkflow
 from palaver.server.app import app
 from palaver.workflows.workflow import Workflow
 
@@ -55,7 +55,7 @@ class Stranger:
         dialect = told.pop("dialect", "invoke")
         description = Description(name="far", flags=flags, remote=True, **told)
         return RemoteWorkflow(
-            Service(url=f"{self.url}/{dialect}", dialect=dialect, description=description),
+            RemoteService(url=f"{self.url}/{dialect}", dialect=dialect, description=description),
             unknown=description,
             url=self.url,
             look=_never,
@@ -64,7 +64,7 @@ class Stranger:
         )
 
 
-async def _never() -> Service | None:
+async def _never() -> RemoteService | None:
     raise AssertionError("it is known what stands there")
 
 

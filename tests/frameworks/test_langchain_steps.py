@@ -24,7 +24,7 @@ from langgraph.types import Command, interrupt
 from palaver import Message, chat, workflow
 from palaver.core.messages import Usage
 from palaver.core.runs import Secret
-from palaver.frameworks import langchain_steps
+from palaver.frameworks.langchain import steps
 from palaver.traces.model import Raised, Tool
 from tests.frameworks.langchain_models import Scripted, asking, call, words
 from tests.frameworks.told import kinds, stopped, traced, tree
@@ -372,7 +372,7 @@ async def test_a_telling_that_breaks_costs_nobody_the_run(
     def bad(*_: Any) -> Any:
         raise RuntimeError("a mistake of ours")
 
-    monkeypatch.setattr(langchain_steps, "dumped", bad)
+    monkeypatch.setattr(steps, "dump_messages", bad)
     with caplog.at_level(logging.CRITICAL):
         spans = await traced(chat(Model(turns=[words("Hi.")]), name="model"))
 

@@ -33,7 +33,8 @@ from openai import AsyncOpenAI
 
 from palaver import Message, chat
 from palaver.core.messages import Usage
-from palaver.frameworks import openai_agents_steps, telling
+from palaver.frameworks import registry
+from palaver.frameworks.openai_agents import steps
 from palaver.testing import client, scripted
 from palaver.traces.model import Raised, Tool
 from tests.frameworks.told import kinds, stopped, traced, tree, words
@@ -63,11 +64,11 @@ class Exporter(TracingProcessor):
 @pytest.fixture(autouse=True)
 def exporter() -> Iterator[Exporter]:
     """A provider as a process has it at first, but that nothing leaves it."""
-    telling.listen()  # Whoever is first here would have it listen to this provider as well.
+    registry.install_step_listeners()  # Whoever is first here would have it listen to this provider as well.
     before, theirs, exporter = get_trace_provider(), DefaultTraceProvider(), Exporter()
     theirs.register_processor(exporter)
     set_trace_provider(theirs)
-    theirs.register_processor(openai_agents_steps._PROCESSOR)  # As `listen` has it.
+    theirs.register_processor(steps._PROCESSOR)  # As `listen` has it.
     yield exporter
     set_trace_provider(before)
 
@@ -247,7 +248,7 @@ async def test_a_hook_that_breaks_costs_nobody_the_run(monkeypatch: pytest.Monke
     def bad(*_: Any) -> Any:
         raise RuntimeError("a mistake of ours")
 
-    monkeypatch.setattr(openai_agents_steps, "asked", bad)
+    monkeypatch.setattr(steps, "request_details", bad)
     spans = await traced(chat(agent(calling(("c1", 2)), saying("4"))))
 
     assert tree(spans) == ["invoke_workflow Maths", ["invoke_agent Maths", ["execute_tool double"]]]
@@ -255,7 +256,7 @@ async def test_a_hook_that_breaks_costs_nobody_the_run(monkeypatch: pytest.Monke
 
 
 async def test_spans_that_never_end_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openai_agents_steps, "_MOST_OPEN", 2)
+    monkeypatch.setattr(steps, "_MAX_OPEN_SPANS", 2)
 
     @chat
     async def careless(messages: list[Message]) -> str:
@@ -267,8 +268,8 @@ async def test_spans_that_never_end_are_forgotten(monkeypatch: pytest.MonkeyPatc
     spans = await traced(careless)
 
     assert kinds(spans) == ["workflow invoke_workflow careless: ok", ["task open: incomplete"] * 5]
-    assert len(openai_agents_steps._PROCESSOR._open) <= 2
-    openai_agents_steps._PROCESSOR._open.clear()
+    assert len(steps._PROCESSOR._open) <= 2
+    steps._PROCESSOR._open.clear()
 
 
 async def test_other_spans_are_tasks_with_what_they_say() -> None:
@@ -384,7 +385,7 @@ async def test_the_provider_that_stands_before_the_authors_own_is_one() -> None:
 async def test_outside_of_any_run_nobody_is_told(exporter: Exporter) -> None:
     result = await Runner.run(agent(saying("4")), "?")
 
-    assert (result.final_output, openai_agents_steps._PROCESSOR._open) == ("4", {})
+    assert (result.final_output, steps._PROCESSOR._open) == ("4", {})
     assert "agent" in exporter.heard
 
 
@@ -392,10 +393,10 @@ def test_a_package_that_only_has_the_name_is_no_matter(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     waiting = {"json": "palaver.no_such_module", "no_such_package": "palaver.no_such_module"}
-    monkeypatch.setattr(telling, "_waiting", waiting)
+    monkeypatch.setattr(registry, "_pending", waiting)
 
-    telling.listen()
-    telling.listen()
+    registry.install_step_listeners()
+    registry.install_step_listeners()
 
     assert list(waiting) == ["no_such_package"]
     assert caplog.messages == ["The steps of json cannot be heard"]

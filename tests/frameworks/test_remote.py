@@ -22,7 +22,7 @@ from palaver.engine.engine import Engine
 from palaver.engine.run import Run
 from palaver.errors import NotDiscovered
 from palaver.frameworks import remote
-from palaver.frameworks.remote import RemoteWorkflow, Service
+from palaver.frameworks.remote import RemoteService, RemoteWorkflow
 from palaver.testing import client, echo, scripted
 from palaver.workflows.workflow import Workflow
 from tests.frameworks.strangers import Asked, Stranger, event, head, serving, stranger, whole
@@ -64,11 +64,11 @@ def ours() -> Iterator[str]:
 def connected(url: str, workflow: Workflow) -> RemoteWorkflow:
     """A workflow of a server of ours, as that server describes it."""
     description = workflow.description
-    service = Service(url=f"{url}/{description.name}/invoke", dialect="invoke", description=description)
+    service = RemoteService(url=f"{url}/{description.name}/invoke", dialect="invoke", description=description)
     return RemoteWorkflow(service, unknown=description, url=url, look=_unasked, headers={}, timeout=20)
 
 
-async def _unasked() -> Service | None:
+async def _unasked() -> RemoteService | None:
     raise AssertionError("it is known what stands there")
 
 
@@ -447,7 +447,7 @@ async def test_an_answer_that_is_none_is_a_failure_of_the_remote(answer: bytes, 
 
 
 async def test_a_reply_that_is_too_large_is_not_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "WHOLE_BYTES", 100_000)
+    monkeypatch.setattr(remote, "MAX_REPLY_BYTES", 100_000)
 
     with stranger(whole("x" * 1_000_000)) as far:
         assert await failure(far.workflow()) == ("", "upstream_failed", "The reply of far is larger than 100000 bytes.")
@@ -464,7 +464,7 @@ async def test_an_error_document_is_read_only_so_far() -> None:
 
 
 async def test_a_stream_may_be_larger_than_a_whole_reply(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "WHOLE_BYTES", 100)
+    monkeypatch.setattr(remote, "MAX_REPLY_BYTES", 100)
 
     with stranger(head() + DELTA * 5 + event("done")) as far:
         assert (await ended(far.workflow()))[0] == "Hel" * 5
@@ -493,7 +493,7 @@ async def test_a_remote_that_is_silent_for_too_long_is_a_timeout(first: bytes, s
 
 
 async def test_a_remote_that_never_ends_is_a_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "WHOLE_SECONDS", 0.6)
+    monkeypatch.setattr(remote, "CALL_TIMEOUT_S", 0.6)
 
     def drip(connection: socket.socket, _: Asked) -> None:
         connection.sendall(head() + DELTA)
@@ -505,7 +505,7 @@ async def test_a_remote_that_never_ends_is_a_timeout(monkeypatch: pytest.MonkeyP
 
 
 async def test_the_time_limit_does_not_strike_while_the_reader_takes_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "WHOLE_SECONDS", 0.5)
+    monkeypatch.setattr(remote, "CALL_TIMEOUT_S", 0.5)
 
     async def attend(events: Sequence[Event]) -> None:
         if isinstance(events[-1], TextDelta):
@@ -552,11 +552,11 @@ async def test_a_service_that_has_gone_is_a_failure() -> None:
 class Looking:
     """Finds what it is told to, and counts how often it looked."""
 
-    def __init__(self, *found: Service | Exception | None) -> None:
+    def __init__(self, *found: RemoteService | Exception | None) -> None:
         self.found = [*found]
         self.looks = 0
 
-    async def __call__(self) -> Service | None:
+    async def __call__(self) -> RemoteService | None:
         self.looks += 1
         await asyncio.sleep(0)
         found = self.found.pop(0)
@@ -572,7 +572,7 @@ def away(look: Looking, *, is_chat: bool = False) -> RemoteWorkflow:
 
 async def test_it_is_asked_again_at_the_next_call_but_not_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     with stranger(head() + DELTA + event("done")) as far:
-        service = Service(url=f"{far.url}/invoke", dialect="invoke", description=far.workflow().description)
+        service = RemoteService(url=f"{far.url}/invoke", dialect="invoke", description=far.workflow().description)
         look = Looking(None, service)
         workflow = away(look, is_chat=True)
 
@@ -584,7 +584,7 @@ async def test_it_is_asked_again_at_the_next_call_but_not_all_the_time(monkeypat
             "far could not be reached; it is asked again in a moment.",
         )
         assert look.looks == 1
-        monkeypatch.setattr(remote, "ASK_AGAIN_SECONDS", 0)
+        monkeypatch.setattr(remote, "RETRY_INTERVAL_S", 0)
         assert (await ended(workflow))[0] == "Hel"
         assert workflow.reachable
         assert workflow.description is service.description
@@ -594,7 +594,7 @@ async def test_it_is_asked_again_at_the_next_call_but_not_all_the_time(monkeypat
 
 async def test_those_who_call_meanwhile_wait_for_the_same_answer() -> None:
     with stranger(head() + DELTA + event("done")) as far:
-        service = Service(url=f"{far.url}/invoke", dialect="invoke", description=far.workflow().description)
+        service = RemoteService(url=f"{far.url}/invoke", dialect="invoke", description=far.workflow().description)
         look = Looking(service)
         workflow = away(look, is_chat=True)
 
@@ -619,7 +619,7 @@ async def test_a_call_that_came_while_nobody_knew_it_was_a_chat_is_answered_by_t
         connection.sendall(whole_one if asked.headers["accept"] == "*/*" else head() + DELTA + event("done"))
 
     with stranger(answer) as far:
-        service = Service(url=f"{far.url}/invoke", dialect="invoke", description=far.workflow().description)
+        service = RemoteService(url=f"{far.url}/invoke", dialect="invoke", description=far.workflow().description)
         async with client(away(Looking(service))) as http:
             history = [{"role": "user", "content": "Why?"}]
             answers = [(await http.post("/far/invoke", json={"messages": history})).json() for _ in range(2)]

@@ -30,7 +30,7 @@ from palaver.core.runs import Call
 from palaver.engine.engine import Engine
 from palaver.engine.run import Run
 from palaver.frameworks import remote
-from palaver.frameworks.remote import RemoteWorkflow, Service
+from palaver.frameworks.remote import RemoteService, RemoteWorkflow
 from palaver.testing import client, echo, scripted
 from palaver.workflows.workflow import Workflow
 from tests.frameworks.strangers import Asked, head, serving, stranger, whole
@@ -259,7 +259,7 @@ async def test_a_workflow_that_is_no_chat_has_a_value_in_its_answer(dialect: str
 
 
 async def test_a_value_is_not_waited_for_beyond_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "WHOLE_BYTES", 1000)
+    monkeypatch.setattr(remote, "MAX_REPLY_BYTES", 1000)
     with stranger(head() + delta("x") * 100) as far:
         end = (await ran(far.workflow(dialect="responses", is_chat=False), messages=())).log[-1]
 
@@ -293,9 +293,9 @@ async def test_a_chat_that_was_away_is_answered_with_its_messages() -> None:
     hello = {"role": "assistant", "content": "Hello"}
     with stranger(answer) as far:
         known = far.workflow(dialect="responses")
-        service = Service(url=f"{far.url}/responses", dialect="responses", description=known.description)
+        service = RemoteService(url=f"{far.url}/responses", dialect="responses", description=known.description)
 
-        async def look() -> Service:
+        async def look() -> RemoteService:
             return service
 
         values = []
@@ -332,9 +332,9 @@ def connected(url: str, workflow: Workflow, route: str) -> RemoteWorkflow:
     dialect, path = ROUTES[route]
     description = workflow.description
     where = f"{url}/{description.name}/{path}"
-    service = Service(url=where, dialect=dialect, description=description, model="any" if "v1" in path else None)
+    service = RemoteService(url=where, dialect=dialect, description=description, model="any" if "v1" in path else None)
 
-    async def look() -> Service:
+    async def look() -> RemoteService:
         raise AssertionError("it is known what stands there")
 
     return RemoteWorkflow(service, unknown=description, url=url, look=look, headers={}, timeout=20)

@@ -136,6 +136,6 @@ def test_a_strangers_text_is_cut_where_the_caller_says() -> None:
 
 
 def test_importing_the_module_loads_no_http_client() -> None:
-    program = "import sys, palaver.outbound, palaver.discovery.strangers; sys.exit('httpx' in sys.modules)"
+    program = "import sys, palaver.outbound, palaver.discovery.probe; sys.exit('httpx' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -22,8 +22,8 @@ from palaver.core.events import (
 from palaver.core.grammar import Grammar, OutputValue
 from palaver.core.messages import Annotation, Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
 from palaver.errors import BadStream
-from palaver.protocols import chat_completions
-from palaver.protocols.chat_completions import Reading
+from palaver.protocols.chat_completions import adapter as chat_completions
+from palaver.protocols.chat_completions.adapter import ChatRequest
 from tests.protocols.wire import RUN, STARTED
 
 AT = datetime(2025, 11, 15, 7, 0, tzinfo=UTC)
@@ -39,8 +39,8 @@ USAGE = {
 }
 
 
-def reading(*tools: str, model: str = "tutor", **given: Any) -> Reading:
-    return Reading(model=model, client_tools=frozenset(tools), **given)
+def reading(*tools: str, model: str = "tutor", **given: Any) -> ChatRequest:
+    return ChatRequest(model=model, client_tools=frozenset(tools), **given)
 
 
 def run(*given: OutputValue | str, end: TerminalEvent | None = None) -> list[Event]:
@@ -64,8 +64,8 @@ def data_of(frames: bytes) -> list[Any]:
     return [DONE if one == b"[DONE]" else msgspec.json.decode(one) for one in raw]
 
 
-def streamed(events: Sequence[Event], how: Reading) -> list[Any]:
-    frames = chat_completions.frames(how)
+def streamed(events: Sequence[Event], how: ChatRequest) -> list[Any]:
+    frames = chat_completions.stream_encoder(how)
     return data_of(b"".join(frames(event) for event in events))
 
 

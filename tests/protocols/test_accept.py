@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palaver.protocols.accept import choose
+from palaver.protocols.accept import choose_media_type
 from tests.growth import assert_linear
 
 JSON, NDJSON, JSONL, SSE = "application/json", "application/x-ndjson", "application/jsonl", "text/event-stream"
@@ -46,18 +46,18 @@ OFFERS = (JSON, NDJSON, JSONL, SSE)
     ],
 )
 def test_the_offer_that_the_caller_likes_best_is_chosen(header: str | None, chosen: str | None) -> None:
-    assert choose(header, OFFERS) == chosen
+    assert choose_media_type(header, OFFERS) == chosen
 
 
 def test_nothing_is_chosen_of_nothing() -> None:
-    assert choose("*/*", ()) is None
+    assert choose_media_type("*/*", ()) is None
 
 
 @given(st.text(alphabet='aj/*;,=q.01"\\ ') | st.text())
 def test_any_header_is_read(header: str) -> None:
-    assert choose(header, OFFERS) in (None, *OFFERS)
+    assert choose_media_type(header, OFFERS) in (None, *OFFERS)
 
 
 def test_a_hostile_header_is_read_quickly() -> None:
-    assert_linear(lambda header: choose(header, OFFERS), lambda count: '"\\' * count, 256_000)
-    assert_linear(lambda header: choose(header, OFFERS), lambda count: '"' + '\\"' * count + "\\", 256_000)
+    assert_linear(lambda header: choose_media_type(header, OFFERS), lambda count: '"\\' * count, 256_000)
+    assert_linear(lambda header: choose_media_type(header, OFFERS), lambda count: '"' + '\\"' * count + "\\", 256_000)

@@ -21,19 +21,19 @@ from palaver.errors import (
     UnknownParameter,
     WorkflowNotFound,
 )
-from palaver.protocols import agenta, forms
-from palaver.protocols.agenta import Reading, Refused
-from palaver.protocols.ui_client import Client
+from palaver.protocols.agenta.request import AgentaRequest, RejectedCall, parse_body, parse_call, parse_object
+from palaver.protocols.agenta.response import encode_outputs, error_response, run_error_response
+from palaver.protocols.ui_stream.request import UIRequest
 from tests.protocols.wire import CHAT, FORM, HISTORY, IDS, MESSAGE, SPAN, STARTED, TRACE, json, lawful, request
 
 OFFERS = ("application/json", "application/x-ndjson", "application/jsonl", "text/event-stream")
 PARENT = f"00-{TRACE}-{SPAN}-00"
 
 
-def understood(body: Any, *, is_chat: bool = True, offers: Any = OFFERS, **headers: Any) -> tuple[Call, Reading]:
+def understood(body: Any, *, is_chat: bool = True, offers: Any = OFFERS, **headers: Any) -> tuple[Call, AgentaRequest]:
     asked = request(body, **headers)
-    form = forms.read_form(forms.read_object(asked), asked.headers, is_chat=is_chat)
-    return agenta.understood(asked, form, CHAT if is_chat else FORM, offers=offers)
+    form = parse_body(parse_object(asked), asked.headers, is_chat=is_chat)
+    return parse_call(asked, form, CHAT if is_chat else FORM, offers=offers)
 
 
 def test_a_chats_call_is_read_with_all_that_it_says() -> None:
@@ -59,7 +59,7 @@ def test_a_chats_call_is_read_with_all_that_it_says() -> None:
         tags={"t": 1},
         trace_parent=PARENT,
     )
-    assert reading == Reading(
+    assert reading == AgentaRequest(
         form="application/json",
         envelope=True,
         trim=False,
@@ -167,7 +167,7 @@ def test_what_cannot_be_given_is_refused_with_what_can(
 ) -> None:
     body = {"messages": [], "session_id": "s-1", "flags": {} if stream is None else {"stream": stream}}
 
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RejectedCall) as refused:
         understood(body, accept=accept)
 
     assert isinstance(refused.value.error, NotAcceptable)
@@ -178,21 +178,23 @@ def test_what_cannot_be_given_is_refused_with_what_can(
 
 
 def test_where_nothing_is_streamed_a_stream_is_refused() -> None:
-    with pytest.raises(Refused, match=r"Nothing is streamed here: leave flags.stream out, or use /invoke.") as refused:
+    with pytest.raises(
+        RejectedCall, match=r"Nothing is streamed here: leave flags.stream out, or use /invoke."
+    ) as refused:
         understood({"messages": [], "flags": {"stream": True}}, offers=(JSON,))
 
     assert refused.value.details == {"supported": [JSON]}
 
 
 def test_a_message_format_that_is_not_ours_is_refused_without_repeating_it() -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RejectedCall) as refused:
         understood({"messages": [], "session_id": "s-1"}, x_ag_messages_format="hunter2")
 
     assert refused.value.code == "not_acceptable"
     assert refused.value.message == "That message format is unknown: ask for agenta or vercel."
     assert refused.value.details == {"supported": ["agenta", "vercel"]}
     assert refused.value.reading.session == "s-1"
-    assert understood({"messages": []}, x_ag_messages_format="agenta")[1] == Reading(
+    assert understood({"messages": []}, x_ag_messages_format="agenta")[1] == AgentaRequest(
         places={"/inputs": "/inputs", "/parameters": "/parameters", "/messages": "/messages"}
     )
 
@@ -217,18 +219,18 @@ def test_ui_messages_are_told_whole_or_as_events(accept: str | None, stream: boo
 
     _, reading = understood(body, x_ag_messages_format="vercel", x_palaver_ui_version="7", **headers)
 
-    assert (reading.form, reading.ui) == (form, Client(version=7))
+    assert (reading.form, reading.ui) == (form, UIRequest(version=7))
 
 
 def test_ui_messages_cannot_be_told_in_lines() -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RejectedCall) as refused:
         understood({"messages": []}, accept="application/x-ndjson", x_ag_messages_format="vercel")
 
     assert refused.value.details == {"supported": [JSON, SSE]}
 
 
 def test_a_version_that_we_do_not_know_is_refused_where_ui_messages_are_asked_for() -> None:
-    with pytest.raises(Refused, match="x-palaver-ui-version must be 5, 6 or 7") as refused:
+    with pytest.raises(RejectedCall, match="x-palaver-ui-version must be 5, 6 or 7") as refused:
         understood({"messages": []}, x_ag_messages_format="vercel", x_palaver_ui_version="4")
 
     assert refused.value.code == "invalid_value"
@@ -242,11 +244,11 @@ def test_the_client_goes_on_in_the_ui_message_that_it_sent_last() -> None:
     call, reading = understood({"data": {"inputs": {"messages": [last]}}}, x_ag_messages_format="vercel")
 
     assert [message.role for message in call.messages] == ["assistant", "tool"]
-    assert reading.ui == Client(message="m7", shown={"c1": False})
+    assert reading.ui == UIRequest(message="m7", shown={"c1": False})
 
 
 def test_the_form_of_the_answer_is_refused_before_the_history() -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RejectedCall) as refused:
         understood({"messages": "no history"}, accept="image/png")
 
     assert refused.value.code == "not_acceptable"
@@ -262,9 +264,9 @@ def test_what_is_wrong_with_the_form_is_refused_before_the_form_of_the_answer() 
 
 def refusal(body: Any, **options: Any) -> Any:
     """The document that answers a body which is refused."""
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RejectedCall) as refused:
         understood(body, **options)
-    return json(agenta.failure(refused.value, None, status=422))
+    return json(error_response(refused.value, None, status=422))
 
 
 def test_a_missing_history_is_told_at_its_place_in_the_body_as_sent() -> None:
@@ -303,7 +305,7 @@ def test_bad_messages_are_told_at_their_place_in_the_body_as_sent(body: Any, poi
 
 def faults_of(body: Any, *faults: Any) -> list[tuple[str, str]]:
     _, reading = understood(body, is_chat=False)
-    told = json(agenta.failure(FaultyCall(faults), reading, status=422))["status"]
+    told = json(error_response(FaultyCall(faults), reading, status=422))["status"]
     assert told["message"] == told["errors"][0]["message"]
     assert told["type"] == told["errors"][0]["type"] == faults[0].code
     return [(fault["pointer"], fault["message"]) for fault in told["errors"]]
@@ -380,7 +382,7 @@ def test_at_most_twenty_faults_are_told() -> None:
     ],
 )
 def test_an_error_before_anything_was_read_has_the_same_shape(error: Any, told: Any) -> None:
-    answer = agenta.failure(error, None, status=418)
+    answer = error_response(error, None, status=418)
 
     assert json(answer) == {"version": "2025.07.14", "status": {"code": 418, **told}}
     assert answer.status == 418
@@ -390,7 +392,7 @@ def test_an_error_before_anything_was_read_has_the_same_shape(error: Any, told: 
 def test_an_error_after_the_call_was_read_has_its_session_and_its_places() -> None:
     _, reading = understood({"session_id": "s-1", "data": {"inputs": {"messages": HISTORY}}})
 
-    answer = agenta.failure(InvalidValue("Too many.", pointer="/messages/3"), reading, status=400)
+    answer = error_response(InvalidValue("Too many.", pointer="/messages/3"), reading, status=400)
 
     assert json(answer)["status"]["errors"][0]["pointer"] == "/data/inputs/messages/3"
     assert json(answer)["session_id"] == "s-1"
@@ -403,7 +405,7 @@ def test_an_error_after_the_call_was_read_has_its_session_and_its_places() -> No
 
 
 def test_a_run_that_failed_has_all_its_ids() -> None:
-    answer = agenta.run_failure(RunFailed(code="mine", message="No."), STARTED, status=503)
+    answer = run_error_response(RunFailed(code="mine", message="No."), STARTED, status=503)
 
     assert json(answer) == {
         "version": "2025.07.14",
@@ -426,7 +428,7 @@ def test_a_run_that_failed_has_all_its_ids() -> None:
 def test_a_run_that_failed_may_have_details_and_something_said() -> None:
     failed = RunFailed(code="mine", message="No.", details={"city": "Atlantis"})
 
-    document = json(agenta.run_failure(failed, STARTED, status=500, said="Hel"))
+    document = json(run_error_response(failed, STARTED, status=500, said="Hel"))
 
     assert document["status"] == {"code": 500, "type": "mine", "message": "No.", "details": {"city": "Atlantis"}}
     assert document["data"] == {"outputs": "Hel"}
@@ -439,7 +441,7 @@ CALL = ToolCall(call_id="c1", name="add", arguments='{"a": 2}')
 
 def outputs(*given: Any, is_chat: bool = True, trim: bool = False, end: Any = None) -> Any:
     events = lawful(*given, end=end)
-    return agenta.outputs(fold(events), events, Reading(is_chat=is_chat, trim=trim))
+    return encode_outputs(fold(events), events, AgentaRequest(is_chat=is_chat, trim=trim))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from palaver.core.messages import APPROVAL_REQUEST, APPROVAL_RESPONSE, Data, Message, Text, ToolCall, ToolResult
 from palaver.errors import ApprovalNotFound, PalaverError, StaleBase
-from palaver.protocols.approvals import Waiting
+from palaver.protocols.history import PendingApprovals
 
 
 def asked(name: str = "q1", call_id: str | None = "c1", arguments: Any = '{"n": 1}') -> Message:
@@ -56,7 +56,7 @@ CASES: list[tuple[list[Message], list[Message], type[PalaverError] | None]] = [
 def test_an_approval_counts_for_what_waits(
     stored: list[Message], sent: list[Message], error: type[PalaverError] | None
 ) -> None:
-    waiting = Waiting(stored)
+    waiting = PendingApprovals(stored)
     if error is None:
         waiting.check(sent)
     else:
@@ -65,7 +65,7 @@ def test_an_approval_counts_for_what_waits(
 
 
 def test_an_approval_that_is_sent_again_before_an_answer_is_a_copy() -> None:
-    waiting = Waiting([asked(), given("q1")])
+    waiting = PendingApprovals([asked(), given("q1")])
 
     assert waiting.is_copy(Data(APPROVAL_RESPONSE, {"id": "q1", "approve": True}))
     assert not waiting.is_copy(Data(APPROVAL_RESPONSE, {"id": "q1", "approve": False}))

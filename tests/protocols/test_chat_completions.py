@@ -10,8 +10,8 @@ from palaver.core.descriptions import Description, Schemas
 from palaver.core.messages import Data, File, Message, Reasoning, Refusal, Text, ToolCall
 from palaver.core.runs import Call
 from palaver.errors import FaultyCall, InvalidJson, InvalidMessages, MissingInput, PalaverError, WorkflowNotFound
-from palaver.protocols import chat_completions
-from palaver.protocols.chat_completions import Reading
+from palaver.protocols.chat_completions import adapter as chat_completions
+from palaver.protocols.chat_completions.adapter import ChatRequest
 from palaver.server.error_responses import error_status
 from tests.protocols.wire import HISTORY, find, json, request
 
@@ -19,7 +19,7 @@ USER = {"role": "user", "content": "Why?"}
 TRACE_PARENT = "00-0ef1d6b784c34b8a705bae5974e51954-a1b2c3d4e5f60718-01"
 
 
-def decoded(workflow: str | None = None, **body: Any) -> tuple[Call, Reading]:
+def decoded(workflow: str | None = None, **body: Any) -> tuple[Call, ChatRequest]:
     return chat_completions.decode(request({"messages": HISTORY, **body}, workflow=workflow), find)
 
 
@@ -35,7 +35,7 @@ def refused(body: Any, workflow: str | None = None) -> dict[str, Any]:
     """The error that a request is answered with, its status among the rest."""
     with pytest.raises(PalaverError) as raised:
         chat_completions.decode(request(body, workflow=workflow), find)
-    answer = chat_completions.failure(raised.value, None, status=error_status(raised.value, "b"))
+    answer = chat_completions.encode_error(raised.value, None, status=error_status(raised.value, "b"))
     document = json(answer)
     error = document["error"]
     assert document["detail"] == error["message"]
@@ -50,7 +50,7 @@ def bad(code: str, param: str | None) -> dict[str, Any]:
 
 
 def test_a_plain_request_is_a_call_of_the_default_workflow() -> None:
-    assert decoded() == (Call(workflow="tutor", messages=(Message.user("Why?"),)), Reading(model="tutor"))
+    assert decoded() == (Call(workflow="tutor", messages=(Message.user("Why?"),)), ChatRequest(model="tutor"))
 
 
 def test_a_full_request() -> None:
@@ -83,7 +83,7 @@ def test_a_full_request() -> None:
         tags={"team": "blue"},
         trace_parent=TRACE_PARENT,
     )
-    assert reading == Reading(model="tutor", stream=True, include_usage=True, client_tools=frozenset({"add"}))
+    assert reading == ChatRequest(model="tutor", stream=True, include_usage=True, client_tools=frozenset({"add"}))
 
 
 def test_at_the_root_the_model_picks_the_workflow_and_below_a_name_it_is_free() -> None:
@@ -431,7 +431,7 @@ def test_bodies_that_are_refused(body: Any, code: str, param: str | None) -> Non
 def test_what_the_workflow_cannot_take_is_named_as_it_was_sent(pointer: str, param: str) -> None:
     error = FaultyCall([MissingInput("Not so.", pointer=pointer), InvalidMessages("Nor so.", pointer="/messages")])
 
-    answer = chat_completions.failure(error, Reading(), status=400)
+    answer = chat_completions.encode_error(error, ChatRequest(), status=400)
 
     told = {"message": "Not so.", "type": "invalid_request", "code": "missing_input", "param": param}
     assert (answer.status, json(answer)) == (400, {"error": told, "detail": "Not so."})

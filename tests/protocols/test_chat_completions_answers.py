@@ -26,8 +26,8 @@ from palaver.core.events import (
 )
 from palaver.core.grammar import OutputValue
 from palaver.core.messages import Annotation, Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
-from palaver.protocols import chat_completions
-from palaver.protocols.base import Answer
+from palaver.protocols.base import HttpResponse
+from palaver.protocols.chat_completions import adapter as chat_completions
 from tests.protocols.completions import (
     DONE,
     FIRST,
@@ -219,7 +219,10 @@ def test_the_finish_reason_is_how_the_run_ended(finish: Any, told: str) -> None:
     end = RunFinished(finish=finish)
 
     assert streamed(run(end=end), reading()) == [chunk(FIRST), chunk({}, finish=told), DONE]
-    assert json(chat_completions.whole(run(end=end), reading(), status=200))["choices"][0]["finish_reason"] == told
+    assert (
+        json(chat_completions.encode_response(run(end=end), reading(), status=200))["choices"][0]["finish_reason"]
+        == told
+    )
 
 
 def test_length_goes_before_calls() -> None:
@@ -299,7 +302,7 @@ def test_unknown_usage_is_not_made_up() -> None:
 
 
 def test_a_frame_is_one_line_of_compact_json() -> None:
-    frames = chat_completions.frames(reading(model='tu"tor'))
+    frames = chat_completions.stream_encoder(reading(model='tu"tor'))
     sent = [frames(event) for event in (RunStarted(run_id="r"), TextStarted(item="a"), TextDelta(item="a", delta="\n"))]
 
     head = b'data: {"id":"chatcmpl-r","object":"chat.completion.chunk","created":0,"model":"tu\\"tor","choices":['
@@ -312,7 +315,7 @@ def test_a_frame_is_one_line_of_compact_json() -> None:
 
 
 def test_a_stream_has_its_own_head() -> None:
-    assert chat_completions.head(STARTED, reading(stream=True)) == Answer(
+    assert chat_completions.response_head(STARTED, reading(stream=True)) == HttpResponse(
         status=200,
         headers=(
             ("content-type", "text/event-stream; charset=utf-8"),
@@ -322,7 +325,7 @@ def test_a_stream_has_its_own_head() -> None:
         ),
         keep_alive=b": keep-alive\n\n",
     )
-    assert chat_completions.head(STARTED, reading()) is None
+    assert chat_completions.response_head(STARTED, reading()) is None
 
 
 # The whole
@@ -338,13 +341,13 @@ def message(content: str | None, **more: Any) -> dict[str, Any]:
 
 
 def whole(*said: OutputValue | str, end: TerminalEvent | None = None) -> Any:
-    return json(chat_completions.whole(run(*said, end=end), reading("mine"), status=200))
+    return json(chat_completions.encode_response(run(*said, end=end), reading("mine"), status=200))
 
 
 def test_a_whole_answer_is_one_completion() -> None:
     events = run(Message.assistant("Let me check."), Message.assistant("It is noon."), SPENT)
 
-    answer = chat_completions.whole(events, reading(), status=200)
+    answer = chat_completions.encode_response(events, reading(), status=200)
 
     assert (answer.status, answer.headers) == (200, (("content-type", "application/json"), *IDS))
     assert json(answer) == completion(message("Let me check.\n\nIt is noon."), usage=USAGE)
@@ -354,7 +357,7 @@ def test_a_whole_answer_is_one_completion() -> None:
 def test_a_run_without_a_trace_has_no_header_for_it() -> None:
     events = [RunStarted(run_id="r"), RunFinished()]
 
-    assert chat_completions.whole(events, reading(), status=200).headers == (
+    assert chat_completions.encode_response(events, reading(), status=200).headers == (
         ("content-type", "application/json"),
         ("x-palaver-run-id", "r"),
     )
@@ -401,7 +404,7 @@ def test_a_run_that_was_stopped_is_answered_with_what_was_said_cut_short(end: Te
 def test_a_failed_run_is_answered_with_its_error() -> None:
     events = run("Hel", end=RunFailed(code="model_down", message="The model is down."))
 
-    answer = chat_completions.whole(events, reading(), status=502)
+    answer = chat_completions.encode_response(events, reading(), status=502)
 
     error = {"message": "The model is down.", "type": "model_error", "code": "model_down", "param": None}
     assert answer.status == 502
@@ -446,7 +449,7 @@ def tidied(document: Any) -> Any:
 @given(lawful_runs, st.sampled_from([(), ("mine",), ("mine", "yours")]))
 def test_the_whole_is_what_a_client_builds_from_the_stream(events: list[Event], tools: tuple[str, ...]) -> None:
     *sent, done = streamed(events, reading(*tools, include_usage=True))
-    answer = json(chat_completions.whole(events, reading(*tools), status=200))
+    answer = json(chat_completions.encode_response(events, reading(*tools), status=200))
 
     assert done == DONE
     assert tidied(built(sent)) == tidied(answer)

@@ -25,8 +25,8 @@ from palaver.core.grammar import Grammar
 from palaver.core.messages import Annotation, Data, Message, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
 from palaver.core.runs import Call, Secret
 from palaver.errors import BadStream, UpstreamFailed
-from palaver.protocols import chat_completions
-from palaver.protocols.chat_completions import Replies
+from palaver.protocols.chat_completions.adapter import encode_response, stream_encoder
+from palaver.protocols.chat_completions.client import ChatReplyDecoder, build_chat_request
 from tests.protocols.completions import USAGE, lawful_runs, reading, run
 from tests.protocols.wire import STARTED, json
 
@@ -39,7 +39,7 @@ DONE = b"data: [DONE]\n\n"
 
 
 def asked(call: Call, **how: Any) -> Any:
-    return msgspec.json.decode(chat_completions.request(call, **{"is_chat": True, "stream": True, **how}).body)
+    return msgspec.json.decode(build_chat_request(call, **{"is_chat": True, "stream": True, **how}).body)
 
 
 def test_a_stream_is_asked_for_with_its_usage() -> None:
@@ -52,7 +52,7 @@ def test_a_stream_is_asked_for_with_its_usage() -> None:
         secrets={"key": Secret("x")},
     )
 
-    sent = chat_completions.request(call, is_chat=True, stream=True, model="gpt-9")
+    sent = build_chat_request(call, is_chat=True, stream=True, model="gpt-9")
 
     assert sent.headers == {
         "content-type": "application/json",
@@ -69,7 +69,7 @@ def test_a_stream_is_asked_for_with_its_usage() -> None:
 
 
 def test_a_whole_answer_is_asked_for_without() -> None:
-    sent = chat_completions.request(Call(workflow="far", messages=(Message.user("Hi"),)), is_chat=True, stream=False)
+    sent = build_chat_request(Call(workflow="far", messages=(Message.user("Hi"),)), is_chat=True, stream=False)
 
     assert sent.headers == {"content-type": "application/json", "accept": "application/json"}
     assert msgspec.json.decode(sent.body) == {"messages": [{"role": "user", "content": "Hi"}]}
@@ -168,7 +168,7 @@ def piece(arguments: Any = "", index: int | None = 0, call_id: Any = None, name:
 
 
 def read(*told: Any, content_type: str = SSE) -> list[object]:
-    replies = Replies(content_type)
+    replies = ChatReplyDecoder(content_type)
     return [value for one in told for value in replies.feed(frame(one))] + replies.end()
 
 
@@ -423,11 +423,11 @@ def test_what_is_no_object_breaks_the_stream(told: bytes) -> None:
 
 def test_a_record_that_does_not_end_breaks_the_stream() -> None:
     with pytest.raises(UpstreamFailed, match="longer than 9 bytes"):
-        Replies(SSE, longest=9).feed(b"data: 0123456789")
+        ChatReplyDecoder(SSE, longest=9).feed(b"data: 0123456789")
 
 
 def test_a_last_record_may_lack_its_line_end() -> None:
-    replies = Replies(SSE)
+    replies = ChatReplyDecoder(SSE)
 
     assert replies.streamed
     assert replies.feed(frame(delta(content="Hi")).rstrip()) == []
@@ -438,7 +438,7 @@ def test_a_last_record_may_lack_its_line_end() -> None:
 
 
 def whole(body: Any, content_type: str = JSON) -> list[object]:
-    replies = Replies(content_type)
+    replies = ChatReplyDecoder(content_type)
     assert not replies.streamed
     assert replies.feed(body if isinstance(body, bytes) else msgspec.json.encode(body)) == []
     return replies.end()
@@ -521,10 +521,10 @@ def heard(message: Any) -> dict[str, Any]:
 @example(run(ToolCall(call_id="c1", name="mine"), ToolResult(call_id="c1"), Text(text="x")), True, 7)
 def test_what_we_write_we_read_back(events: list[Event], stream: bool, size: int) -> None:
     how = reading("mine", include_usage=True)
-    answer = chat_completions.whole(events, how, status=200)
-    frames = chat_completions.frames(how)
+    answer = encode_response(events, how, status=200)
+    frames = stream_encoder(how)
     body = b"".join(frames(event) for event in events) if stream else answer.body
-    replies = Replies(SSE if stream else JSON)
+    replies = ChatReplyDecoder(SSE if stream else JSON)
 
     values = [value for at in range(0, len(body), size) for value in replies.feed(body[at : at + size])]
     told = reply([*values, *replies.end()])
@@ -562,7 +562,7 @@ ANY = st.recursive(
 
 @given(st.lists(ANY, max_size=5), st.sampled_from([SSE, JSON]))
 def test_anything_can_be_read_and_makes_a_lawful_run(told: list[Any], content_type: str) -> None:
-    replies = Replies(content_type)
+    replies = ChatReplyDecoder(content_type)
     values: list[object] = []
     try:
         for one in told:

@@ -21,15 +21,15 @@ from palaver.errors import (
     RequestError,
     UnsupportedFlag,
 )
-from palaver.protocols.base import Request
-from palaver.protocols.forms import Form, history, read_form, read_object
+from palaver.protocols.agenta.request import CallBody, parse_body, parse_history, parse_object
+from palaver.protocols.base import HttpRequest
 
 MESSAGES = [{"role": "user", "content": "Why?"}]
 OTHERS = [{"role": "user", "content": "How?"}]
 
 
-def read(body: dict[str, Any], *, is_chat: bool = True, **headers: Any) -> Form:
-    return read_form(body, {name.replace("_", "-"): value for name, value in headers.items()}, is_chat=is_chat)
+def read(body: dict[str, Any], *, is_chat: bool = True, **headers: Any) -> CallBody:
+    return parse_body(body, {name.replace("_", "-"): value for name, value in headers.items()}, is_chat=is_chat)
 
 
 def test_an_envelope_says_everything_under_data() -> None:
@@ -40,7 +40,7 @@ def test_an_envelope_says_everything_under_data() -> None:
         "data": {"inputs": {"messages": MESSAGES, "subject": "physics"}, "parameters": {"temperature": 0}},
     }
 
-    assert read(body) == Form(
+    assert read(body) == CallBody(
         envelope=True,
         messages=MESSAGES,
         inputs={"subject": "physics"},
@@ -62,7 +62,7 @@ def test_an_envelope_says_everything_under_data() -> None:
 def test_a_flat_body_says_everything_at_the_root() -> None:
     body = {"messages": MESSAGES, "inputs": {"subject": "physics"}, "ag_config": {"temperature": 0}, "text": "?"}
 
-    assert read(body) == Form(
+    assert read(body) == CallBody(
         envelope=False,
         messages=MESSAGES,
         inputs={"subject": "physics"},
@@ -333,10 +333,10 @@ def test_keys_that_mean_nothing_are_noted_as_steps_of_a_pointer() -> None:
 def test_a_history_is_read_in_any_dialect_that_we_know() -> None:
     ours = [{"role": "user", "parts": [{"type": "text", "text": "Why?"}]}]
 
-    assert history(read({"messages": MESSAGES})) == (Message.user("Why?"),)
-    assert history(read({"messages": MESSAGES[0]})) == (Message.user("Why?"),)
-    assert history(read({"messages": ours})) == (Message.user("Why?"),)
-    assert history(read({"messages": []})) == ()
+    assert parse_history(read({"messages": MESSAGES})) == (Message.user("Why?"),)
+    assert parse_history(read({"messages": MESSAGES[0]})) == (Message.user("Why?"),)
+    assert parse_history(read({"messages": ours})) == (Message.user("Why?"),)
+    assert parse_history(read({"messages": []})) == ()
 
 
 @pytest.mark.parametrize(
@@ -351,7 +351,7 @@ def test_a_history_is_read_in_any_dialect_that_we_know() -> None:
 )
 def test_a_history_that_is_none_is_refused_at_the_first_bad_element(messages: Any, pointer: str, message: str) -> None:
     with pytest.raises(FaultyCall) as refused:
-        history(read({"messages": messages}))
+        parse_history(read({"messages": messages}))
 
     (fault,) = refused.value.faults
     assert (type(fault), fault.pointer, fault.message) == (InvalidMessages, pointer, message)
@@ -359,7 +359,7 @@ def test_a_history_that_is_none_is_refused_at_the_first_bad_element(messages: An
 
 def test_a_history_that_is_absent_is_missing() -> None:
     with pytest.raises(FaultyCall) as refused:
-        history(read({"messages": None}))
+        parse_history(read({"messages": None}))
 
     (fault,) = refused.value.faults
     assert (type(fault), fault.pointer) == (MissingInput, "/messages")
@@ -374,16 +374,16 @@ def test_a_history_that_is_absent_is_missing() -> None:
 )
 def test_a_body_that_is_no_object_is_refused(body: bytes, called: str) -> None:
     with pytest.raises(InvalidBody) as refused:
-        read_object(Request(body=body))
+        parse_object(HttpRequest(body=body))
 
     assert (refused.value.message, refused.value.pointer) == (f"The body must be a JSON object, not {called}.", "")
 
 
 def test_a_body_is_held_to_its_bounds() -> None:
     with pytest.raises(InvalidJson):
-        read_object(Request(body=b"{"))
+        parse_object(HttpRequest(body=b"{"))
     with pytest.raises(RequestError):
-        read_object(Request(body=b'{"a":[[1]]}', bounds=json.JsonLimits(depth=2)))
+        parse_object(HttpRequest(body=b'{"a":[[1]]}', bounds=json.JsonLimits(depth=2)))
 
 
 VALUES = st.recursive(
@@ -411,8 +411,8 @@ BODIES = OBJECTS | st.builds(lambda data, rest: {**rest, "data": data}, OBJECTS,
 def test_any_object_is_a_form_or_a_request_error(body: Any, is_chat: bool, session: str | None, baggage: str) -> None:
     headers = {"baggage": baggage} | ({} if session is None else {"x-ag-session-id": session})
     try:
-        form = read_form(read_object(Request(body=msgspec.json.encode(body))), headers, is_chat=is_chat)
-        messages = history(form) if is_chat else ()
+        form = parse_body(parse_object(HttpRequest(body=msgspec.json.encode(body))), headers, is_chat=is_chat)
+        messages = parse_history(form) if is_chat else ()
     except RequestError:
         return
     assert form.envelope == ("data" in body)

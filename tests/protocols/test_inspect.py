@@ -4,7 +4,7 @@ import pytest
 
 from palaver.core.descriptions import Description, Schemas
 from palaver.errors import InvalidBody, InvalidJson
-from palaver.protocols import inspect
+from palaver.protocols.agenta import inspect
 from tests.protocols.wire import find, json, request
 
 SCHEMAS = Schemas(inputs={"type": "object"}, parameters={"type": "object"}, outputs={})
@@ -19,7 +19,7 @@ TUTOR = Description(
 
 
 def test_the_document_says_what_it_is_and_how_it_is_called() -> None:
-    answer = inspect.answer(TUTOR, routes={"invoke": "/tutor/invoke"}, version="0.1.0")
+    answer = inspect.inspect_response(TUTOR, routes={"invoke": "/tutor/invoke"}, version="0.1.0")
     revision = {
         "slug": "tutor",
         "name": "tutor",
@@ -61,7 +61,7 @@ def test_the_document_says_what_it_is_and_how_it_is_called() -> None:
 
 
 def test_a_workflow_that_is_no_chat_says_so_and_has_no_messages() -> None:
-    document = inspect.document(find("headline"), routes={}, version="0")
+    document = inspect.inspect_document(find("headline"), routes={}, version="0")
 
     assert document["flags"] == document["request"]["flags"] == {"is_chat": False}
     assert document["request"]["data"]["inputs"] == {}
@@ -71,17 +71,17 @@ def test_a_workflow_that_is_no_chat_says_so_and_has_no_messages() -> None:
 def test_whatever_stands_behind_us_can_be_streamed() -> None:
     away = Description(name="far", flags={"is_chat": True}, is_chat_source="derived", streams=False, remote=True)
 
-    told = inspect.document(away, routes={}, version="0")["meta"]["palaver"]
+    told = inspect.inspect_document(away, routes={}, version="0")["meta"]["palaver"]
 
     assert (told["streams"], told["is_chat_source"]) == (True, "derived")
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"revision":{"uri":"agenta:custom:hook:v0"}}'])
 def test_a_body_has_no_effect(body: bytes) -> None:
-    assert inspect.check(request(body)) is None
+    assert inspect.check_inspect_body(request(body)) is None
 
 
 @pytest.mark.parametrize(("body", "error"), [(b"[]", InvalidBody), (b"{", InvalidJson), (b"\xff", InvalidJson)])
 def test_a_body_must_be_an_object_all_the_same(body: bytes, error: type[Exception]) -> None:
     with pytest.raises(error):
-        inspect.check(request(body))
+        inspect.check_inspect_body(request(body))

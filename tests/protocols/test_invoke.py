@@ -26,11 +26,11 @@ from palaver.core.grammar import Grammar, OutputValue
 from palaver.core.messages import Annotation, Data, File, Message, Reasoning, Refusal, ToolCall, ToolResult, Usage
 from palaver.core.runs import Call, Secret
 from palaver.errors import BadStream, InvalidBody, MisplacedField, ShuttingDown, UpstreamFailed, WorkflowNotFound
-from palaver.protocols import invoke
-from palaver.protocols.agenta import Reading, Refused
-from palaver.protocols.base import Answer, Request
-from palaver.protocols.ui_client import Client
-from palaver.protocols.ui_parts import Writer
+from palaver.protocols.agenta import invoke
+from palaver.protocols.agenta.request import AgentaRequest, RejectedCall
+from palaver.protocols.base import HttpRequest, HttpResponse
+from palaver.protocols.ui_stream.encoder import UIStreamEncoder
+from palaver.protocols.ui_stream.request import UIRequest
 from tests.protocols import wire
 from tests.protocols.wire import HISTORY, MESSAGE, RUN, SPAN, STARTED, TRACE, find, json, lawful, request
 
@@ -66,14 +66,14 @@ def test_what_cannot_be_read_is_refused_in_order() -> None:
         invoke.decode(request(bad, accept="image/png"), find)
     with pytest.raises(InvalidBody):
         invoke.decode(request({**bad, "data": {}}, accept="image/png"), find)
-    with pytest.raises(Refused, match="Nothing accepted can be given"):
+    with pytest.raises(RejectedCall, match="Nothing accepted can be given"):
         invoke.decode(request({"data": {}}, accept="image/png"), find)
-    with pytest.raises(Refused, match="Input 'messages' is required"):
+    with pytest.raises(RejectedCall, match="Input 'messages' is required"):
         invoke.decode(request({"data": {}}), find)
 
 
 def test_a_refusal_is_answered_in_the_one_shape() -> None:
-    answer = invoke.failure(ShuttingDown("Later."), Reading(session="s-1"), status=503)
+    answer = invoke.encode_error(ShuttingDown("Later."), AgentaRequest(session="s-1"), status=503)
 
     assert json(answer) == {
         "version": "2025.07.14",
@@ -90,7 +90,7 @@ def test_a_refusal_is_answered_in_the_one_shape() -> None:
     [("application/x-ndjson", b""), ("application/jsonl", b""), ("text/event-stream", b": keep-alive\n\n")],
 )
 def test_a_stream_has_its_own_head(form: str, keep_alive: bytes) -> None:
-    assert invoke.head(STARTED, Reading(form=form)) == Answer(
+    assert invoke.response_head(STARTED, AgentaRequest(form=form)) == HttpResponse(
         status=200,
         headers=(
             ("content-type", form),
@@ -103,7 +103,7 @@ def test_a_stream_has_its_own_head(form: str, keep_alive: bytes) -> None:
 
 
 def test_a_whole_answer_has_none() -> None:
-    assert invoke.head(STARTED, Reading()) is None
+    assert invoke.response_head(STARTED, AgentaRequest()) is None
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_whole_answer_has_none() -> None:
     ],
 )
 def test_records_are_framed_as_the_form_wants(form: str, before: bytes, after: bytes) -> None:
-    frames = invoke.frames(Reading(form=form))
+    frames = invoke.stream_encoder(AgentaRequest(form=form))
     done = b'{"type":"done","data":{"stopReason":"stop","run_id":"%b","trace_id":"%b"}}' % (
         RUN.encode(),
         TRACE.encode(),
@@ -127,7 +127,7 @@ def test_records_are_framed_as_the_form_wants(form: str, before: bytes, after: b
 def test_an_envelope_is_answered_with_an_envelope() -> None:
     events = lawful("Because", ".", Usage(input_tokens=12, output_tokens=2))
 
-    answer = invoke.whole(events, Reading(envelope=True), status=200)
+    answer = invoke.encode_response(events, AgentaRequest(envelope=True), status=200)
 
     assert answer.headers == (("content-type", "application/json"), *IDS)
     assert json(answer) == {
@@ -155,14 +155,14 @@ def test_an_envelope_is_answered_with_an_envelope() -> None:
     ],
 )  # fmt: skip
 def test_a_flat_call_is_answered_with_the_outputs_alone(given: Any, is_chat: bool, end: Any, body: Any) -> None:
-    answer = invoke.whole(lawful(*given, end=end), Reading(is_chat=is_chat), status=200)
+    answer = invoke.encode_response(lawful(*given, end=end), AgentaRequest(is_chat=is_chat), status=200)
 
     assert json(answer) == body
     assert answer.headers == (("content-type", "application/json"), *IDS)
 
 
 def test_a_cancelled_run_is_answered_with_what_was_said() -> None:
-    document = json(invoke.whole(lawful("Hel", end=RunCancelled()), Reading(envelope=True), status=200))
+    document = json(invoke.encode_response(lawful("Hel", end=RunCancelled()), AgentaRequest(envelope=True), status=200))
 
     assert document["data"] == {"outputs": {"role": "assistant", "content": "Hel"}}
     assert document["meta"] == {"run_id": RUN, "finish": "cancelled"}
@@ -172,22 +172,22 @@ def test_a_cancelled_run_is_answered_with_what_was_said() -> None:
     ("given", "reading", "said"),
     [
         pytest.param(
-            ["Hel"], Reading(envelope=True), {"outputs": {"role": "assistant", "content": "Hel"}}, id="a chat"
+            ["Hel"], AgentaRequest(envelope=True), {"outputs": {"role": "assistant", "content": "Hel"}}, id="a chat"
         ),
         pytest.param(
             ["Hel", Data(name="output", value=1)],
-            Reading(envelope=True, is_chat=False),
+            AgentaRequest(envelope=True, is_chat=False),
             {"outputs": ["Hel", 1]},
             id="another workflow",
         ),
-        pytest.param([], Reading(envelope=True), None, id="nothing said"),
-        pytest.param([], Reading(envelope=True, is_chat=False), None, id="nothing yielded"),
-        pytest.param(["Hel"], Reading(), None, id="a flat call has no place for it"),
+        pytest.param([], AgentaRequest(envelope=True), None, id="nothing said"),
+        pytest.param([], AgentaRequest(envelope=True, is_chat=False), None, id="nothing yielded"),
+        pytest.param(["Hel"], AgentaRequest(), None, id="a flat call has no place for it"),
     ],
 )
-def test_what_was_said_before_a_failure_is_in_the_envelope(given: Any, reading: Reading, said: Any) -> None:
+def test_what_was_said_before_a_failure_is_in_the_envelope(given: Any, reading: AgentaRequest, said: Any) -> None:
     events = lawful(*given, end=RunFailed(code="mine", message="No."))
-    document = json(invoke.whole(events, reading, status=500))
+    document = json(invoke.encode_response(events, reading, status=500))
 
     assert document["status"] == {"code": 500, "type": "mine", "message": "No."}
     assert document.get("data") == said
@@ -196,7 +196,7 @@ def test_what_was_said_before_a_failure_is_in_the_envelope(given: Any, reading: 
 # UI messages
 
 
-UI = Reading(form="text/event-stream", ui=Client(version=7))
+UI = AgentaRequest(form="text/event-stream", ui=UIRequest(version=7))
 UI_MESSAGE = {
     "id": MESSAGE,
     "role": "assistant",
@@ -206,7 +206,7 @@ UI_MESSAGE = {
 
 
 def test_a_stream_of_ui_messages_says_so_in_its_head() -> None:
-    assert invoke.head(STARTED, UI) == Answer(
+    assert invoke.response_head(STARTED, UI) == HttpResponse(
         status=200,
         headers=(
             ("content-type", "text/event-stream"),
@@ -222,7 +222,7 @@ def test_a_stream_of_ui_messages_says_so_in_its_head() -> None:
 
 def test_a_stream_of_ui_messages_is_the_one_of_the_ai_sdk_once_something_was_said() -> None:
     events = lawful("Hi")
-    frames, theirs = invoke.frames(UI), Writer(Client(version=7))
+    frames, theirs = invoke.stream_encoder(UI), UIStreamEncoder(UIRequest(version=7))
 
     first, *rest = [frames(event) for event in events]
 
@@ -233,18 +233,20 @@ def test_a_stream_of_ui_messages_is_the_one_of_the_ai_sdk_once_something_was_sai
 @pytest.mark.parametrize(
     ("reading", "end", "body"),
     [
-        pytest.param(Reading(ui=Client()), None, UI_MESSAGE, id="a chat"),
-        pytest.param(Reading(ui=Client(), trim=True), None, UI_MESSAGE, id="a chat, its last message"),
-        pytest.param(Reading(ui=Client(), is_chat=False), RunFinished(value=[1]), [1], id="another workflow"),
+        pytest.param(AgentaRequest(ui=UIRequest()), None, UI_MESSAGE, id="a chat"),
+        pytest.param(AgentaRequest(ui=UIRequest(), trim=True), None, UI_MESSAGE, id="a chat, its last message"),
+        pytest.param(AgentaRequest(ui=UIRequest(), is_chat=False), RunFinished(value=[1]), [1], id="another workflow"),
     ],
 )
-def test_a_whole_answer_in_ui_messages_is_the_one_that_a_client_builds(reading: Reading, end: Any, body: Any) -> None:
-    assert json(invoke.whole(lawful("Hi", end=end), reading, status=200)) == body
+def test_a_whole_answer_in_ui_messages_is_the_one_that_a_client_builds(
+    reading: AgentaRequest, end: Any, body: Any
+) -> None:
+    assert json(invoke.encode_response(lawful("Hi", end=end), reading, status=200)) == body
 
 
 def test_what_was_said_before_a_failure_is_a_ui_message_too() -> None:
     events = lawful("Hi", end=RunFailed(code="mine", message="No."))
-    document = json(invoke.whole(events, Reading(envelope=True, ui=Client()), status=500))
+    document = json(invoke.encode_response(events, AgentaRequest(envelope=True, ui=UIRequest()), status=500))
 
     assert document["data"] == {"outputs": UI_MESSAGE}
 
@@ -302,12 +304,12 @@ def tolerant(given: Sequence[OutputValue | str], end: TerminalEvent) -> list[Eve
     return [*events, *grammar.end(end)]
 
 
-def built_by_a_client(events: Sequence[Event], reading: Reading, cuts: Sequence[int]) -> list[Event]:
+def built_by_a_client(events: Sequence[Event], reading: AgentaRequest, cuts: Sequence[int]) -> list[Event]:
     """The same stream after the wire: framed, cut anywhere, read, and put through the grammar again."""
-    frames = invoke.frames(reading)
+    frames = invoke.stream_encoder(reading)
     wire = b"".join(map(frames, events))
     edges = [0, *sorted(cut % (len(wire) + 1) for cut in cuts), len(wire)]
-    replies = invoke.Replies(reading.form)
+    replies = invoke.InvokeReplyDecoder(reading.form)
     told = [value for start, end in pairwise(edges) for value in replies.feed(wire[start:end])] + replies.end()
     grammar = Grammar(RUN)
     again = [*grammar.start(STARTED)]
@@ -317,9 +319,9 @@ def built_by_a_client(events: Sequence[Event], reading: Reading, cuts: Sequence[
     return [*again, *grammar.end(grammar.ending)]
 
 
-def shown(events: Sequence[Event], reading: Reading) -> Any:
+def shown(events: Sequence[Event], reading: AgentaRequest) -> Any:
     """The part of the JSON answer that the stream carries too."""
-    document = json(invoke.whole(events, reading, status=200))
+    document = json(invoke.encode_response(events, reading, status=200))
     meta = document.get("meta", {})
     return document.get("data"), meta.get("finish"), meta.get("usage")
 
@@ -334,7 +336,7 @@ def test_the_json_answer_of_a_chat_is_the_fold_of_its_stream(
     given_: list[Any], end: TerminalEvent, form: str, trim: bool, cuts: list[int]
 ) -> None:
     events = tolerant(given_, end)
-    reading = Reading(form=form, envelope=True, trim=trim)
+    reading = AgentaRequest(form=form, envelope=True, trim=trim)
 
     assert shown(built_by_a_client(events, reading, cuts), reading) == shown(events, reading)
 
@@ -349,14 +351,14 @@ def test_the_json_answer_of_any_other_workflow_is_the_fold_of_its_stream(
     if isinstance(end, RunFinished) and end.finish == "stop":
         end = msgspec.structs.replace(end, value=value)
     events = tolerant(given_, end)
-    reading = Reading(form=form, envelope=True, is_chat=False)
+    reading = AgentaRequest(form=form, envelope=True, is_chat=False)
 
     assert shown(built_by_a_client(events, reading, cuts), reading) == shown(events, reading)
 
 
 @given(given_=st.lists(GIVEN, max_size=12), end=ENDS, is_chat=st.booleans())
 def test_done_is_the_last_record_and_the_only_one(given_: list[Any], end: TerminalEvent, is_chat: bool) -> None:
-    frames = invoke.frames(Reading(form="application/x-ndjson", is_chat=is_chat))
+    frames = invoke.stream_encoder(AgentaRequest(form="application/x-ndjson", is_chat=is_chat))
     kinds = [
         msgspec.json.decode(line)["type"] for event in tolerant(given_, end) for line in frames(event).splitlines()
     ]
@@ -384,9 +386,9 @@ def test_we_ask_with_an_envelope_and_nothing_of_the_callers_own() -> None:
         trace_parent=f"00-{TRACE}-{SPAN}-01",
     )
 
-    asked = invoke.request(call, is_chat=True, stream=True)
+    asked = invoke.build_invoke_request(call, is_chat=True, stream=True)
 
-    assert asked == Request(
+    assert asked == HttpRequest(
         headers={
             "content-type": "application/json",
             "accept": "text/event-stream",
@@ -403,7 +405,7 @@ def test_we_ask_with_an_envelope_and_nothing_of_the_callers_own() -> None:
 
 
 def test_we_ask_those_who_may_not_stream_for_anything() -> None:
-    asked = invoke.request(Call(workflow="headline", inputs={"text": "Hi"}), is_chat=False, stream=False)
+    asked = invoke.build_invoke_request(Call(workflow="headline", inputs={"text": "Hi"}), is_chat=False, stream=False)
 
     assert asked.headers == {"content-type": "application/json", "accept": "*/*"}
     assert msgspec.json.decode(asked.body) == {
@@ -413,13 +415,15 @@ def test_we_ask_those_who_may_not_stream_for_anything() -> None:
 
 
 def test_a_history_that_came_as_an_input_goes_on_as_the_history() -> None:
-    asked = invoke.request(Call(workflow="tutor", inputs={"messages": HISTORY}), is_chat=True, stream=False)
+    asked = invoke.build_invoke_request(
+        Call(workflow="tutor", inputs={"messages": HISTORY}), is_chat=True, stream=False
+    )
 
     assert msgspec.json.decode(asked.body)["data"]["inputs"] == {"messages": HISTORY}
 
 
 def replied(content_type: str, body: bytes) -> list[object]:
-    replies = invoke.Replies(content_type)
+    replies = invoke.InvokeReplyDecoder(content_type)
     told = [value for byte in body for value in replies.feed(bytes([byte]))]
     assert replies.streamed or not told
     return told + replies.end()
@@ -485,7 +489,7 @@ def test_a_reply_that_cannot_be_read_is_a_failure(content_type: str, body: bytes
 
 @pytest.mark.parametrize("content_type", ["application/x-ndjson", "text/event-stream"])
 def test_a_record_has_a_longest_length(content_type: str) -> None:
-    replies = invoke.Replies(content_type, longest=100)
+    replies = invoke.InvokeReplyDecoder(content_type, longest=100)
 
     with pytest.raises(UpstreamFailed, match="longer than 100 bytes"):
         replies.feed(b"data: " + b"x" * 200)

@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palaver.core.messages import ToolCall
-from palaver.protocols import responses
-from palaver.protocols.response_request import Profile, Reading
-from palaver.protocols.ui_client import Client
+from palaver.protocols.responses import adapter as responses
+from palaver.protocols.responses.request import Profile, ResponsesRequest
+from palaver.protocols.ui_stream.request import UIRequest
 from tests.core.strategies import jsons, maybe, texts
 from tests.protocols.wire import find, request
 
 objects: st.SearchStrategy[Any] = st.dictionaries(texts, jsons, max_size=3)
 readings = st.builds(
-    Reading,
+    ResponsesRequest,
     profile=st.sampled_from(get_args(Profile)),
     stream=st.booleans(),
     model=texts,
@@ -34,7 +34,7 @@ readings = st.builds(
 )
 calls = st.builds(ToolCall, call_id=texts, name=texts, arguments=texts)
 clients = st.builds(
-    Client,
+    UIRequest,
     version=st.sampled_from([5, 6, 7]),
     message=maybe(texts),
     shown=st.dictionaries(texts, st.booleans(), max_size=3),
@@ -44,7 +44,7 @@ clients = st.builds(
 
 
 @given(readings | clients)
-def test_a_note_is_the_same_after_it_was_stored(note: Reading | Client) -> None:
+def test_a_note_is_the_same_after_it_was_stored(note: ResponsesRequest | UIRequest) -> None:
     assert msgspec.json.decode(msgspec.json.encode(note), type=type(note)) == note
 
 
@@ -57,4 +57,4 @@ def test_the_note_of_a_request_is_the_same_after_it_was_stored() -> None:
     }  # fmt: skip
     _, reading = responses.decode(msgspec.structs.replace(request(body), route="v1/responses"), find)
 
-    assert msgspec.json.decode(msgspec.json.encode(reading), type=Reading) == reading
+    assert msgspec.json.decode(msgspec.json.encode(reading), type=ResponsesRequest) == reading

@@ -30,8 +30,8 @@ from palaver.core.events import (
 )
 from palaver.core.messages import Annotation, Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
 from palaver.errors import UpstreamFailed
-from palaver.protocols.records import Reader, Writer, stop_reason
-from palaver.protocols.sse import frame
+from palaver.protocols.agenta.records import RecordDecoder, RecordEncoder, stop_reason
+from palaver.protocols.sse import data_event
 from tests.protocols.wire import MESSAGE, RUN, TRACE, lawful, record, records
 
 ID = f"{MESSAGE}_1"
@@ -48,7 +48,7 @@ def line(content: bytes) -> bytes:
 
 
 def written(*given: Any, is_chat: bool = True, end: TerminalEvent | None = None) -> list[Any]:
-    writer = Writer(line, is_chat=is_chat).frames
+    writer = RecordEncoder(line, is_chat=is_chat).frames
     return records([writer(event) for event in lawful(*given, end=end)])
 
 
@@ -163,7 +163,7 @@ def test_events_as_records(given: list[Any], told: list[Any]) -> None:
 
 
 def test_calls_that_grow_side_by_side_are_told_in_the_order_in_which_they_started() -> None:
-    writer = Writer(line, is_chat=True).frames
+    writer = RecordEncoder(line, is_chat=True).frames
     given = [
         TextDelta(item="before", delta="1"),
         ToolStarted(item="x", call_id="a", name="add"),
@@ -246,11 +246,11 @@ def test_the_stop_reason_is_how_the_run_ended(finish: FinishReason) -> None:
 
 
 def test_a_part_that_holds_nothing_is_not_told() -> None:
-    assert Writer(line, is_chat=True).frames(PartAdded(item="x", message="m")) == b""
+    assert RecordEncoder(line, is_chat=True).frames(PartAdded(item="x", message="m")) == b""
 
 
 def test_records_are_wrapped_one_by_one() -> None:
-    writer = Writer(frame, is_chat=True).frames
+    writer = RecordEncoder(data_event, is_chat=True).frames
     sent = [writer(event) for event in lawful("Hi")]
 
     ids = f'"id":"{ID}","message":"{ID}"'
@@ -267,7 +267,7 @@ def test_records_are_wrapped_one_by_one() -> None:
 
 
 def read(*told: Any) -> list[object]:
-    reader = Reader()
+    reader = RecordDecoder()
     raw = [value if isinstance(value, bytes) else msgspec.json.encode(value) for value in told]
     return [value for one in raw for value in reader(one)] + reader.end()
 
@@ -376,12 +376,12 @@ def test_what_is_no_record_comes_out_as_the_value_it_is(told: bytes, read_as: ob
 @pytest.mark.parametrize("told", [b'{"type":"mess', b' ["a', b'"Hel'])
 def test_a_last_record_that_was_cut_off_breaks_the_stream(told: bytes) -> None:
     with pytest.raises(UpstreamFailed, match=r"The remote's stream ended in the middle of a record\."):
-        Reader()(told, whole=False)
+        RecordDecoder()(told, whole=False)
 
 
 @pytest.mark.parametrize(("told", "read_as"), [(b'"Hi"', "Hi"), (b"Hi", "Hi")])
 def test_a_last_record_may_lack_its_line_end(told: bytes, read_as: str) -> None:
-    assert Reader()(told, whole=False) == [read_as]
+    assert RecordDecoder()(told, whole=False) == [read_as]
 
 
 @pytest.mark.parametrize(
@@ -428,7 +428,7 @@ def test_any_record_can_be_read(told: list[Any], noise: bytes) -> None:
 
 
 def test_usage_events_are_not_told_one_by_one() -> None:
-    assert Writer(line, is_chat=True).frames(UsageAdded()) == b""
+    assert RecordEncoder(line, is_chat=True).frames(UsageAdded()) == b""
 
 
 def test_reasoning_is_told_apart_from_text() -> None:

@@ -25,23 +25,23 @@ from palaver.core.events import (
 )
 from palaver.core.grammar import OutputValue
 from palaver.core.messages import Annotation, Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
-from palaver.protocols import responses
-from palaver.protocols.response_request import Reading
+from palaver.protocols.responses import adapter as responses
+from palaver.protocols.responses.request import ResponsesRequest
 from tests.core.strategies import hostile, sloppy
 from tests.core.test_grammar_laws import stream_of
 from tests.protocols.wire import MESSAGE, RUN, STARTED, TRACE, lawful
 
 AT = datetime(2026, 7, 1, 12, tzinfo=UTC)
 NOW = int(AT.timestamp())
-OPEN = Reading(stream=True, model="tutor", workflow="tutor")
+OPEN = ResponsesRequest(stream=True, model="tutor", workflow="tutor")
 MLFLOW = replace(OPEN, profile="invocations")
 ITEM, TAIL = f"{MESSAGE}_1", RUN.removeprefix("run_")
 RESPONSE = f"resp_{TAIL}"
 
 
-def frames(events: list[Event], reading: Reading = OPEN) -> list[Any]:
+def frames(events: list[Event], reading: ResponsesRequest = OPEN) -> list[Any]:
     """The frames of a stream, taken apart; `event:` lines are checked on the way."""
-    encode = responses.frames(reading)
+    encode = responses.stream_encoder(reading)
     blocks = b"".join(map(encode, events)).decode().split("\n\n")
     assert blocks.pop() == "", "every frame ends with an empty line"
     taken: list[Any] = []
@@ -54,7 +54,7 @@ def frames(events: list[Event], reading: Reading = OPEN) -> list[Any]:
     return taken
 
 
-def inner(*given: OutputValue | str, reading: Reading = OPEN) -> list[Any]:
+def inner(*given: OutputValue | str, reading: ResponsesRequest = OPEN) -> list[Any]:
     """The frames between the start and the end of a run, without their numbers."""
     told = frames(lawful(*given), reading)
     numbers = [one["sequence_number"] for one in told[:-1]]
@@ -167,7 +167,7 @@ def test_invocations_leave_nulls_out_and_say_the_usage_once_more_for_the_ai_sdk(
 
 
 @pytest.mark.parametrize("reading", [OPEN, MLFLOW])
-def test_a_text_in_pieces(reading: Reading) -> None:
+def test_a_text_in_pieces(reading: ResponsesRequest) -> None:
     at = {"item_id": ITEM, "output_index": 0, "content_index": 0}
     first, part, _, *rest = said(ITEM, "Hi 🦀\u2028")
 
@@ -496,5 +496,5 @@ def test_encoding_twice_gives_the_same_bytes_and_the_whole_equals_the_last_snaps
         told = frames(events, reading)
         assert told == frames(events, reading)
         if not isinstance(events[-1], RunFailed):
-            answer = responses.whole(events, reading, status=200)
+            answer = responses.encode_response(events, reading, status=200)
             assert msgspec.json.decode(answer.body) == snapshot(told)

@@ -10,8 +10,10 @@ from msgspec.structs import replace
 from palaver.core.messages import Data, Message, Reasoning, Text, ToolCall, ToolResult
 from palaver.core.runs import Call
 from palaver.errors import HistoryConflict, ItemNotFound
-from palaver.protocols import item_pages, response_history, responses
-from palaver.protocols.response_request import Reading
+from palaver.protocols.history import new_messages
+from palaver.protocols.responses import adapter as responses
+from palaver.protocols.responses import item_pages
+from palaver.protocols.responses.request import ResponsesRequest, continue_history, resolve_references
 from tests.core.strategies import messages
 from tests.protocols.wire import find, json, request
 
@@ -23,12 +25,12 @@ STORED = [
 ANSWERED = [*STORED, Message.tool("c1", {"is": "noon"})]
 
 
-def decoded(body: Any) -> tuple[Call, Reading]:
+def decoded(body: Any) -> tuple[Call, ResponsesRequest]:
     return responses.decode(replace(request(body), route="v1/responses"), find)
 
 
 def new(sent: Message, stored: list[Message] = ANSWERED, **more: Any) -> Message | None:
-    return response_history.new(stored, [sent], **more).get(0)
+    return new_messages(stored, [sent], **more).get(0)
 
 
 def reference(name: str) -> dict[str, str]:
@@ -39,10 +41,10 @@ def reference(name: str) -> dict[str, str]:
 
 
 def test_an_item_that_is_referred_to_stands_where_its_reference_stood() -> None:
-    stored = item_pages.placed(ANSWERED, "conv_1")
+    stored = item_pages.message_items(ANSWERED, "conv_1")
     body = {"instructions": "Be brief.", "input": [reference("a1"), reference("fc_c1"), reference("fco_c1"), {
         "role": "user", "content": "And now?"}]}  # fmt: skip
-    call, reading = response_history.resolved(*decoded(body), {one.id: one.item for one in stored})
+    call, reading = resolve_references(*decoded(body), {one.id: one.item for one in stored})
 
     assert call.messages == (
         Message.system("Be brief."),
@@ -57,9 +59,9 @@ def test_an_item_that_is_referred_to_stands_where_its_reference_stood() -> None:
 def test_a_reference_to_nothing_is_not_found() -> None:
     call, reading = decoded({"input": [{"role": "user", "content": "x"}, reference("msg_1")]})
     with pytest.raises(ItemNotFound) as caught:
-        response_history.resolved(call, reading, {})
+        resolve_references(call, reading, {})
 
-    assert json(responses.failure(caught.value, reading, status=404))["error"] == {
+    assert json(responses.encode_error(caught.value, reading, status=404))["error"] == {
         "message": "There is no stored item 'msg_1'.",
         "type": "not_found",
         "code": "item_not_found",
@@ -69,7 +71,7 @@ def test_a_reference_to_nothing_is_not_found() -> None:
 
 def test_without_references_nothing_changes() -> None:
     call, reading = decoded({"input": "x"})
-    same = response_history.resolved(call, reading, {})
+    same = resolve_references(call, reading, {})
 
     assert same[0] is call
     assert same[1] is reading
@@ -81,7 +83,7 @@ def test_without_references_nothing_changes() -> None:
 @pytest.mark.parametrize("place", ["previous_response_id", "conversation"])
 def test_a_call_follows_what_is_stored(place: str) -> None:
     call, reading = decoded({"instructions": "Be brief.", "input": "And now?", place: "resp_1"})
-    call, reading = response_history.continued(call, reading, ANSWERED)
+    call, reading = continue_history(call, reading, ANSWERED)
 
     assert call.messages == (Message.system("Be brief."), *ANSWERED, Message.user("And now?"))
     assert call.preface == 1
@@ -89,7 +91,7 @@ def test_a_call_follows_what_is_stored(place: str) -> None:
 
 
 def test_a_call_may_only_go_on() -> None:
-    call, reading = response_history.continued(*decoded({"previous_response_id": "resp_1"}), ANSWERED)
+    call, reading = continue_history(*decoded({"previous_response_id": "resp_1"}), ANSWERED)
 
     assert (call.messages, reading.places) == (tuple(ANSWERED), ("previous_response_id",) * 3)
 
@@ -98,9 +100,9 @@ def test_a_contradiction_is_named_where_it_stands_in_the_body() -> None:
     items = [{"role": "user", "content": "x"}, {"type": "function_call_output", "call_id": "c1", "output": "midnight"}]
     call, reading = decoded({"instructions": "Be brief.", "previous_response_id": "resp_1", "input": items})
     with pytest.raises(HistoryConflict) as caught:
-        response_history.continued(call, reading, ANSWERED)
+        continue_history(call, reading, ANSWERED)
 
-    assert json(responses.failure(caught.value, reading, status=400))["error"] == {
+    assert json(responses.encode_error(caught.value, reading, status=400))["error"] == {
         "message": "The stored result of call 'c1' is another one.",
         "type": "invalid_request",
         "code": "history_conflict",
@@ -115,7 +117,7 @@ def test_copies_leave_no_gap() -> None:
         {"role": "user", "content": "And now?"},
     ]
     call, reading = decoded({"conversation": "conv_1", "input": items})
-    call, reading = response_history.continued(call, reading, ANSWERED)
+    call, reading = continue_history(call, reading, ANSWERED)
 
     assert call.messages == (*ANSWERED, Message.user("And now?"))
     assert reading.places == (*["conversation"] * 3, "input[2]")
@@ -163,7 +165,7 @@ def test_what_contradicts_the_stored_is_refused(sent: Message, message: str) -> 
 def test_what_is_new_stays() -> None:
     fresh = [Message.user("And now?"), Message.assistant(ToolCall(call_id="c2", name="now")), Message.tool("c2", "x")]
 
-    assert response_history.new(ANSWERED, fresh, start=5) == {5: fresh[0], 6: fresh[1], 7: fresh[2]}
+    assert new_messages(ANSWERED, fresh, start=5) == {5: fresh[0], 6: fresh[1], 7: fresh[2]}
     both = Message.assistant(CALL, ToolCall(call_id="c2", name="now"))
     assert new(both) == Message.assistant(ToolCall(call_id="c2", name="now"))
 
@@ -195,4 +197,4 @@ def test_a_whole_copy_is_never_a_contradiction(given: list[Message]) -> None:
         for index, message in enumerate(given)
     ]
 
-    assert response_history.new(named, named) == {}
+    assert new_messages(named, named) == {}

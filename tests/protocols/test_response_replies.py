@@ -46,9 +46,9 @@ from palaver.core.messages import (
 )
 from palaver.core.runs import Call
 from palaver.errors import BadStream, InvalidMessages, UpstreamFailed
-from palaver.protocols import responses
-from palaver.protocols.response_replies import Replies, request
-from palaver.protocols.response_request import Reading
+from palaver.protocols.responses import adapter as responses
+from palaver.protocols.responses.client import ResponsesReplyDecoder, build_responses_request
+from palaver.protocols.responses.request import ResponsesRequest
 from tests.core.strategies import sloppy
 from tests.protocols.wire import STARTED, lawful
 
@@ -56,7 +56,9 @@ HELLO = (Message.user("Hello"),)
 
 
 def asked(*, is_chat: bool = True, stream: bool = True, model: str | None = None, **call: Any) -> Any:
-    sent = request(Call(**({"workflow": "far", "messages": HELLO} | call)), is_chat=is_chat, stream=stream, model=model)
+    sent = build_responses_request(
+        Call(**({"workflow": "far", "messages": HELLO} | call)), is_chat=is_chat, stream=stream, model=model
+    )
     return msgspec.json.decode(sent.body)
 
 
@@ -69,7 +71,7 @@ DONE = b"data: [DONE]\n\n"
 
 
 def read(*frames: bytes, content_type: str = "text/event-stream") -> list[object]:
-    replies = Replies(content_type)
+    replies = ResponsesReplyDecoder(content_type)
     return [*(told for one in frames for told in replies.feed(one)), *replies.end()]
 
 
@@ -158,13 +160,13 @@ def test_inputs_parameters_and_options_go_on_where_there_are_any() -> None:
 def test_the_headers_are_those_of_every_call() -> None:
     call = Call(workflow="far", session="s 1", trace_parent="00-a-b-01")
 
-    assert dict(request(call, is_chat=True, stream=True).headers) == {
+    assert dict(build_responses_request(call, is_chat=True, stream=True).headers) == {
         "content-type": "application/json",
         "accept": "text/event-stream",
         "baggage": "ag.session.id=s%201",
         "traceparent": "00-a-b-01",
     }
-    assert request(call, is_chat=True, stream=False).headers["accept"] == "application/json"
+    assert build_responses_request(call, is_chat=True, stream=False).headers["accept"] == "application/json"
 
 
 HISTORY = (
@@ -748,7 +750,7 @@ def test_a_result_may_say_that_it_is_an_error() -> None:
 
 
 def test_half_a_record_is_a_failure() -> None:
-    replies = Replies("text/event-stream")
+    replies = ResponsesReplyDecoder("text/event-stream")
     replies.feed(delta("Hel") + b'data: {"type":"resp')
 
     with pytest.raises(UpstreamFailed, match="not JSON"):
@@ -757,7 +759,7 @@ def test_half_a_record_is_a_failure() -> None:
 
 def test_a_record_that_does_not_end_is_a_failure() -> None:
     with pytest.raises(UpstreamFailed, match="longer than 100 bytes"):
-        Replies("text/event-stream", longest=100).feed(b"data: " + b"x" * 200)
+        ResponsesReplyDecoder("text/event-stream", longest=100).feed(b"data: " + b"x" * 200)
 
 
 def test_values_that_are_no_frames_are_handed_on() -> None:
@@ -868,12 +870,12 @@ def test_what_we_write_is_read_back_item_by_item(values: list[Any], is_streamed:
         events = linearize(lawful(*values))
     except BadStream:
         return
-    reading = Reading(profile="open", stream=is_streamed, model="m", workflow="w", encrypted=True)
+    reading = ResponsesRequest(profile="open", stream=is_streamed, model="m", workflow="w", encrypted=True)
     if is_streamed:
-        frames = responses.frames(reading)
+        frames = responses.stream_encoder(reading)
         told = read(*(frames(one) for one in events))
     else:
-        answer = responses.whole(events, reading, status=200)
+        answer = responses.encode_response(events, reading, status=200)
         told = read(answer.body, content_type="application/json")
 
     assert gist(made(told, history=())) == gist(events)

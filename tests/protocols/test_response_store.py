@@ -23,10 +23,12 @@ from palaver.core.events import (
 )
 from palaver.core.messages import Data, Reasoning, ToolCall, Usage
 from palaver.errors import PalaverError, ResponseNotFound
-from palaver.protocols import openai_errors, response_store, responses
-from palaver.protocols.base import Answer
-from palaver.protocols.response_request import Reading
-from palaver.protocols.response_store import Asked
+from palaver.protocols import openai_errors
+from palaver.protocols.base import HttpResponse
+from palaver.protocols.responses import adapter as responses
+from palaver.protocols.responses import store
+from palaver.protocols.responses.request import ResponsesRequest
+from palaver.protocols.responses.store import StoredResponseQuery
 from tests.core.strategies import hostile, sloppy
 from tests.core.test_grammar_laws import RUN as ANY_RUN
 from tests.core.test_grammar_laws import stream_of
@@ -34,7 +36,7 @@ from tests.protocols.wire import IDS, RUN, STARTED, find, json, lawful, request
 
 AT = datetime(2026, 7, 1, 12, tzinfo=UTC)
 NOW = int(AT.timestamp())
-OPEN = Reading(stream=True, model="tutor", workflow="tutor")
+OPEN = ResponsesRequest(stream=True, model="tutor", workflow="tutor")
 MLFLOW = replace(OPEN, profile="invocations")
 BACKGROUND = replace(OPEN, background=True, queued_at=AT, echo={"background": True})
 RESPONSE = "resp_" + RUN.removeprefix("run_")
@@ -42,16 +44,16 @@ QUEUED = RunStarted(run_id=RUN, at=AT)
 DONE = b"data: [DONE]\n\n"
 
 
-def shown(events: Sequence[Event], reading: Reading = OPEN, **more: Any) -> Any:
-    return msgspec.json.decode(response_store.stored(events, reading, started=QUEUED, **more))
+def shown(events: Sequence[Event], reading: ResponsesRequest = OPEN, **more: Any) -> Any:
+    return msgspec.json.decode(store.encode_stored(events, reading, started=QUEUED, **more))
 
 
-def streamed(events: list[Event], reading: Reading = OPEN) -> bytes:
-    return b"".join(map(responses.frames(reading), events))
+def streamed(events: list[Event], reading: ResponsesRequest = OPEN) -> bytes:
+    return b"".join(map(responses.stream_encoder(reading), events))
 
 
-def resumed(events: list[Event], reading: Reading, after: int) -> bytes:
-    return b"".join(map(response_store.resumed(reading, after), events))
+def resumed(events: list[Event], reading: ResponsesRequest, after: int) -> bytes:
+    return b"".join(map(store.resumed_encoder(reading, after), events))
 
 
 def blocks(stream: bytes) -> list[bytes]:
@@ -72,8 +74,8 @@ def last_snapshot(stream: bytes) -> Any:
 
 def refusal(**query: str) -> tuple[str, str]:
     with pytest.raises(PalaverError) as caught:
-        response_store.decode(request(query=query))
-    error = json(openai_errors.failure(caught.value, status=400))["error"]
+        store.parse_query(request(query=query))
+    error = json(openai_errors.error_response(caught.value, status=400))["error"]
     return error["code"], error["param"]
 
 
@@ -83,15 +85,15 @@ def refusal(**query: str) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("query", "asked"),
     [
-        ({}, Asked()),
-        ({"stream": "false", "include[]": "x"}, Asked()),
-        ({"stream": "true"}, Asked(stream=True)),
-        ({"stream": "true", "starting_after": "0"}, Asked(stream=True, after=0)),
-        ({"stream": "true", "starting_after": "9" * 18}, Asked(stream=True, after=int("9" * 18))),
+        ({}, StoredResponseQuery()),
+        ({"stream": "false", "include[]": "x"}, StoredResponseQuery()),
+        ({"stream": "true"}, StoredResponseQuery(stream=True)),
+        ({"stream": "true", "starting_after": "0"}, StoredResponseQuery(stream=True, after=0)),
+        ({"stream": "true", "starting_after": "9" * 18}, StoredResponseQuery(stream=True, after=int("9" * 18))),
     ],
 )
-def test_a_response_is_asked_for_whole_or_as_a_stream(query: dict[str, str], asked: Asked) -> None:
-    assert response_store.decode(request(query=query)) == asked
+def test_a_response_is_asked_for_whole_or_as_a_stream(query: dict[str, str], asked: StoredResponseQuery) -> None:
+    assert store.parse_query(request(query=query)) == asked
 
 
 @pytest.mark.parametrize(
@@ -114,17 +116,17 @@ def test_a_query_that_is_wrong_is_named(query: dict[str, str], code: str, param:
 
 
 def test_a_response_and_its_run_are_two_spellings_of_one_thing() -> None:
-    assert response_store.run_id(RESPONSE) == RUN
-    assert response_store.previous_run_id(RESPONSE) == RUN
+    assert store.run_of_response(RESPONSE) == RUN
+    assert store.run_of_previous(RESPONSE) == RUN
     for unknown in (RUN, "conv_1", ""):
         with pytest.raises(ResponseNotFound):
-            response_store.run_id(unknown)
+            store.run_of_response(unknown)
 
 
 def test_a_previous_response_that_is_unknown_has_a_name_of_its_own() -> None:
     with pytest.raises(ResponseNotFound) as caught:
-        response_store.previous_run_id("chatcmpl-1")
-    error = json(responses.failure(caught.value, OPEN, status=404))["error"]
+        store.run_of_previous("chatcmpl-1")
+    error = json(responses.encode_error(caught.value, OPEN, status=404))["error"]
 
     assert error == {
         "message": "There is no stored response 'chatcmpl-1'.",
@@ -180,7 +182,7 @@ def test_at_the_end_it_is_what_the_stream_said_last(end: Any, status: str, reaso
 
 
 def test_a_failed_response_is_shown_with_its_error() -> None:
-    answer = response_store.shown(lawful(end=RunFailed(code="x", message="y")), OPEN, started=QUEUED)
+    answer = store.stored_response(lawful(end=RunFailed(code="x", message="y")), OPEN, started=QUEUED)
 
     assert answer.status == 200
     assert answer.headers == (
@@ -215,7 +217,7 @@ def test_what_was_asked_is_repeated() -> None:
 
 
 def test_a_deleted_response_is_gone() -> None:
-    assert response_store.deleted(RUN) == Answer(
+    assert store.deleted_response(RUN) == HttpResponse(
         status=200,
         headers=(("content-type", "application/json"),),
         body=b'{"id":"%b","object":"response","deleted":true}' % RESPONSE.encode(),
@@ -228,23 +230,23 @@ def test_a_response_is_shown_at_any_moment(values: list[object], is_chat: bool) 
     final = last_snapshot(streamed(events, replace(reading, profile="open")))
     done: list[Any] = []
     for count in range(len(events)):
-        whole = msgspec.json.decode(response_store.stored(events[:count], reading, started=RunStarted(run_id=ANY_RUN)))
+        whole = msgspec.json.decode(store.encode_stored(events[:count], reading, started=RunStarted(run_id=ANY_RUN)))
         assert whole["status"] == "in_progress"
         assert [item for item in done if item not in whole["output"]] == [], "what is done stays"
         done = whole["output"]
     assert [item for item in done if item not in final["output"]] == []
-    assert msgspec.json.decode(response_store.stored(events, reading, started=RunStarted(run_id=ANY_RUN))) == final
+    assert msgspec.json.decode(store.encode_stored(events, reading, started=RunStarted(run_id=ANY_RUN))) == final
 
 
 # The background
 
 
 def test_a_call_in_the_background_is_answered_before_it_runs() -> None:
-    answer = responses.queued(QUEUED, BACKGROUND)
+    answer = responses.encode_queued(QUEUED, BACKGROUND)
 
     assert answer.headers == (("content-type", "application/json"), ("x-palaver-run-id", RUN))
-    assert answer.body == response_store.stored([], BACKGROUND, started=QUEUED, status_if_running="queued")
-    on_invocations = json(responses.queued(QUEUED, replace(BACKGROUND, profile="invocations")))
+    assert answer.body == store.encode_stored([], BACKGROUND, started=QUEUED, status_if_running="queued")
+    on_invocations = json(responses.encode_queued(QUEUED, replace(BACKGROUND, profile="invocations")))
     assert [name for name, value in on_invocations.items() if value is None] == []
 
 
@@ -254,7 +256,7 @@ def test_a_stream_in_the_background_is_the_same_whether_it_is_watched_from_its_q
 ) -> None:
     reading = replace(BACKGROUND, profile=profile)
     events = lawful("Hi", end=RunFinished(at=AT))
-    opening, rest = responses.queued_frames(QUEUED, reading)
+    opening, rest = responses.queued_stream(QUEUED, reading)
     watched = opening + b"".join(map(rest, events))
 
     assert watched == streamed(events, reading)
@@ -288,12 +290,12 @@ def test_who_has_everything_is_told_only_that_it_is_over() -> None:
 
 
 def test_a_stream_that_is_resumed_has_the_head_of_any_stream() -> None:
-    assert responses.streamed(STARTED) == responses.head(STARTED, OPEN)
-    assert responses.streamed(QUEUED).headers[3:] == (("x-palaver-run-id", RUN),), "no trace before it begins"
+    assert responses.stream_head(STARTED) == responses.response_head(STARTED, OPEN)
+    assert responses.stream_head(QUEUED).headers[3:] == (("x-palaver-run-id", RUN),), "no trace before it begins"
 
 
 def test_nothing_is_sent_again_while_the_client_has_it() -> None:
-    encode = response_store.resumed(OPEN, 4)
+    encode = store.resumed_encoder(OPEN, 4)
     events = [
         STARTED,
         TextStarted(item="m", message="m"),
@@ -309,7 +311,7 @@ def test_nothing_is_sent_again_while_the_client_has_it() -> None:
 def test_what_was_not_streamed_is_shown_the_same() -> None:
     events = [replace(STARTED, at=AT), *lawful("Hi", end=RunFinished(at=AT))[1:]]
 
-    assert json(responses.whole(events, OPEN, status=200)) == shown(events)
+    assert json(responses.encode_response(events, OPEN, status=200)) == shown(events)
     assert shown(events)["created_at"] == NOW
     assert shown([])["created_at"] == NOW, "before the log is there, too"
 
@@ -320,12 +322,12 @@ def test_what_was_not_streamed_is_shown_the_same() -> None:
 def test_the_items_of_a_response_are_found_by_the_ids_that_it_gave_them() -> None:
     events = lawful(Reasoning(text="Hm.", encrypted="sealed"), "Hi", ToolCall(call_id="c1", name="now"))
     output = shown(events)["output"]
-    found = response_store.items(events, MLFLOW)
+    found = store.output_items(events, MLFLOW)
 
     assert found == {item["id"]: item for item in output} | {
         output[0]["id"]: {**output[0], "encrypted_content": "sealed"}
     }
-    assert response_store.items([], OPEN) == {}
+    assert store.output_items([], OPEN) == {}
 
 
 def test_the_runs_of_items_are_told_by_their_ids() -> None:
@@ -340,4 +342,4 @@ def test_the_runs_of_items_are_told_by_their_ids() -> None:
         f"x_{tail}",
     ]
 
-    assert response_store.runs_named(items) == [RUN, "run_" + "9" * 26]
+    assert store.runs_of_items(items) == [RUN, "run_" + "9" * 26]

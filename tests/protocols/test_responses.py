@@ -10,14 +10,15 @@ from palaver.core.events import RunCancelled, RunFailed
 from palaver.core.messages import Data, File, Message, Reasoning, Text, ToolCall
 from palaver.core.runs import Call
 from palaver.errors import FaultyCall, MissingInput, PalaverError, UnknownCall, WorkflowNotFound
-from palaver.protocols import openai_errors, responses
-from palaver.protocols.response_request import Reading
+from palaver.protocols import openai_errors
+from palaver.protocols.responses import adapter as responses
+from palaver.protocols.responses.request import ResponsesRequest
 from tests.protocols.wire import IDS, MESSAGE, RUN, STARTED, TRACE, find, json, lawful, request
 
 OPEN, MLFLOW = "v1/responses", "invocations"
 
 
-def decoded(body: Any, route: str = OPEN, **more: Any) -> tuple[Call, Reading]:
+def decoded(body: Any, route: str = OPEN, **more: Any) -> tuple[Call, ResponsesRequest]:
     return responses.decode(replace(request(body, **more), route=route), find)
 
 
@@ -29,7 +30,7 @@ def refused(body: Any, route: str = OPEN, **more: Any) -> tuple[int, Any]:
     """The code, the param and the message of a request that is refused."""
     with pytest.raises(PalaverError) as caught:
         decoded(body, route, **more)
-    answer = responses.failure(caught.value, None, status=400)
+    answer = responses.encode_error(caught.value, None, status=400)
     error = json(answer)["error"]
     assert json(answer)["detail"] == error["message"]
     return error["code"], error["param"]
@@ -372,7 +373,7 @@ def test_items_become_messages_and_errors_find_the_way_back() -> None:
     )
     assert reading.places == ("instructions", "input[0]", "input[1]", "input[3]", "input[4]")
     error = UnknownCall("It answers no call.", pointer="/messages/3")
-    assert json(responses.failure(error, reading, status=400))["error"]["param"] == "input[3]"
+    assert json(responses.encode_error(error, reading, status=400))["error"]["param"] == "input[3]"
 
 
 def test_what_we_do_not_know_is_kept_as_it_is() -> None:
@@ -390,12 +391,12 @@ def test_any_object_with_a_text_is_text() -> None:
 # Answers
 
 
-def reading(**fields: Any) -> Reading:
-    return Reading(model="tutor", workflow="tutor", **fields)
+def reading(**fields: Any) -> ResponsesRequest:
+    return ResponsesRequest(model="tutor", workflow="tutor", **fields)
 
 
 def test_a_whole_answer_has_the_headers_of_its_run() -> None:
-    answer = responses.whole(lawful("Hi"), reading(), status=200)
+    answer = responses.encode_response(lawful("Hi"), reading(), status=200)
 
     assert answer.status == 200
     assert answer.headers == (
@@ -406,8 +407,8 @@ def test_a_whole_answer_has_the_headers_of_its_run() -> None:
 
 
 def test_a_stream_has_a_head_and_a_whole_answer_has_none() -> None:
-    assert responses.head(STARTED, reading()) is None
-    head = responses.head(STARTED, reading(stream=True))
+    assert responses.response_head(STARTED, reading()) is None
+    head = responses.response_head(STARTED, reading(stream=True))
     assert head is not None
     assert head.headers[:3] == (
         ("content-type", "text/event-stream; charset=utf-8"),
@@ -420,7 +421,7 @@ def test_a_stream_has_a_head_and_a_whole_answer_has_none() -> None:
 def test_a_run_that_failed_is_an_error_that_sdks_do_not_try_again() -> None:
     events = lawful("Hi", end=RunFailed(code="model_down", message="The model is down."))
 
-    answer = responses.whole(events, reading(), status=502)
+    answer = responses.encode_response(events, reading(), status=502)
 
     assert (answer.status, dict(answer.headers)["x-should-retry"]) == (502, "false")
     assert json(answer) == {
@@ -431,7 +432,7 @@ def test_a_run_that_failed_is_an_error_that_sdks_do_not_try_again() -> None:
 
 
 def test_a_cancelled_run_gives_what_was_said() -> None:
-    answer = json(responses.whole(lawful("Hi", end=RunCancelled()), reading(), status=200))
+    answer = json(responses.encode_response(lawful("Hi", end=RunCancelled()), reading(), status=200))
 
     assert (answer["status"], answer["incomplete_details"]) == ("cancelled", {"reason": "cancelled"})
     assert answer["output"][0]["content"][0]["text"] == "Hi"
@@ -445,7 +446,7 @@ def test_a_cancelled_run_gives_what_was_said() -> None:
     ],
 )  # fmt: skip
 def test_the_type_of_an_error_follows_its_status(status: int, kind: str) -> None:
-    answer = responses.failure(WorkflowNotFound("x", known=["tutor"]), None, status=status)
+    answer = responses.encode_error(WorkflowNotFound("x", known=["tutor"]), None, status=status)
 
     assert json(answer)["error"] == {
         "message": "No workflow 'x'. Known: tutor.",
@@ -458,7 +459,7 @@ def test_the_type_of_an_error_follows_its_status(status: int, kind: str) -> None
 def test_a_fault_of_an_input_points_into_custom_inputs() -> None:
     error = FaultyCall([MissingInput("Input 'subject' is required.", pointer="/inputs/subject")])
 
-    told = json(responses.failure(error, reading(), status=400))["error"]
+    told = json(responses.encode_error(error, reading(), status=400))["error"]
 
     assert (told["code"], told["param"]) == ("missing_input", "custom_inputs.subject")
 
@@ -478,4 +479,4 @@ def test_pointers_of_the_waist_in_the_words_of_the_body(pointer: str, param: str
 
 
 def test_a_cancelled_run_in_words() -> None:
-    assert openai_errors.told(RunCancelled())["code"] == "cancelled"
+    assert openai_errors.error_object(RunCancelled())["code"] == "cancelled"

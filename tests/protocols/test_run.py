@@ -9,9 +9,9 @@ from palaver.core.events import RunCancelled, RunFailed, RunFinished
 from palaver.core.messages import Message
 from palaver.core.runs import Call
 from palaver.errors import ConflictingFields, MisplacedField
-from palaver.protocols import run
-from palaver.protocols.agenta import Reading, Refused
-from palaver.protocols.base import Request
+from palaver.protocols.agenta import run
+from palaver.protocols.agenta.request import AgentaRequest, RejectedCall
+from palaver.protocols.base import HttpRequest
 from tests.protocols.wire import HISTORY, SPAN, STARTED, TRACE, find, json, lawful, request
 
 
@@ -70,22 +70,22 @@ def test_a_name_said_differently_in_body_and_query_is_refused() -> None:
     ],
 )
 def test_what_cannot_be_given_or_taken_is_refused(body: Any, headers: Any, code: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RejectedCall) as refused:
         run.decode(request(body, **headers), find)
 
     assert refused.value.code == code
-    assert json(run.failure(refused.value, None, status=400))["status"]["type"] == code
+    assert json(run.encode_error(refused.value, None, status=400))["status"]["type"] == code
 
 
 def test_nothing_is_streamed() -> None:
-    frames = run.frames(Reading())
+    frames = run.stream_encoder(AgentaRequest())
 
-    assert run.head(STARTED, Reading()) is None
+    assert run.response_head(STARTED, AgentaRequest()) is None
     assert {frames(event) for event in lawful("Hi")} == {b""}
 
 
 def test_the_outputs_stand_under_data_with_a_tree_id() -> None:
-    answer = run.whole(lawful("Because."), Reading(), status=200)
+    answer = run.encode_response(lawful("Because."), AgentaRequest(), status=200)
 
     assert json(answer) == {
         "version": "3.0",
@@ -109,7 +109,7 @@ def test_the_outputs_stand_under_data_with_a_tree_id() -> None:
     ids=["text", "null", "cut short"],
 )
 def test_a_value_that_is_text_says_so(events: Any, data: Any, content_type: str) -> None:
-    document = json(run.whole(events, Reading(is_chat=False), status=200))
+    document = json(run.encode_response(events, AgentaRequest(is_chat=False), status=200))
 
     assert (document["data"], document["content_type"]) == (data, content_type)
 
@@ -117,14 +117,16 @@ def test_a_value_that_is_text_says_so(events: Any, data: Any, content_type: str)
 def test_the_last_message_alone_can_be_had_here_too() -> None:
     _, reading = run.decode(request({"messages": []}, x_ag_messages_transcript="last"), find)
 
-    assert json(run.whole(lawful("One.", Message.assistant("Two.")), reading, status=200))["data"] == {
+    assert json(run.encode_response(lawful("One.", Message.assistant("Two.")), reading, status=200))["data"] == {
         "role": "assistant",
         "content": "Two.",
     }
 
 
 def test_a_failed_run_is_answered_in_the_one_shape() -> None:
-    assert json(run.whole(lawful("Hel", end=RunFailed(code="mine", message="No.")), Reading(), status=500)) == {
+    assert json(
+        run.encode_response(lawful("Hel", end=RunFailed(code="mine", message="No.")), AgentaRequest(), status=500)
+    ) == {
         "version": "2025.07.14",
         "status": {"code": 500, "type": "mine", "message": "No."},
         "trace_id": TRACE,
@@ -139,9 +141,9 @@ def test_a_failed_run_is_answered_in_the_one_shape() -> None:
 def test_we_ask_with_a_flat_body() -> None:
     call = Call(workflow="tutor", messages=(Message.user("Why?"),), inputs={"a": 1}, parameters={"t": 0}, session="s-1")
 
-    asked = run.request(call, is_chat=True, stream=True)
+    asked = run.build_run_request(call, is_chat=True, stream=True)
 
-    assert asked == Request(
+    assert asked == HttpRequest(
         headers={
             "content-type": "application/json",
             "accept": "application/json",
@@ -162,7 +164,7 @@ def test_we_ask_with_a_flat_body() -> None:
     ids=["a history that came as an input", "no chat", "no history"],
 )
 def test_the_history_stands_at_the_root(call: Call, is_chat: bool, body: Any) -> None:
-    assert msgspec.json.decode(run.request(call, is_chat=is_chat, stream=False).body) == body
+    assert msgspec.json.decode(run.build_run_request(call, is_chat=is_chat, stream=False).body) == body
 
 
 @pytest.mark.parametrize(
@@ -171,7 +173,7 @@ def test_the_history_stands_at_the_root(call: Call, is_chat: bool, body: Any) ->
     ids=["under data", "another object", "bare"],
 )
 def test_the_reply_is_the_value_under_data(body: bytes, value: Any) -> None:
-    replies = run.Replies("application/json")
+    replies = run.RunReplyDecoder("application/json")
 
     assert [replies.feed(body[:3]), replies.feed(body[3:]), replies.end()] == [[], [], [value]]
     assert not replies.streamed

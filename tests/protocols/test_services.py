@@ -36,15 +36,16 @@ from palaver.errors import (
     RequestError,
     WorkflowNotFound,
 )
-from palaver.protocols import service_list, service_payloads, service_socket, services
-from palaver.protocols.service_answers import Reading, usage_of
-from palaver.protocols.service_errors import field
-from palaver.protocols.services import Refused
+from palaver.protocols.services import adapter, socket
+from palaver.protocols.services import adapter as services
+from palaver.protocols.services.adapter import RejectedPayload
+from palaver.protocols.services.request import ServiceRequest, find_palaver_key
+from palaver.protocols.services.response import field_path, usage_counts
 from tests.core.strategies import hostile, sloppy, terminals
 from tests.protocols.wire import IDS, RUN, STARTED, find, json, lawful, request
 
-CHAT = Reading(workflow="tutor", stream=True, history=({"role": "user", "content": "Hi"},))
-FORM = Reading(workflow="headline", is_chat=False, stream=True)
+CHAT = ServiceRequest(workflow="tutor", stream=True, history=({"role": "user", "content": "Hi"},))
+FORM = ServiceRequest(workflow="headline", is_chat=False, stream=True)
 ZERO = {"input_tokens": 0, "output_tokens": 0, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
 START = {
     "type": "message_start",
@@ -70,7 +71,7 @@ def status(line: Any) -> PartAdded:
     return PartAdded(part=Data(name="status", value=line), transient=True)
 
 
-def taken(body: Any, **more: Any) -> tuple[Call, Reading]:
+def taken(body: Any, **more: Any) -> tuple[Call, ServiceRequest]:
     asked = msgspec.structs.replace(request(body, **more), route="services/{w}", fresh="fresh-1")
     return services.decode(asked, find)
 
@@ -78,11 +79,11 @@ def taken(body: Any, **more: Any) -> tuple[Call, Reading]:
 def refused(body: Any, workflow: str = "tutor") -> Any:
     with pytest.raises(RequestError) as raised:
         taken(body, workflow=workflow)
-    return json(services.failure(raised.value, None, status=400))
+    return json(services.encode_error(raised.value, None, status=400))
 
 
-def events(given_events: list[Event], reading: Reading = CHAT) -> list[tuple[str, Any]]:
-    return read(b"".join(map(services.frames(reading), given_events)))
+def events(given_events: list[Event], reading: ServiceRequest = CHAT) -> list[tuple[str, Any]]:
+    return read(b"".join(map(services.stream_encoder(reading), given_events)))
 
 
 def read(body: bytes) -> list[tuple[str, Any]]:
@@ -111,8 +112,8 @@ def block(index: int, kind: str, *pieces: str, **more: Any) -> list[tuple[str, A
     ]
 
 
-def body_of(given_events: list[Event], reading: Reading = CHAT) -> Any:
-    return json(services.whole(given_events, msgspec.structs.replace(reading, stream=False), status=200))
+def body_of(given_events: list[Event], reading: ServiceRequest = CHAT) -> Any:
+    return json(services.encode_response(given_events, msgspec.structs.replace(reading, stream=False), status=200))
 
 
 @st.composite
@@ -161,7 +162,7 @@ def test_a_chats_history_and_content_are_its_messages_and_all_else_are_inputs() 
     assert {name: (secret.reveal(), repr(secret)) for name, secret in call.secrets.items()} == {
         "api_key": ("sk-1", "***")
     }
-    assert reading == Reading(workflow="tutor", history=(*history, {"role": "user", "content": "Why?"}))
+    assert reading == ServiceRequest(workflow="tutor", history=(*history, {"role": "user", "content": "Why?"}))
 
 
 def test_messages_in_any_dialect_stand_instead_of_content_and_history() -> None:
@@ -186,7 +187,7 @@ def test_any_other_workflow_is_given_the_whole_object() -> None:
         "text": "x", "content": 1, "history": 2, "messages": 3, "parameters": 4, "session_id": "fresh-1"
     }  # fmt: skip
     assert (call.messages, call.parameters, call.session) == ((), {}, "fresh-1")
-    assert reading == Reading(workflow="headline", is_chat=False)
+    assert reading == ServiceRequest(workflow="headline", is_chat=False)
 
 
 @pytest.mark.parametrize(
@@ -300,8 +301,8 @@ INPUTS = {
 )
 def test_inputs_of_a_refused_payload_are_looked_at_too(inputs: Any, wrong: Any) -> None:
     described = Description(name="tutor", flags={"is_chat": True}, schemas=Schemas(inputs=INPUTS))
-    asked = msgspec.structs.replace(request({**inputs, "stream": 7}), route=services.STREAM)
-    with pytest.raises(Refused) as raised:
+    asked = msgspec.structs.replace(request({**inputs, "stream": 7}), route=services.STREAM_ROUTE)
+    with pytest.raises(RejectedPayload) as raised:
         services.decode(asked, lambda _: described)
 
     first = [("stream", "must be true or false"), ("content", "is required")]
@@ -339,7 +340,7 @@ def test_a_body_that_is_no_object_is_refused_with_its_place(body: bytes, details
 def test_an_unknown_name_is_told_as_one_of_a_service() -> None:
     error = WorkflowNotFound("nobody", known=["tutor"])
 
-    assert json(services.failure(error, None, status=404)) == {
+    assert json(services.encode_error(error, None, status=404)) == {
         "code": 404,
         "type": "NOT_FOUND",
         "message": "There is no service named 'nobody'.",
@@ -354,7 +355,7 @@ def test_what_cannot_be_bound_is_listed_by_field() -> None:
         ]
     )
 
-    assert json(services.failure(error, None, status=400)) == {
+    assert json(services.encode_error(error, None, status=400)) == {
         "code": 400,
         "type": "BAD_REQUEST",
         "message": "Input 'a' is required.",
@@ -377,17 +378,17 @@ def test_what_cannot_be_bound_is_listed_by_field() -> None:
     ],
 )
 def test_errors_are_words_in_capitals(error: Any, code: int, word: str) -> None:
-    answer = services.failure(error, None, status=code)
+    answer = services.encode_error(error, None, status=code)
 
     assert (answer.status, json(answer)) == (code, {"code": code, "type": word, "message": error.message})
     assert dict(answer.headers) == {"content-type": "application/json", "x-api-version": services.VERSION}
 
 
 def test_a_stream_tells_what_is_wrong_with_its_payload_as_its_one_event() -> None:
-    asked = msgspec.structs.replace(request({"content": ""}), route=services.STREAM)
-    with pytest.raises(Refused) as raised:
+    asked = msgspec.structs.replace(request({"content": ""}), route=services.STREAM_ROUTE)
+    with pytest.raises(RejectedPayload) as raised:
         services.decode(asked, find)
-    answer = services.failure(raised.value, None, status=400)
+    answer = services.encode_error(raised.value, None, status=400)
 
     assert answer.status == 200
     assert read(answer.body) == [
@@ -405,15 +406,15 @@ def test_a_stream_tells_what_is_wrong_with_its_payload_as_its_one_event() -> Non
 
 @pytest.mark.parametrize(("stream", "sparse"), [(True, False), (None, False), (False, True)])
 def test_a_stream_may_be_asked_to_say_less(stream: Any, sparse: bool) -> None:
-    asked = msgspec.structs.replace(request({"content": "Hi", "stream": stream}), route=services.STREAM)
+    asked = msgspec.structs.replace(request({"content": "Hi", "stream": stream}), route=services.STREAM_ROUTE)
     _, reading = services.decode(asked, find)
 
     assert (reading.stream, reading.sparse) == (True, sparse)
 
 
 def test_a_stream_that_is_neither_wanted_nor_unwanted_is_refused() -> None:
-    asked = msgspec.structs.replace(request({"content": "Hi", "stream": "yes"}), route=services.STREAM)
-    with pytest.raises(Refused, match="stream must be true or false"):
+    asked = msgspec.structs.replace(request({"content": "Hi", "stream": "yes"}), route=services.STREAM_ROUTE)
+    with pytest.raises(RejectedPayload, match="stream must be true or false"):
         services.decode(asked, find)
 
 
@@ -461,7 +462,7 @@ def test_a_meta_that_is_no_object_adds_nothing() -> None:
 @pytest.mark.parametrize("value", [None, "text", 7, [1], {"error": "x", "code": 500, "type": "ERROR"}])
 def test_any_other_workflow_answers_its_value_which_is_never_taken_for_an_error(value: Any) -> None:
     run = lawful(end=RunFinished(value=value))
-    answer = services.whole(run, Reading(workflow="headline", is_chat=False), status=200)
+    answer = services.encode_response(run, ServiceRequest(workflow="headline", is_chat=False), status=200)
 
     assert (answer.status, json(answer)) == (200, value)
     assert ("x-palaver-run-id", RUN) in answer.headers
@@ -473,7 +474,7 @@ def test_a_workflow_without_a_value_answers_null() -> None:
 
 @given(st.builds(Usage, *[st.integers(0, 10**9)] * 2, *[st.none() | st.integers(0, 10**9)] * 2))
 def test_usage_is_four_counts_and_nothing_is_counted_twice(usage: Usage) -> None:
-    counts = usage_of(usage)
+    counts = usage_counts(usage)
 
     assert counts.keys() == ZERO.keys()
     assert all(count >= 0 for count in counts.values())
@@ -485,7 +486,9 @@ FAILED = RunFailed(code="no_such_city", message="Where?", status=404, details={"
 
 
 def test_a_run_that_failed_is_the_error_object() -> None:
-    answer = services.whole(lawful("Hel", end=FAILED), msgspec.structs.replace(CHAT, stream=False), status=404)
+    answer = services.encode_response(
+        lawful("Hel", end=FAILED), msgspec.structs.replace(CHAT, stream=False), status=404
+    )
 
     assert (answer.status, json(answer)) == (
         404,
@@ -633,7 +636,7 @@ def test_a_failure_closes_what_is_open_and_is_the_last_event() -> None:
 
 def test_the_number_of_a_failure_is_the_servers() -> None:
     run = lawful(end=RunFailed(code="timeout", message="Late."))
-    frames = services.frames(CHAT, status=lambda _: 504)
+    frames = services.stream_encoder(CHAT, status=lambda _: 504)
 
     assert read(b"".join(map(frames, run)))[-1] == ("error", {"code": 504, "type": "TIMEOUT", "message": "Late."})
 
@@ -651,7 +654,7 @@ def test_a_workflow_that_is_no_chat_tells_logs_data_and_the_end() -> None:
 
 
 def test_a_stream_that_ends_before_it_began_is_told_at_once() -> None:
-    answer = services.whole(lawful(end=FAILED), FORM, status=404)
+    answer = services.encode_response(lawful(end=FAILED), FORM, status=404)
 
     assert answer.status == 200
     assert [name for name, _ in read(answer.body)] == ["error"]
@@ -659,7 +662,7 @@ def test_a_stream_that_ends_before_it_began_is_told_at_once() -> None:
 
 def test_the_head_of_a_stream() -> None:
     run = lawful()
-    head = services.head(run[0], CHAT)  # type: ignore[arg-type]
+    head = services.response_head(run[0], CHAT)  # type: ignore[arg-type]
 
     assert head is not None
     assert dict(head.headers) == {
@@ -670,7 +673,7 @@ def test_the_head_of_a_stream() -> None:
         **dict(IDS),
     }
     assert head.keep_alive == b": keep-alive\n\n"
-    assert services.head(run[0], msgspec.structs.replace(CHAT, stream=False)) is None  # type: ignore[arg-type]
+    assert services.response_head(run[0], msgspec.structs.replace(CHAT, stream=False)) is None  # type: ignore[arg-type]
 
 
 # Laws
@@ -679,8 +682,8 @@ def test_the_head_of_a_stream() -> None:
 @given(streams(), st.booleans(), st.booleans())
 def test_the_last_event_is_what_the_plain_route_answers(run: list[Event], is_chat: bool, sparse: bool) -> None:
     reading = msgspec.structs.replace(CHAT, is_chat=is_chat, sparse=sparse)
-    told = read(b"".join(map(services.frames(reading, status=lambda _: 418), run)))
-    plain = services.whole(run, msgspec.structs.replace(reading, stream=False), status=418)
+    told = read(b"".join(map(services.stream_encoder(reading, status=lambda _: 418), run)))
+    plain = services.encode_response(run, msgspec.structs.replace(reading, stream=False), status=418)
 
     assert [name for name, _ in told if name in ("complete", "error")] == [told[-1][0]]
     assert told[-1][1] == json(plain)
@@ -688,7 +691,7 @@ def test_the_last_event_is_what_the_plain_route_answers(run: list[Event], is_cha
 
 @given(streams())
 def test_blocks_never_overlap_and_are_counted_from_nothing(run: list[Event]) -> None:
-    told = read(b"".join(map(services.frames(CHAT), run)))
+    told = read(b"".join(map(services.stream_encoder(CHAT), run)))
     is_open, count, texts = False, 0, ""
     for name, data in told:
         assert name in ("log", "changes", "data", "complete", "error") or data["type"] == name
@@ -716,16 +719,16 @@ def test_blocks_never_overlap_and_are_counted_from_nothing(run: list[Event]) -> 
 
 
 def test_messages_of_a_socket_are_read() -> None:
-    assert service_socket.read('{"event":"start","data":{"content":"Hi"}}') == ("start", b'{"content":"Hi"}')
-    assert service_socket.read('{"event":"start"}') == ("start", b"null")
-    assert service_socket.read('{"event":"cancel","more":1}') == ("cancel", b"null")
+    assert socket.parse_message('{"event":"start","data":{"content":"Hi"}}') == ("start", b'{"content":"Hi"}')
+    assert socket.parse_message('{"event":"start"}') == ("start", b"null")
+    assert socket.parse_message('{"event":"cancel","more":1}') == ("cancel", b"null")
 
 
 @pytest.mark.parametrize("text", ["", "x", "[]", "{}", '{"event":7}', '{"event":"stop"}', "[" * 100_000])
 def test_any_other_message_is_told_what_is_taken(text: str) -> None:
     with pytest.raises(RequestError) as raised:
-        service_socket.read(text)
-    told = msgspec.json.decode(service_socket.problem(raised.value, status=400))
+        socket.parse_message(text)
+    told = msgspec.json.decode(socket.error_message(raised.value, status=400))
 
     assert (told["event"], told["data"]["type"]) == ("error", "BAD_REQUEST")
 
@@ -741,19 +744,19 @@ def test_any_other_message_is_told_what_is_taken(text: str) -> None:
     ],
 )
 def test_the_key_of_a_payload_wins_over_that_of_the_address(payload: Any, key: Any) -> None:
-    told = service_socket.with_key(msgspec.json.encode(payload), "query")
+    told = socket.with_api_key(msgspec.json.encode(payload), "query")
 
     assert msgspec.json.decode(told) == {**payload, "api_key": key}
 
 
 def test_a_payload_that_is_no_object_stays_as_it_is() -> None:
-    assert service_socket.with_key(b"null", "query") == b"null"
+    assert socket.with_api_key(b"null", "query") == b"null"
 
 
 @given(streams(), st.integers(1, 50))
 def test_a_socket_tells_what_a_stream_tells_however_it_is_cut(run: list[Event], size: int) -> None:
-    body = b": keep-alive\n\n" + b"".join(map(services.frames(CHAT), run))
-    frames = service_socket.Frames()
+    body = b": keep-alive\n\n" + b"".join(map(services.stream_encoder(CHAT), run))
+    frames = socket.SocketMessageEncoder()
     said = [msgspec.json.decode(text) for at in range(0, len(body), size) for text in frames.feed(body[at : at + size])]
 
     last = ("complete", "error")
@@ -784,7 +787,7 @@ def test_a_socket_tells_what_a_stream_tells_however_it_is_cut(run: list[Event], 
     ],
 )
 def test_a_key_of_ours_is_found_in_a_body(body: bytes, key: str | None) -> None:
-    assert service_payloads.key_of_ours(body, request({}).bounds) == key
+    assert find_palaver_key(body, request({}).bounds) == key
 
 
 @pytest.mark.parametrize(
@@ -800,7 +803,7 @@ def test_a_key_of_ours_is_found_in_a_body(body: bytes, key: str | None) -> None:
     ],
 )
 def test_a_summary_is_the_first_sentence(text: str, summary: str) -> None:
-    assert service_list.summary(text) == summary
+    assert adapter.first_sentence(text) == summary
 
 
 def test_a_readme_is_made_of_what_is_known() -> None:
@@ -815,7 +818,7 @@ def test_a_readme_is_made_of_what_is_known() -> None:
     }
     service = Description(name="tutor", description="Teaches.", flags={"is_chat": True}, schemas=Schemas(inputs=inputs))
 
-    assert service_list.readme(service) == (
+    assert adapter.default_readme(service) == (
         "# tutor\n\nTeaches.\n\n"
         'POST a JSON object to `/services/tutor`, as `{"content": "…", "history": []}`; '
         "to `…/stream` for events as they come.\n\n"
@@ -828,4 +831,4 @@ def test_a_readme_is_made_of_what_is_known() -> None:
 
 @pytest.mark.parametrize(("pointer", "name"), [("/inputs/a/0", "a[0]"), ("/messages/3", "messages[3]"), ("/0", "0")])
 def test_a_pointer_is_written_as_people_do(pointer: str, name: str) -> None:
-    assert field(pointer) == name
+    assert field_path(pointer) == name

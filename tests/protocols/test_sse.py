@@ -8,19 +8,19 @@ from hypothesis import strategies as st
 
 from palaver.errors import UpstreamFailed
 from palaver.protocols import sse
-from palaver.protocols.sse import Lines, Reader
+from palaver.protocols.sse import EventStreamDecoder, LineDecoder
 
 
 def read(stream: bytes, *cuts: int) -> list[bytes]:
     """All events of a stream that arrives in pieces."""
-    reader = Reader()
+    reader = EventStreamDecoder()
     edges = [0, *sorted(cut % (len(stream) + 1) for cut in cuts), len(stream)]
     pieces = [stream[start:end] for start, end in pairwise(edges)]
     return [event for piece in pieces for event in reader.feed(piece)] + reader.end()
 
 
 def test_an_event_is_one_line_of_data_and_an_empty_one() -> None:
-    assert sse.frame(b'{"a":1}') == b'data: {"a":1}\n\n'
+    assert sse.data_event(b'{"a":1}') == b'data: {"a":1}\n\n'
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_a_stream_is_the_same_wherever_it_is_cut(stream: bytes, events: list[byt
 
 
 def test_an_event_is_told_as_soon_as_it_is_complete() -> None:
-    reader = Reader()
+    reader = EventStreamDecoder()
 
     assert [reader.feed(piece) for piece in (b"data: a\n", b"\r", b"\n", b"data: b\n\n")] == [[], [b"a"], [], [b"b"]]
 
@@ -61,7 +61,7 @@ def test_an_event_is_told_as_soon_as_it_is_complete() -> None:
 )
 def test_a_record_that_is_too_long_is_refused(pieces: list[bytes]) -> None:
     *first, last = pieces
-    reader = Reader(longest=10)
+    reader = EventStreamDecoder(longest=10)
     assert [reader.feed(piece) for piece in first] == [[] for _ in first]
 
     with pytest.raises(UpstreamFailed, match=r"The remote sent a record longer than 10 bytes\."):
@@ -69,7 +69,7 @@ def test_a_record_that_is_too_long_is_refused(pieces: list[bytes]) -> None:
 
 
 def test_many_short_events_are_not_one_long_record() -> None:
-    assert Reader(longest=10).feed(b"data: 1\n\n" * 5) == [b"1"] * 5
+    assert EventStreamDecoder(longest=10).feed(b"data: 1\n\n" * 5) == [b"1"] * 5
 
 
 @given(
@@ -79,7 +79,7 @@ def test_many_short_events_are_not_one_long_record() -> None:
 )
 def test_lines_are_the_same_however_they_are_cut(lines: list[bytes], ends: bytes, size: int) -> None:
     stream = b"".join(line + ends for line in lines) + b"rest"
-    reader = Lines()
+    reader = LineDecoder()
 
     read = [line for at in range(0, len(stream), size) for line in reader.feed(stream[at : at + size])]
 

@@ -14,18 +14,18 @@ from palaver.core.fold import fold
 from palaver.core.grammar import Grammar
 from palaver.core.messages import Data, Message, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
 from palaver.errors import BadStream
-from palaver.protocols import ui_whole
-from palaver.protocols.sse import Reader
-from palaver.protocols.ui_client import Client
-from palaver.protocols.ui_parts import Part as UiPart
-from palaver.protocols.ui_parts import Writer
+from palaver.protocols.sse import EventStreamDecoder
+from palaver.protocols.ui_stream import encoder
+from palaver.protocols.ui_stream.encoder import UIPart as UiPart
+from palaver.protocols.ui_stream.encoder import UIStreamEncoder
+from palaver.protocols.ui_stream.request import UIRequest
 from tests.core.strategies import RUN, hostile, sloppy, terminals
 
 OLD = {"h1": ToolCall(call_id="h1", name="now"), "h2": ToolCall(call_id="h2", name="now", arguments="{")}
 HISTORY = [Message.assistant(*OLD.values())]
 
 clients = st.builds(
-    Client,
+    UIRequest,
     version=st.sampled_from([5, 6, 7]),
     message=st.none() | st.just("m7"),
     shown=st.sampled_from([{}, {"h1": True}, {"h1": False, "h2": True}, {"c1": True, "c2": False}]),
@@ -60,9 +60,9 @@ def events_of(values: Sequence[Any], end: TerminalEvent | None = None) -> list[E
     return [*events, *grammar.end(end or grammar.ending or RunFinished())]
 
 
-def streamed(events: Sequence[Event], client: Client) -> list[UiPart]:
+def streamed(events: Sequence[Event], client: UIRequest) -> list[UiPart]:
     """The parts as they arrive, through the frames."""
-    reader, writer = Reader(longest=2**30), Writer(client)
+    reader, writer = EventStreamDecoder(longest=2**30), UIStreamEncoder(client)
     *frames, done = [data for event in events for data in reader.feed(writer.frames(event))]
     assert done == b"[DONE]"
     return [msgspec.json.decode(frame) for frame in frames]
@@ -71,7 +71,7 @@ def streamed(events: Sequence[Event], client: Client) -> list[UiPart]:
 class StrictClient:
     """What AI SDK 5 to 7 do with the parts, with every rule of the contract as an assertion."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: UIRequest) -> None:
         self.started = self.ended = False
         self.open: dict[str, list[str]] = {}
         self.used: set[str] = set()
@@ -168,19 +168,19 @@ def said_by(events: Sequence[Event], kind: type[Text | Reasoning | Refusal]) -> 
 
 
 @given(producers, clients)
-@example([ToolResult(call_id="h2", output=1), ToolCall(call_id="h2", name="now")], Client(waiting=OLD))
-@example([AGAIN, ToolCall(call_id="h1", name="now")], Client(waiting=OLD))
-@example([ToolCall(call_id="c1", name="now"), ToolResult(call_id="c1", output=1)], Client(shown={"c1": True}))
-def test_every_stream_is_in_order_and_says_what_the_fold_says(values: Sequence[Any], client: Client) -> None:
+@example([ToolResult(call_id="h2", output=1), ToolCall(call_id="h2", name="now")], UIRequest(waiting=OLD))
+@example([AGAIN, ToolCall(call_id="h1", name="now")], UIRequest(waiting=OLD))
+@example([ToolCall(call_id="c1", name="now"), ToolResult(call_id="c1", output=1)], UIRequest(shown={"c1": True}))
+def test_every_stream_is_in_order_and_says_what_the_fold_says(values: Sequence[Any], client: UIRequest) -> None:
     _check(events_of(values), client)
 
 
 @given(producers, terminals, clients)
-def test_so_it_is_however_the_run_ends(values: Sequence[Any], end: TerminalEvent, client: Client) -> None:
+def test_so_it_is_however_the_run_ends(values: Sequence[Any], end: TerminalEvent, client: UIRequest) -> None:
     _check(events_of(values, end), client)
 
 
-def _check(events: Sequence[Event], client: Client) -> None:
+def _check(events: Sequence[Event], client: UIRequest) -> None:
     reader = StrictClient(client)
     parts = streamed(events, client)
     for part in parts:
@@ -224,18 +224,18 @@ def _words(result: ToolResult) -> Any:
 
 @given(producers, terminals, clients)
 def test_the_whole_message_is_built_from_the_same_parts(
-    values: Sequence[Any], end: TerminalEvent, client: Client
+    values: Sequence[Any], end: TerminalEvent, client: UIRequest
 ) -> None:
     events = events_of(values, end)
     alone = msgspec.structs.replace(client, message=None, shown={})
 
-    assert ui_whole.message(events, client) == ui_whole.built(streamed(events, alone))
+    assert encoder.encode_ui_message(events, client) == encoder.join_ui_parts(streamed(events, alone))
 
 
 @given(producers, clients)
-def test_a_stream_encoded_twice_gives_the_same_bytes(values: Sequence[Any], client: Client) -> None:
+def test_a_stream_encoded_twice_gives_the_same_bytes(values: Sequence[Any], client: UIRequest) -> None:
     events = events_of(values)
-    once, again = Writer(client), Writer(client, at_once=False)
+    once, again = UIStreamEncoder(client), UIStreamEncoder(client, at_once=False)
 
     assert b"".join(map(once.frames, events)) == b"".join(map(again.frames, events))
 
@@ -247,7 +247,7 @@ def test_what_a_client_sends_back_is_what_was_said(texts: list[str], rounds: int
         values += [texts[0], ToolCall(call_id=f"c{number}", name="now", arguments="{}")]
         values.append(ToolResult(call_id=f"c{number}", output={"n": number}))
     events = events_of([*values, *texts])
-    message = ui_whole.message(events, Client())
+    message = encoder.encode_ui_message(events, UIRequest())
 
     sent = ui_message.read([message])
 

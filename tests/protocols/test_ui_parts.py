@@ -18,8 +18,8 @@ from palaver.core.events import (
 )
 from palaver.core.grammar import Grammar
 from palaver.core.messages import Annotation, Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
-from palaver.protocols.ui_client import Client
-from palaver.protocols.ui_parts import Part
+from palaver.protocols.ui_stream.encoder import UIPart
+from palaver.protocols.ui_stream.request import UIRequest
 from tests.protocols.ui import (
     ASKED,
     CALL,
@@ -54,7 +54,7 @@ def test_a_run_without_a_trace_tells_none() -> None:
 
 
 def test_a_client_goes_on_in_its_last_message() -> None:
-    assert parts_of(STARTED, client=Client(message="m7"))[0]["messageId"] == "m7"
+    assert parts_of(STARTED, client=UIRequest(message="m7"))[0]["messageId"] == "m7"
 
 
 def test_text_is_a_part_with_its_id() -> None:
@@ -104,7 +104,7 @@ def test_a_call_of_the_workflows_own_is_marked_as_run_by_the_server() -> None:
 
 
 def test_a_clients_call_is_not() -> None:
-    assert said(CALL, client=Client(tools=frozenset({"get_time"}))) == call(runner={"dynamic": True})
+    assert said(CALL, client=UIRequest(tools=frozenset({"get_time"}))) == call(runner={"dynamic": True})
 
 
 @pytest.mark.parametrize("arguments", ["", " \n"])
@@ -150,7 +150,7 @@ def test_a_failed_result_is_told_in_words(output: Any, words: str) -> None:
 
 
 def test_a_result_of_a_clients_call_says_that_the_server_ran_it() -> None:
-    parts = said(CALL, RESULT, client=Client(tools=frozenset({"get_time"})))
+    parts = said(CALL, RESULT, client=UIRequest(tools=frozenset({"get_time"})))
 
     assert parts == [*call(runner={"dynamic": True}), result()]
 
@@ -203,7 +203,7 @@ def test_whatever_is_not_kept_is_shown_as_transient_data(part: Any, shown: Any) 
         ),
     ],
 )
-def test_a_file_is_a_url_where_it_has_one(file: File, part: Part) -> None:
+def test_a_file_is_a_url_where_it_has_one(file: File, part: UIPart) -> None:
     assert told(file) == [part]
 
 
@@ -222,7 +222,7 @@ def test_nothing_is_told_of_a_part_that_holds_nothing() -> None:
 
 @pytest.mark.parametrize("version", [6, 7])
 def test_an_approval_is_asked_about_its_call(version: int) -> None:
-    asked = said(CALL, Data(name="approval-request", value=ASKED), client=Client(version=version))
+    asked = said(CALL, Data(name="approval-request", value=ASKED), client=UIRequest(version=version))
 
     assert asked == [*call(), {"type": "tool-approval-request", "approvalId": "a1", "toolCallId": "c1"}]
 
@@ -242,14 +242,14 @@ def test_an_approval_is_asked_after_the_whole_of_its_call() -> None:
 @pytest.mark.parametrize(
     ("value", "client"),
     [
-        pytest.param(ASKED, Client(version=5), id="version 5 does not know them"),
-        pytest.param({**ASKED, "call_id": None}, Client(), id="about no call"),
-        pytest.param({**ASKED, "call_id": "c9"}, Client(), id="about an unknown call"),
-        pytest.param({**ASKED, "id": None}, Client(), id="without an id"),
-        pytest.param("please", Client(), id="of no known shape"),
+        pytest.param(ASKED, UIRequest(version=5), id="version 5 does not know them"),
+        pytest.param({**ASKED, "call_id": None}, UIRequest(), id="about no call"),
+        pytest.param({**ASKED, "call_id": "c9"}, UIRequest(), id="about an unknown call"),
+        pytest.param({**ASKED, "id": None}, UIRequest(), id="without an id"),
+        pytest.param("please", UIRequest(), id="of no known shape"),
     ],
 )
-def test_any_other_approval_is_data(value: Any, client: Client) -> None:
+def test_any_other_approval_is_data(value: Any, client: UIRequest) -> None:
     asked = said(CALL, PartAdded(item="i1", part=Data(name="approval-request", value=value)), client=client)
 
     assert asked == [*call(), {"type": "data-approval-request", "id": "i1", "data": value}]
@@ -264,7 +264,7 @@ def test_an_approval_of_a_call_that_has_its_result_is_data() -> None:
 # Calls of the history
 
 
-def continued(*given: Any, client: Client) -> list[Part]:
+def continued(*given: Any, client: UIRequest) -> list[UIPart]:
     grammar = Grammar(RUN, history=[Message.assistant(OLD)])
     events: list[Event] = [*grammar.start(STARTED)]
     for value in given:
@@ -278,17 +278,17 @@ OUTPUT = {"type": "tool-output-available", "toolCallId": "h1", "output": "gone",
 
 
 def test_a_call_that_the_client_does_not_show_is_shown_before_its_result() -> None:
-    parts = continued(GONE, Text(text="Done."), client=Client(waiting={"h1": OLD}))
+    parts = continued(GONE, Text(text="Done."), client=UIRequest(waiting={"h1": OLD}))
 
     assert parts == [INPUT, OUTPUT, STEP_END, STEP, *text(f"{MESSAGE}_2", "Done.")]
 
 
 def test_a_result_without_a_call_that_we_know_has_one_made_up() -> None:
-    assert continued(GONE, client=Client()) == [INPUT | {"toolName": "unknown", "input": {}}, OUTPUT]
+    assert continued(GONE, client=UIRequest()) == [INPUT | {"toolName": "unknown", "input": {}}, OUTPUT]
 
 
 def test_a_call_that_the_client_shows_gets_its_result_there() -> None:
-    client = Client(shown={"h1": True}, waiting={"h1": OLD})
+    client = UIRequest(shown={"h1": True}, waiting={"h1": OLD})
 
     assert continued(GONE, Text(text="Done."), client=client) == [
         OUTPUT,
@@ -299,7 +299,7 @@ def test_a_call_that_the_client_shows_gets_its_result_there() -> None:
 
 
 def test_a_call_that_the_client_knows_by_type_is_not_called_dynamic() -> None:
-    client = Client(shown={"h1": False}, waiting={"h1": OLD})
+    client = UIRequest(shown={"h1": False}, waiting={"h1": OLD})
 
     expected = {"type": "tool-output-available", "toolCallId": "h1", "output": "gone", "providerExecuted": True}
     assert continued(GONE, client=client) == [expected]
@@ -309,7 +309,7 @@ def test_a_call_that_the_client_knows_by_type_is_not_called_dynamic() -> None:
 def test_a_call_of_the_history_may_be_asked_about_again(shown: Any, before: Any) -> None:
     asked = Data(name="approval-request", value={"id": "a1", "call_id": "h1"})
 
-    parts = continued(asked, client=Client(shown=shown, waiting={"h1": OLD}))
+    parts = continued(asked, client=UIRequest(shown=shown, waiting={"h1": OLD}))
 
     assert parts == [*before, {"type": "tool-approval-request", "approvalId": "a1", "toolCallId": "h1"}]
 
@@ -318,13 +318,13 @@ def test_a_call_of_the_history_may_be_asked_about_again(shown: Any, before: Any)
 def test_a_new_call_by_the_id_of_one_that_was_answered_is_told_by_another(shown: Any, before: Any) -> None:
     again = ToolCall(call_id="h1", name="get_time", arguments='{"tz":"UTC"}')
 
-    parts = continued(GONE, again, client=Client(shown=shown, waiting={"h1": OLD}))
+    parts = continued(GONE, again, client=UIRequest(shown=shown, waiting={"h1": OLD}))
 
     assert parts == [*before, OUTPUT, STEP_END, STEP, *call("h1.2")]
 
 
 def test_so_is_its_result_and_what_is_asked_about_it() -> None:
-    client = Client(shown={"c1": True, "c1.2": True})
+    client = UIRequest(shown={"c1": True, "c1.2": True})
 
     assert said(CALL, RESULT, client=client) == [*call("c1.3"), result("c1.3")]
     assert said(CALL, Data(name="approval-request", value=ASKED), client=client) == [
@@ -334,7 +334,7 @@ def test_so_is_its_result_and_what_is_asked_about_it() -> None:
 
 
 def test_a_call_that_waits_may_be_told_again() -> None:
-    client = Client(shown={"c1": True}, waiting={"c1": CALL})
+    client = UIRequest(shown={"c1": True}, waiting={"c1": CALL})
 
     assert said(CALL, RESULT, client=client) == [*call("c1"), result("c1")]
 
@@ -342,7 +342,7 @@ def test_a_call_that_waits_may_be_told_again() -> None:
 # The end
 
 
-def end_of(end: Any, *given: Any) -> list[Part]:
+def end_of(end: Any, *given: Any) -> list[UIPart]:
     return parts_of(*lawful(*given, end=end))[2:]
 
 

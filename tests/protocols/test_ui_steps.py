@@ -21,8 +21,8 @@ from palaver.core.events import (
     ToolStarted,
 )
 from palaver.core.messages import Annotation, Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
-from palaver.protocols.ui_client import Client
-from palaver.protocols.ui_parts import Writer
+from palaver.protocols.ui_stream.encoder import UIStreamEncoder
+from palaver.protocols.ui_stream.request import UIRequest
 from tests.protocols.ui import CALL, RESULT, STEP, STEP_END, call, frames_of, kinds, parts_of, result, said, text
 from tests.protocols.wire import MESSAGE, lawful
 
@@ -70,7 +70,7 @@ def test_results_of_parallel_calls_stand_in_the_step_of_their_calls() -> None:
 def test_a_clients_call_stays_in_the_last_step() -> None:
     mine = ToolCall(call_id="c0", name="ask_user")
 
-    parts = said(mine, CALL, RESULT, Text(text="Over to you."), client=Client(tools=frozenset({"ask_user"})))
+    parts = said(mine, CALL, RESULT, Text(text="Over to you."), client=UIRequest(tools=frozenset({"ask_user"})))
 
     assert "start-step" not in kinds(parts)
 
@@ -89,7 +89,7 @@ def test_a_text_that_a_step_ends_goes_on_under_another_id() -> None:
         ReasoningDelta(item="R", delta="mm"),
         TextEnded(item="A", annotations=(Annotation(kind="url", url="https://e.org"),)),
     )
-    writer = Writer(Client())
+    writer = UIStreamEncoder(UIRequest())
     streamed = [msgspec.json.decode(frame[6:]) for frame in frames_of(writer, events)[:-1]]
 
     assert streamed == parts_of(*events)
@@ -151,7 +151,7 @@ def test_the_example_of_the_contract_byte_for_byte() -> None:
         RunFinished(usage=Usage(input_tokens=3, output_tokens=4)),
     ]
 
-    assert b"".join(map(Writer(Client(message="m1")).frames, events)).decode() == "".join(
+    assert b"".join(map(UIStreamEncoder(UIRequest(message="m1")).frames, events)).decode() == "".join(
         f"data: {line}\n\n"
         for line in r"""
 {"type":"start","messageId":"m1","messageMetadata":{"runId":"r1","chatId":"chat-1"}}
@@ -174,14 +174,14 @@ def test_the_example_of_the_contract_byte_for_byte() -> None:
 def test_nothing_that_is_said_can_break_a_frame() -> None:
     events = lawful(TextDelta(item='"}\n\ndata: x', delta='\n\ndata: "\u2028🌍\x00'))
 
-    frames = [msgspec.json.decode(frame[6:]) for frame in frames_of(Writer(Client()), events)[:-1]]
+    frames = [msgspec.json.decode(frame[6:]) for frame in frames_of(UIStreamEncoder(UIRequest()), events)[:-1]]
 
     assert frames == parts_of(*events)
 
 
 def test_the_start_may_wait_for_what_is_said_first() -> None:
     events = lawful(Usage(input_tokens=1, output_tokens=1), "Hi")
-    late, at_once = Writer(Client(), at_once=False), Writer(Client())
+    late, at_once = UIStreamEncoder(UIRequest(), at_once=False), UIStreamEncoder(UIRequest())
 
     frames = [late.frames(event) for event in events]
 

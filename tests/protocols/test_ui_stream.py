@@ -10,8 +10,9 @@ from palaver.core.events import RunFailed, RunStarted
 from palaver.core.messages import Data, File, Message, ToolCall
 from palaver.core.runs import Call
 from palaver.errors import FaultyCall, MissingInput, PalaverError, WorkflowNotFound
-from palaver.protocols import sse, ui_stream
-from palaver.protocols.ui_client import Client
+from palaver.protocols import sse
+from palaver.protocols.ui_stream import adapter as ui_stream
+from palaver.protocols.ui_stream.request import UIRequest
 from tests.protocols.wire import IDS, MESSAGE, RUN, SPAN, STARTED, TRACE, find, json, lawful, request
 
 PARENT = f"00-{TRACE}-{SPAN}-00"
@@ -22,7 +23,7 @@ TUTOR = Description(name="tutor", flags={"is_chat": True}, schemas=Schemas(input
 FORM = Description(name="headline", flags={"is_chat": False}, schemas=Schemas(inputs=SCHEMA))
 
 
-def decoded(body: Any, workflow: Description = TUTOR, **headers: Any) -> tuple[Call, Client]:
+def decoded(body: Any, workflow: Description = TUTOR, **headers: Any) -> tuple[Call, UIRequest]:
     return ui_stream.decode(request(body, **headers), lambda _: workflow)
 
 
@@ -49,18 +50,18 @@ def test_the_request_of_the_contract_is_read_with_all_that_it_says() -> None:
         session="chat-1",
         trace_parent=PARENT,
     )
-    assert client == Client()
+    assert client == UIRequest()
     assert "hunter2" not in repr((call, client))
 
 
 def test_only_the_messages_are_needed() -> None:
-    assert decoded({"messages": []}) == (Call(workflow="tutor"), Client())
+    assert decoded({"messages": []}) == (Call(workflow="tutor"), UIRequest())
 
 
 def test_a_null_is_an_absent_field() -> None:
     body = dict.fromkeys(("id", "trigger", "inputs", "parameters", "tools"), None)
 
-    assert decoded({"messages": [], **body}) == (Call(workflow="tutor"), Client())
+    assert decoded({"messages": [], **body}) == (Call(workflow="tutor"), UIRequest())
 
 
 def test_both_triggers_mean_this_list() -> None:
@@ -125,7 +126,7 @@ def test_a_client_goes_on_in_the_message_that_it_answers() -> None:
     made = ToolCall(call_id="c1", name="delete", arguments='{"x":1}')
     decision = Data(name="approval-response", value={"id": "c1", "approve": True, "reason": None})
     assert [message.parts for message in call.messages[1:]] == [(made,), (decision,)]
-    assert client == Client(version=7, message="m7", shown={"c1": True}, waiting={"c1": made})
+    assert client == UIRequest(version=7, message="m7", shown={"c1": True}, waiting={"c1": made})
 
 
 def test_every_part_of_a_ui_message_is_taken() -> None:
@@ -229,7 +230,7 @@ def test_an_unknown_version_is_refused() -> None:
 
 
 def test_the_head_of_a_stream() -> None:
-    head = ui_stream.head(STARTED, Client(version=5))
+    head = ui_stream.response_head(STARTED, UIRequest(version=5))
 
     assert head is not None
     assert (head.status, head.body, head.keep_alive) == (200, b"", sse.KEEP_ALIVE)
@@ -244,14 +245,14 @@ def test_the_head_of_a_stream() -> None:
 
 
 def test_a_run_without_a_trace_has_no_header_for_it() -> None:
-    head = ui_stream.head(RunStarted(run_id=RUN), Client())
+    head = ui_stream.response_head(RunStarted(run_id=RUN), UIRequest())
 
     assert head is not None
     assert head.headers[-1] == ("x-palaver-run-id", RUN)
 
 
 def test_a_run_is_streamed_from_its_start_to_done() -> None:
-    frames = ui_stream.frames(Client())
+    frames = ui_stream.stream_encoder(UIRequest())
 
     sent = [frames(event) for event in lawful("Hi")]
 
@@ -269,7 +270,7 @@ def test_a_run_is_streamed_from_its_start_to_done() -> None:
 def test_a_run_that_failed_before_anything_was_sent_is_its_message_alone() -> None:
     events = lawful(end=RunFailed(code="model_down", message="The model is down."))
 
-    answer = ui_stream.whole(events, Client(), status=503)
+    answer = ui_stream.encode_response(events, UIRequest(), status=503)
 
     assert (answer.status, answer.body) == (503, b"The model is down.")
     assert answer.headers == (
@@ -280,7 +281,7 @@ def test_a_run_that_failed_before_anything_was_sent_is_its_message_alone() -> No
 
 
 def test_a_whole_answer_is_the_message_that_a_client_would_build() -> None:
-    answer = ui_stream.whole(lawful("Hi"), Client(version=7), status=200)
+    answer = ui_stream.encode_response(lawful("Hi"), UIRequest(version=7), status=200)
 
     assert json(answer) == {
         "id": MESSAGE,
@@ -304,13 +305,13 @@ def test_a_whole_answer_is_the_message_that_a_client_would_build() -> None:
     ],
 )
 def test_an_error_is_its_message_in_plain_text(error: PalaverError, words: str | None) -> None:
-    answer = ui_stream.failure(error, None, status=418)
+    answer = ui_stream.encode_error(error, None, status=418)
 
     assert (answer.status, answer.body.decode()) == (418, words or "Input 'subject' is required.")
     assert answer.headers == (("content-type", "text/plain; charset=utf-8"),)
 
 
 def test_an_error_after_the_call_was_read_repeats_the_version() -> None:
-    answer = ui_stream.failure(PalaverError("No."), Client(version=5), status=400)
+    answer = ui_stream.encode_error(PalaverError("No."), UIRequest(version=5), status=400)
 
     assert answer.headers == (("content-type", "text/plain; charset=utf-8"), ("x-palaver-ui-version", "5"))

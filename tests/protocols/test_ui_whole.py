@@ -10,8 +10,8 @@ from palaver.core.events import (
 )
 from palaver.core.messages import Annotation, Data, Message, Reasoning, Text, ToolCall, ToolResult, Usage
 from palaver.errors import InvalidValue
-from palaver.protocols import ui_client, ui_whole
-from palaver.protocols.ui_client import Client
+from palaver.protocols.ui_stream import encoder, request
+from palaver.protocols.ui_stream.request import UIRequest
 from tests.protocols.ui import CALL, OLD
 from tests.protocols.wire import MESSAGE, RUN, TRACE, lawful
 
@@ -34,7 +34,7 @@ def test_the_whole_message_is_what_a_client_builds() -> None:
     )
     tool = {"type": "dynamic-tool", "providerExecuted": True}
 
-    assert ui_whole.message(events, Client(message="m7", shown={"c1": True})) == {
+    assert encoder.encode_ui_message(events, UIRequest(message="m7", shown={"c1": True})) == {
         "id": MESSAGE,
         "role": "assistant",
         "metadata": {
@@ -79,7 +79,7 @@ def test_the_whole_message_is_what_a_client_builds() -> None:
 def test_arguments_that_were_no_json_are_forgotten_when_the_tool_answers() -> None:
     events = lawful(ToolCall(call_id="c1", name="now", arguments="{"), ToolResult(call_id="c1", output="12"))
 
-    assert ui_whole.message(events, Client())["parts"][1:] == [
+    assert encoder.encode_ui_message(events, UIRequest())["parts"][1:] == [
         {
             "type": "dynamic-tool",
             "toolName": "now",
@@ -97,13 +97,13 @@ def test_arguments_that_were_no_json_are_forgotten_when_the_tool_answers() -> No
 
 @pytest.mark.parametrize(("header", "version"), [({}, 6), ({"x-palaver-ui-version": " 7 "}, 7)])
 def test_a_client_may_say_its_version(header: Any, version: int) -> None:
-    assert ui_client.version(header) == version
+    assert request.parse_version(header) == version
 
 
 @pytest.mark.parametrize("given", ["4", "8", "", "6.0", "six", "5, 6"])
 def test_a_version_that_is_none_of_ours_is_refused(given: str) -> None:
     with pytest.raises(InvalidValue, match=r"^The header x-palaver-ui-version must be 5, 6 or 7\.$"):
-        ui_client.version({"x-palaver-ui-version": given})
+        request.parse_version({"x-palaver-ui-version": given})
 
 
 def test_a_client_goes_on_in_an_assistants_message_that_comes_last() -> None:
@@ -116,19 +116,19 @@ def test_a_client_goes_on_in_an_assistants_message_that_comes_last() -> None:
         "?",
     ]
 
-    client = ui_client.client(7, [{"role": "assistant", "id": "m7", "parts": shown}], messages)
+    client = request.ui_request(7, [{"role": "assistant", "id": "m7", "parts": shown}], messages)
 
-    assert client == Client(version=7, message="m7", shown={"h1": True, "c1": False}, waiting={"h1": OLD})
+    assert client == UIRequest(version=7, message="m7", shown={"h1": True, "c1": False}, waiting={"h1": OLD})
     assert client.headers == (("x-vercel-ai-ui-message-stream", "v1"), ("x-palaver-ui-version", "7"))
 
 
 def test_a_client_is_known_again_by_its_note_and_no_other_protocols_note_is_taken_for_one() -> None:
-    client = Client(version=7, message="m7", shown={"h1": True}, waiting={"h1": OLD}, tools=frozenset({"now"}))
+    client = UIRequest(version=7, message="m7", shown={"h1": True}, waiting={"h1": OLD}, tools=frozenset({"now"}))
     kept = msgspec.json.decode(msgspec.json.encode(client))
 
-    assert ui_client.restored(kept) == client
-    assert [ui_client.restored(note) for note in (None, {"version": 5}, {"type": "x", "message": "m"}, [])] == [
-        Client()
+    assert request.restore_ui_request(kept) == client
+    assert [request.restore_ui_request(note) for note in (None, {"version": 5}, {"type": "x", "message": "m"}, [])] == [
+        UIRequest()
     ] * 4
 
 
@@ -144,4 +144,4 @@ def test_a_client_is_known_again_by_its_note_and_no_other_protocols_note_is_take
     ],
 )
 def test_after_anything_else_it_begins_a_message(elements: Any) -> None:
-    assert ui_client.client(6, elements, []) == Client()
+    assert request.ui_request(6, elements, []) == UIRequest()

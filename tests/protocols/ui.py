@@ -8,8 +8,8 @@ from palaver.core.events import (
     PartAdded,
 )
 from palaver.core.messages import ToolCall, ToolResult
-from palaver.protocols.ui_client import Client
-from palaver.protocols.ui_parts import Part, Writer
+from palaver.protocols.ui_stream.encoder import UIPart, UIStreamEncoder
+from palaver.protocols.ui_stream.request import UIRequest
 from tests.protocols.wire import MESSAGE, RUN, TRACE, lawful
 
 START = {
@@ -24,12 +24,12 @@ ASKED = {"id": "a1", "call_id": "c1", "name": "get_time", "arguments": "{}"}
 OLD = ToolCall(call_id="h1", name="delete", arguments='{"x":1}')
 
 
-def parts_of(*events: Event, client: Client | None = None) -> list[Part]:
-    writer = Writer(client or Client())
+def parts_of(*events: Event, client: UIRequest | None = None) -> list[UIPart]:
+    writer = UIStreamEncoder(client or UIRequest())
     return [part for event in events for part in writer.parts(event)]
 
 
-def said(*given: Any, client: Client | None = None) -> list[Part]:
+def said(*given: Any, client: UIRequest | None = None) -> list[UIPart]:
     """The parts of a run that gives these values, without its first two and its last two."""
     parts = parts_of(*lawful(*given), client=client)
     assert parts[:2] == [START, STEP]
@@ -37,17 +37,17 @@ def said(*given: Any, client: Client | None = None) -> list[Part]:
     return parts[2:-2]
 
 
-def told(part: Any, *, transient: bool = False, client: Client | None = None) -> list[Part]:
+def told(part: Any, *, transient: bool = False, client: UIRequest | None = None) -> list[UIPart]:
     """The parts of one part that comes whole."""
     return said(PartAdded(item="i1", part=part, transient=transient), client=client)
 
 
-def text(item: str, *deltas: str) -> list[Part]:
+def text(item: str, *deltas: str) -> list[UIPart]:
     deltas_ = [{"type": "text-delta", "id": item, "delta": delta} for delta in deltas]
     return [{"type": "text-start", "id": item}, *deltas_, {"type": "text-end", "id": item}]
 
 
-def call(call_id: str = "c1", runner: Any = OWN) -> list[Part]:
+def call(call_id: str = "c1", runner: Any = OWN) -> list[UIPart]:
     named = {"toolCallId": call_id, "toolName": "get_time"}
     return [
         {"type": "tool-input-start", **named, **runner},
@@ -56,14 +56,14 @@ def call(call_id: str = "c1", runner: Any = OWN) -> list[Part]:
     ]
 
 
-def result(call_id: str = "c1") -> Part:
+def result(call_id: str = "c1") -> UIPart:
     return {"type": "tool-output-available", "toolCallId": call_id, "output": "12", **OWN}
 
 
-def kinds(parts: Sequence[Part]) -> list[str]:
+def kinds(parts: Sequence[UIPart]) -> list[str]:
     """The types of the parts, those of calls and results with their ids."""
     return [f"{part['type']} {part['toolCallId']}" if "toolCallId" in part else part["type"] for part in parts]
 
 
-def frames_of(writer: Writer, events: Sequence[Event]) -> list[bytes]:
+def frames_of(writer: UIStreamEncoder, events: Sequence[Event]) -> list[bytes]:
     return [frame for event in events for frame in writer.frames(event).split(b"\n\n") if frame]

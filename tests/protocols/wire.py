@@ -9,7 +9,7 @@ from palaver.core.descriptions import Description
 from palaver.core.events import Event, RunFinished, RunStarted, TerminalEvent
 from palaver.core.grammar import Grammar, OutputValue
 from palaver.errors import WorkflowNotFound
-from palaver.protocols.base import Answer, Request
+from palaver.protocols.base import HttpRequest, HttpResponse
 
 RUN = "run_01k00000000000000000000000"
 MESSAGE = "msg_01k00000000000000000000000"
@@ -34,11 +34,13 @@ def find(name: str | None) -> Description:
     return known[name]
 
 
-def request(body: Any = None, *, workflow: str | None = None, query: Mapping[str, str] = {}, **headers: Any) -> Request:
+def request(
+    body: Any = None, *, workflow: str | None = None, query: Mapping[str, str] = {}, **headers: Any
+) -> HttpRequest:
     """A request with that JSON; headers as keywords, `_` for `-`."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     raw = body if isinstance(body, bytes) else msgspec.json.encode(body)
-    return Request(workflow=workflow, query=query, headers=named, body=raw)
+    return HttpRequest(workflow=workflow, query=query, headers=named, body=raw)
 
 
 def lawful(*given: OutputValue | str, end: TerminalEvent | None = None, run_id: str = RUN) -> list[Event]:
@@ -51,7 +53,7 @@ def lawful(*given: OutputValue | str, end: TerminalEvent | None = None, run_id: 
     return [*events, *grammar.end(end or grammar.ending or RunFinished())]
 
 
-def json(answer: Answer) -> Any:
+def json(answer: HttpResponse) -> Any:
     return msgspec.json.decode(answer.body)
 
 

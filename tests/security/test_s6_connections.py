@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from palaver.discovery.strangers import LARGEST_DOCUMENT
+from palaver.discovery.probe import MAX_DOCUMENT_BYTES
 from palaver.outbound import ssrf
 from palaver.storage import connections as kept
 from tests.frameworks.strangers import head, stranger, whole
@@ -169,7 +169,7 @@ async def test_what_a_document_says_adds_no_host_and_no_name() -> None:  # S6.5
 
 
 async def test_a_document_beyond_a_mebibyte_is_not_read() -> None:  # S6.5
-    with stranger(whole({**CHAT, "filler": "x" * LARGEST_DOCUMENT})) as far:
+    with stranger(whole({**CHAT, "filler": "x" * MAX_DOCUMENT_BYTES})) as far:
         async with keyed_server(allow_private_urls=True) as house:
             answer = await house.http.post("/api/connections", json={"url": f"{far.url}/far"})
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from palaver import connect
-from palaver.discovery.strangers import discover
+from palaver.discovery.probe import discover
 from palaver.errors import PalaverError, UrlRefused
 from palaver.outbound import CONNECT_TIMEOUT_S, client, fetch, fetch_document
 from palaver.outbound.ssrf import GuardedTransport, UrlPolicy

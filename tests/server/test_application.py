@@ -17,7 +17,8 @@ from palaver import Context, Message, app, chat
 from palaver.core.events import RunStarted
 from palaver.demo import calculator, eliza, headline
 from palaver.errors import SettingsError, WorkflowNotFound
-from palaver.protocols import agenta, invoke
+from palaver.protocols.agenta import invoke
+from palaver.protocols.agenta.request import AgentaRequest
 from palaver.server.logging_setup import JsonFormatter, TextFormatter
 from palaver.server.request import Exchange
 from palaver.server.settings import Settings, read_settings
@@ -246,11 +247,11 @@ async def test_the_pulse_never_speaks_after_the_end_nor_opens_twice(finished: bo
         sent.append(message["type"])
 
     scope = {"type": "http", "method": "POST", "path": "/", "headers": [], "query_string": b""}
-    reading = agenta.Reading(form=invoke.SSE)
+    reading = AgentaRequest(form="text/event-stream")
     exchange = Exchange(scope, asyncio.Event().wait, send)  # type: ignore[arg-type]
     stream = RunStream(exchange, cast("Any", invoke), reading, column="a", cancels=True, leave=lambda _: None)
     stream.run = cast("Any", SimpleNamespace(finished=finished, log=[]))
-    stream._head = invoke.head(RunStarted(run_id="run_1", session="s"), reading)
+    stream._head = invoke.response_head(RunStarted(run_id="run_1", session="s"), reading)
 
     decided = [stream.break_silence(), stream.break_silence(), stream.break_silence()]
     for breaking in decided:

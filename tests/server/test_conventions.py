@@ -14,7 +14,7 @@ from litestar.params import FromPath
 from sqlalchemy import Connection, insert, select
 
 from palaver.errors import FaultyCall, InvalidParameter, Overloaded, RateLimited, UnknownParameter
-from palaver.protocols.base import Answer
+from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import (
     After,
     Asked,
@@ -65,7 +65,7 @@ def things(database: Database, day: list[datetime], settings: Settings) -> list[
     async def make(request: Asked) -> Response[Thing]:
         raw, body = await read_body(request, settings, Inside)
 
-        def work(db: Connection) -> Answer:
+        def work(db: Connection) -> HttpResponse:
             for thing in body.things:
                 db.execute(insert(projects).values(name=thing.name, created_at=NOON))
             return shown_as(body.things[0], status=201, location="/api/things/1")

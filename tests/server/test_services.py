@@ -10,7 +10,7 @@ import pytest
 from palaver import Failure, Message, chat, workflow
 from palaver.core.messages import Data
 from palaver.discovery.registry import Registry
-from palaver.protocols.services import VERSION
+from palaver.protocols.services.adapter import VERSION
 from palaver.server import routing, services
 from palaver.server.app import Server
 from palaver.server.in_process_client import _transport

@@ -9,7 +9,7 @@ import pytest
 
 from palaver import Message, chat
 from palaver.core.descriptions import Description
-from palaver.frameworks.remote import RemoteWorkflow, Service
+from palaver.frameworks.remote import RemoteService, RemoteWorkflow
 from palaver.server.in_process_client import _transport
 from tests.server.fake_tab import FakeTab, open_tab, until
 from tests.server.thread_client import new_thread, thread_server
@@ -115,9 +115,9 @@ async def test_a_palaver_that_calls_a_palaver_is_one_trace() -> None:
 
     async with thread_server(behind) as (there, other):
         described = Description(name="front", flags={"is_chat": True, "can_stream": True})
-        service = Service(url="http://localhost/behind/invoke", dialect="invoke", description=described)
+        service = RemoteService(url="http://localhost/behind/invoke", dialect="invoke", description=described)
 
-        async def look() -> Service:
+        async def look() -> RemoteService:
             return service
 
         remote = RemoteWorkflow(

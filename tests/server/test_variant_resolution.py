@@ -8,7 +8,7 @@ import pytest
 from palaver import Parameter, workflow
 from palaver.core.descriptions import Description
 from palaver.errors import InvalidParameter
-from palaver.frameworks.remote import RemoteWorkflow, Service
+from palaver.frameworks.remote import RemoteService, RemoteWorkflow
 from palaver.server.api.conventions import utc_now
 from palaver.server.variants import merge_parameters, resolve_variant, store_default_variant
 from palaver.storage import variants
@@ -90,7 +90,7 @@ def remote(parameters: dict[str, Any] | None) -> Workflow:
     def described(**known: Any) -> Description:
         return Description(name="far", flags={"is_chat": False}, remote=True, **known)
 
-    service = Service(url="http://far", dialect="invoke", description=described(parameters=parameters or {}))
+    service = RemoteService(url="http://far", dialect="invoke", description=described(parameters=parameters or {}))
 
     async def look() -> None:
         return None

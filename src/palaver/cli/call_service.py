@@ -9,7 +9,7 @@ from palaver.cli.finding import is_url
 from palaver.core import json
 from palaver.errors import UpstreamFailed
 from palaver.outbound import printable
-from palaver.protocols.sse import Lines
+from palaver.protocols.sse import LineDecoder
 
 if TYPE_CHECKING:
     import httpx
@@ -74,7 +74,7 @@ def _whole(status: int, body: bytes) -> Answered:
 
 
 async def _followed(body: AsyncIterator[bytes], say: Callable[[str], None]) -> Answered:
-    lines, name, is_begun = Lines(longest=_LONGEST), "", False
+    lines, name, is_begun = LineDecoder(longest=_LONGEST), "", False
     async for piece in body:
         for line in lines.feed(piece):
             field, _, value = line.partition(b":")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, cast, get_
 import click
 import msgspec
 
-from palaver.conform import RULES, Broken, Protocol, Report, grade, grade_refusal, grade_whole, unanswered
-from palaver.conform.probes import PROMPT, Places, Probe, places, probes
+from palaver.conform import RULES, Protocol, Report, Violation, grade, grade_refusal, grade_unanswered, grade_whole
+from palaver.conform.probes import PROMPT, Probe, ProbeUrls, build_probes, probe_urls
 from palaver.core import json
 from palaver.errors import PalaverError, UpstreamFailed
 from palaver.outbound import check_url, printable, printable_json, read_limited
@@ -133,7 +133,7 @@ def _header(given: str) -> tuple[str, str]:
 async def _grade_server(url: str, protocol: Protocol | None, headers: dict[str, str], asked: _Asked) -> list[_Check]:
     try:
         check_url(url)
-        found = places(url, protocol)
+        found = probe_urls(url, protocol)
         if not found.endpoints:
             raise click.UsageError("A service has a name: give its URL, as …/services/NAME.")
         async with outbound(headers=headers, timeout=asked.seconds) as http:
@@ -146,7 +146,7 @@ async def _grade_server(url: str, protocol: Protocol | None, headers: dict[str, 
         raise click.ClickException(printable(error.message, 500)) from None
 
 
-async def _only_model(http: "httpx.AsyncClient", found: Places) -> str | None:
+async def _only_model(http: "httpx.AsyncClient", found: ProbeUrls) -> str | None:
     """The model of a server that lists just one."""
     answer = await _ask(http, "GET", found.models, None, {}, _MODELS_SECONDS)
     match json.parse_or_text(answer.body.decode("utf-8", "replace")) if answer.status == 200 else None:
@@ -159,7 +159,7 @@ async def _only_model(http: "httpx.AsyncClient", found: Places) -> str | None:
 async def _grade_endpoint(http: "httpx.AsyncClient", protocol: Protocol, place: str, asked: _Asked) -> list[_Check]:
     checks: list[_Check] = []
     streamed: bytes | None = None
-    for probe in probes(protocol, prompt=asked.prompt, model=asked.model, ui_version=asked.ui_version):
+    for probe in build_probes(protocol, prompt=asked.prompt, model=asked.model, ui_version=asked.ui_version):
         asked_at = place + probe.below
         answer = await _ask(http, "POST", asked_at, json.encode(probe.body), probe.headers, asked.seconds)
         if not checks and answer.status in (*_NOT_SERVED, *_REFUSED):
@@ -177,11 +177,11 @@ async def _grade_endpoint(http: "httpx.AsyncClient", protocol: Protocol, place: 
 def _graded(probe: Probe, answer: _Answer, streamed: bytes | None, asked: _Asked) -> Report:
     protocol, strict = probe.protocol, asked.strict
     if answer.fault:
-        return unanswered(answer.fault, protocol, strict=strict)
+        return grade_unanswered(answer.fault, protocol, strict=strict)
     if probe.kind == "refusal":
         return grade_refusal(answer.status, answer.body, protocol, strict=strict)
     if answer.status != 200:
-        return unanswered(f"the answer is {answer.status}: {_message(answer.body)}", protocol, strict=strict)
+        return grade_unanswered(f"the answer is {answer.status}: {_message(answer.body)}", protocol, strict=strict)
     if probe.kind == "whole":
         return grade_whole(answer.body, protocol, stream=streamed, whole_from="another-run", strict=strict)
     return grade(answer.body, protocol, headers=answer.headers, ui_version=asked.ui_version, strict=strict)
@@ -249,7 +249,7 @@ def _print_table(checks: Sequence[_Check]) -> None:
             console.print(Text(line), soft_wrap=True)
 
 
-def _shown_first(check: _Check) -> Broken | None:
+def _shown_first(check: _Check) -> Violation | None:
     report = check.report
     return None if report is None else report.first or next(iter(report.broken), None)
 
@@ -257,7 +257,7 @@ def _shown_first(check: _Check) -> Broken | None:
 def _details(check: _Check) -> list[str]:
     """Each broken rule once, with the first frame that broke it."""
     lines: list[str] = []
-    by_rule: dict[str, list[Broken]] = {}
+    by_rule: dict[str, list[Violation]] = {}
     for one in check.report.broken if check.report is not None else ():
         by_rule.setdefault(one.rule, []).append(one)
     for rule, found in by_rule.items():
@@ -290,6 +290,6 @@ def _print_json(checks: Sequence[_Check], asked: _Asked) -> None:
     click.echo(printable_json(msgspec.json.format(msgspec.json.encode(told), indent=2).decode()))
 
 
-def _row(one: Broken) -> dict[str, Any]:
+def _row(one: Violation) -> dict[str, Any]:
     said = {"frame": printable(one.frame, 2000), "why": printable(one.why, 500), "says": RULES[one.rule].says}
     return msgspec.to_builtins(one) | said

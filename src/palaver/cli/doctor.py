@@ -12,8 +12,8 @@ import msgspec
 
 from palaver.cli.databases import db_option, url_of
 from palaver.cli.doctoring.checks import Check, problem
-from palaver.discovery.declared import masked
-from palaver.discovery.targets import installed, load, load_installed
+from palaver.discovery.config import mask_connections
+from palaver.discovery.targets import installed_workflows, load, load_installed
 from palaver.errors import PalaverError
 from palaver.outbound import printable, printable_json
 from palaver.server.otlp_exporter import mask_headers
@@ -115,7 +115,7 @@ def _tick() -> Any:
 def _value(settings: Settings, name: str) -> Any:
     """What is set, without passwords."""
     if name == "connections":
-        return masked(settings.connections)
+        return mask_connections(settings.connections)
     if name == "redact":
         return len(settings.redact)  # How many rules.
     if name == "otlp_headers":
@@ -131,7 +131,7 @@ def _look_at_workflows(targets: tuple[str, ...], settings: Settings) -> tuple[li
     workflows: list[Workflow] = []
     faults: list[Check] = []
     try:
-        workflows = load(targets) if targets else [load_installed(name) for name in sorted(installed())]
+        workflows = load(targets) if targets else [load_installed(name) for name in sorted(installed_workflows())]
     except PalaverError as error:
         faults.append(problem("workflows", error.message, "Nothing of it can be served so."))
     names = {workflow.description.name for workflow in workflows} | set(settings.connections)

@@ -127,13 +127,13 @@ def _told(found: "Outcome", given: Mapping[str, Any]) -> int:
 
 def _registry(target: str) -> "tuple[Registry, Workflow]":
     from palaver.discovery.registry import Registry
-    from palaver.discovery.targets import load_beside, load_evaluators
+    from palaver.discovery.targets import load_evaluators, load_modules_of
 
     workflow = find(target)
     if not is_target(target) or is_url(target):
         return Registry([workflow]), workflow
     # The others of its file may judge, or play the user.
-    others = {one.description.name: one for one in load_beside(target)}
+    others = {one.description.name: one for one in load_modules_of(target)}
     others.pop(workflow.description.name, None)
     return Registry([workflow, *others.values()], evaluators=load_evaluators([target])), workflow
 

@@ -8,10 +8,10 @@ import msgspec
 
 from palaver.cli.finding import is_url
 from palaver.core.descriptions import Description
-from palaver.discovery.evidence import Found, report
-from palaver.discovery.targets import installed, load_installed, load_one
+from palaver.discovery.evidence import Discovery, public_report
+from palaver.discovery.targets import installed_workflows, load_installed, load_one
 from palaver.outbound import printable, printable_json, printable_lines
-from palaver.protocols.inspect import document
+from palaver.protocols.agenta.inspect import inspect_document
 from palaver.workflows.workflow import Workflow
 
 
@@ -29,9 +29,9 @@ def command(target: str, as_json: bool) -> int:
     """
     if is_url(target):
         return _inspect_url(target, as_json)
-    workflows = [load_installed(target)] if target in installed() else load_one(target)
+    workflows = [load_installed(target)] if target in installed_workflows() else load_one(target)
     if as_json:
-        documents = [document(workflow.description, routes={}, version=_version()) for workflow in workflows]
+        documents = [inspect_document(workflow.description, routes={}, version=_version()) for workflow in workflows]
         _print_json(documents[0] if len(documents) == 1 else documents)
         return 0
     for number, workflow in enumerate(workflows):
@@ -40,11 +40,11 @@ def command(target: str, as_json: bool) -> int:
 
 
 def _inspect_url(url: str, as_json: bool) -> int:
-    from palaver.discovery.strangers import discover
+    from palaver.discovery.probe import discover
 
     found = asyncio.run(discover(url))
     if as_json:
-        _print_json(report(found))
+        _print_json(public_report(found))
     else:
         click.echo(_evidence(found))
     return 0 if found.evidence != "none" and not found.refused else 1
@@ -96,7 +96,7 @@ def _kind(description: Description) -> str:
     return "chat" if description.is_chat else "workflow"
 
 
-def _evidence(found: Found) -> str:
+def _evidence(found: Discovery) -> str:
     lines = [printable(found.url)]
     if found.refused:
         lines.append("  It wants credentials, so nothing could be found out.")

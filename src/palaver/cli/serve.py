@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from palaver.cli.databases import db_option
-from palaver.discovery.declared import declared
+from palaver.discovery.config import declared_workflows
 from palaver.discovery.registry import Registry
 from palaver.discovery.targets import DeclaredEvaluator, load, load_evaluators
 from palaver.outbound import printable
@@ -121,7 +121,7 @@ def serve(
     logging_setup.configure_logging(verbose=settings.debug, worker=inherited.number if inherited else None)
     with open_locked_database(settings.db or str(default_path())) as database:
         check_exposure(settings, database)
-        connections, alone = declared(settings.connections, os.environ), database.kind == "sqlite"
+        connections, alone = declared_workflows(settings.connections, os.environ), database.kind == "sqlite"
         registry = Registry(workflows, connections=connections, default=settings.default, evaluators=evaluators)
         server = Server(registry, settings, database=database, only_server=alone, sources=sources)
         if inherited is not None:

@@ -10,7 +10,7 @@ import click
 
 from palaver.cli.databases import db_option, file_of
 from palaver.cli.serve import hint_at_unread, private_option
-from palaver.discovery.declared import declared
+from palaver.discovery.config import declared_workflows
 from palaver.discovery.registry import Registry
 from palaver.discovery.targets import DeclaredEvaluator, load, load_evaluators
 from palaver.server import logging_setup
@@ -65,7 +65,7 @@ async def _work(workflows: list[Workflow], evaluators: list[DeclaredEvaluator], 
     from palaver.storage.paths import redact_url
 
     database = await asyncio.to_thread(open_database, url)
-    connections = declared(settings.connections, os.environ)
+    connections = declared_workflows(settings.connections, os.environ)
     registry = Registry(workflows, connections=connections, evaluators=evaluators)
     worker = Server(registry, settings, database=database, kind="worker")
     names = ", ".join(registry.names())

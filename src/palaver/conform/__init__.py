@@ -2,19 +2,30 @@
 
 `grade(stream, protocol)` is the door; `palaver conform` and our own tests go through it. Everything here is pure: bytes
 in, a report out. It knows nothing of our encoders, so that it can judge them.
+
+    grade             grade a stream, a body or a refusal
+    rules             every rule, and which protocols must keep it
+    findings          violations and the report
+    frames            parse a recorded event stream
+    framing           rules of framing, and error answers
+    responses         rules of Responses streams and bodies
+    response_items    rules of response objects and their items
+    chat_completions  rules of Chat Completions
+    ui_stream         rules of UI message streams
+    services          rules of service streams
+    probes            requests that `palaver conform` sends
 """
 
-from palaver.conform.findings import Broken, Report
-from palaver.conform.grade import grade, grade_refusal, grade_whole, unanswered
-from palaver.conform.rule import Protocol, Rule, Severity
-from palaver.conform.rules import GROUPS, RULES, severity
+from palaver.conform.findings import Report, Violation
+from palaver.conform.grade import grade, grade_refusal, grade_unanswered, grade_whole
+from palaver.conform.rules import GROUPS, RULES, Protocol, Rule, Severity, severity
 
 __all__ = [
     "grade",
     "grade_refusal",
     "grade_whole",
-    "unanswered",
-    "Broken",
+    "grade_unanswered",
+    "Violation",
     "GROUPS",
     "Protocol",
     "RULES",

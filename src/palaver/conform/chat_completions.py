@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from palaver.conform.findings import Findings, as_object, list_in, number_in, object_in, shown, text_in
+from palaver.conform.findings import Findings, as_object, list_in, number_in, object_in, quote, text_in
 from palaver.conform.frames import Frame
 
 _FINISH = ("stop", "length", "tool_calls", "content_filter", "function_call")
@@ -18,7 +18,7 @@ class _Call:
 
 
 @dataclass
-class Answer:
+class ChatAnswer:
     """What the chunks add up to."""
 
     texts: dict[str, str] = field(default_factory=dict[str, str])
@@ -32,7 +32,7 @@ class Answer:
         return any(self.texts.values()) or bool(self.calls)
 
 
-class Checker:
+class ChatChecker:
     """Follows one answer."""
 
     def __init__(self, findings: Findings) -> None:
@@ -43,7 +43,7 @@ class Checker:
         self._usage: Frame | None = None
         self._has_usage: bool | None = None
         """Has every chunk so far the key `usage`?"""
-        self.answer = Answer()
+        self.answer = ChatAnswer()
 
     def feed(self, frame: Frame) -> None:
         """Look at the next chunk."""
@@ -58,14 +58,14 @@ class Checker:
         self._same(frame, value)
         choices = list_in(value, "choices")
         if choices is None:
-            self._broke("F3", frame, f"choices is {shown(value.get('choices'))}, not a list")
+            self._broke("F3", frame, f"choices is {quote(value.get('choices'))}, not a list")
             return
         self._count(frame, value, choices)
         if not choices:
             return
         choice = as_object(choices[0])
         if choice is None or len(choices) > 1 or number_in(choice, "index") != 0:
-            self._broke("C2", frame, f"choices is {shown(choices)}")
+            self._broke("C2", frame, f"choices is {quote(choices)}")
         if choice is not None:
             self._choice(frame, choice)
 
@@ -80,20 +80,20 @@ class Checker:
         told = as_object(error) or {}
         self.answer.error = told.get("code") or True
         if text_in(told, "message") is None or not told.keys() >= {"type", "code", "param"}:
-            self._broke("C11", frame, f"the error is {shown(error)}")
+            self._broke("C11", frame, f"the error is {quote(error)}")
         if self._finished:
             self._broke("C5", frame, "it stands after finish_reason")
 
     def _same(self, frame: Frame, value: dict[str, Any]) -> None:
         self._first = self._first or value
         if value.get("object") != "chat.completion.chunk" or not text_in(value, "id"):
-            self._broke("C1", frame, f"object is {shown(value.get('object'))}, id is {shown(value.get('id'))}")
+            self._broke("C1", frame, f"object is {quote(value.get('object'))}, id is {quote(value.get('id'))}")
         elif value["id"] != self._first.get("id"):
-            self._broke("C1", frame, f"id is {shown(value['id'])}, it was {shown(self._first.get('id'))}")
+            self._broke("C1", frame, f"id is {quote(value['id'])}, it was {quote(self._first.get('id'))}")
         for name in ("created", "model"):
             if value.get(name) is None or value[name] != self._first.get(name):
-                was = shown(self._first.get(name))
-                self._broke("C1b", frame, f"{name} is {shown(value.get(name))}, it was {was}")
+                was = quote(self._first.get(name))
+                self._broke("C1b", frame, f"{name} is {quote(value.get(name))}, it was {was}")
 
     def _count(self, frame: Frame, value: dict[str, Any], choices: list[Any]) -> None:
         """Usage, and whether it stands where it should."""
@@ -108,7 +108,7 @@ class Checker:
             return
         told = as_object(usage) or {}
         if any(number_in(told, name) is None for name in ("prompt_tokens", "completion_tokens", "total_tokens")):
-            self._broke("F3", frame, f"usage is {shown(usage)}")
+            self._broke("F3", frame, f"usage is {quote(usage)}")
         if choices or not self._finished:
             self._broke("C6", frame, "usage stands beside a choice" if choices else "usage stands before finish_reason")
         if not choices:
@@ -119,28 +119,28 @@ class Checker:
     def _choice(self, frame: Frame, choice: dict[str, Any]) -> None:
         delta, finish = object_in(choice, "delta"), choice.get("finish_reason")
         if delta is None:
-            self._broke("F3", frame, f"delta is {shown(choice.get('delta'))}, not an object")
+            self._broke("F3", frame, f"delta is {quote(choice.get('delta'))}, not an object")
             return
         if choice.get("logprobs") is not None and object_in(choice, "logprobs") is None:
-            self._broke("F3", frame, f"logprobs is {shown(choice['logprobs'])}, not an object")
+            self._broke("F3", frame, f"logprobs is {quote(choice['logprobs'])}, not an object")
         if not choice.keys() >= {"logprobs", "finish_reason"}:
-            self._broke("C2b", frame, f"the choice has {shown(sorted(choice))}")
+            self._broke("C2b", frame, f"the choice has {quote(sorted(choice))}")
         if self._finished:
             self._broke("C5", frame, "a choice stands after finish_reason")
         is_first = self._role(frame, delta)
         said = self._delta(frame, delta)
         if finish is None:
             if not said and not is_first:
-                self._broke("C10", frame, f"the delta is {shown(delta)}")
+                self._broke("C10", frame, f"the delta is {quote(delta)}")
             return
         self._finished = True
         self.answer.finish = finish if isinstance(finish, str) else None
         if finish not in _FINISH:
-            self._broke("C4", frame, f"finish_reason is {shown(finish)}")
+            self._broke("C4", frame, f"finish_reason is {quote(finish)}")
         elif finish == "tool_calls" and not self.answer.calls:
             self._broke("C9", frame, "there was no call")
         if said:
-            self._broke("C4b", frame, f"the delta is {shown(delta)}")
+            self._broke("C4b", frame, f"the delta is {quote(delta)}")
 
     def _role(self, frame: Frame, delta: dict[str, Any]) -> bool:
         """Is this the choice that says who speaks?"""
@@ -148,10 +148,10 @@ class Checker:
         if not self._has_role:
             self._has_role = True  # Told once.
             if role != "assistant":
-                self._broke("C3", frame, f"role of the first choice is {shown(role)}")
+                self._broke("C3", frame, f"role of the first choice is {quote(role)}")
             return True
         if role is not None:
-            self._broke("C3b", frame, f"role is {shown(role)}")
+            self._broke("C3b", frame, f"role is {quote(role)}")
         return False
 
     def _delta(self, frame: Frame, delta: dict[str, Any]) -> bool:
@@ -160,14 +160,14 @@ class Checker:
         for name in _TEXTS:
             piece = delta.get(name)
             if piece is not None and not isinstance(piece, str):
-                self._broke("F3", frame, f"{name} is {shown(piece)}, not a string")
+                self._broke("F3", frame, f"{name} is {quote(piece)}, not a string")
             elif piece:
                 said = True
                 self.answer.texts[name] = self.answer.texts.get(name, "") + piece
         for name in ("tool_calls", "annotations"):
             pieces = list_in(delta, name)
             if pieces is None and delta.get(name) is not None:
-                self._broke("F3", frame, f"{name} is {shown(delta[name])}, not a list")
+                self._broke("F3", frame, f"{name} is {quote(delta[name])}, not a list")
             said = said or bool(pieces)
         for piece in list_in(delta, "tool_calls") or ():
             self._call(frame, as_object(piece) or {})
@@ -178,50 +178,50 @@ class Checker:
         function = object_in(piece, "function") or {}
         arguments = function.get("arguments", "")
         if index is None or not 0 <= index <= len(calls):
-            self._broke("C7", frame, f"index of the call is {shown(piece.get('index'))}, {len(calls)} is next")
+            self._broke("C7", frame, f"index of the call is {quote(piece.get('index'))}, {len(calls)} is next")
             return
         if not isinstance(arguments, str):
-            self._broke("F3", frame, f"arguments is {shown(arguments)}, not a string")
+            self._broke("F3", frame, f"arguments is {quote(arguments)}, not a string")
             return
         if index == len(calls):
             identity, name = text_in(piece, "id"), text_in(function, "name")
             if not identity or name is None or piece.get("type") != "function":
-                self._broke("C7", frame, f"the first piece of the call is {shown(piece)}")
+                self._broke("C7", frame, f"the first piece of the call is {quote(piece)}")
             elif any(call.id == identity for call in calls):
-                self._broke("C7", frame, f"there was a call {shown(identity)} before")
+                self._broke("C7", frame, f"there was a call {quote(identity)} before")
             calls.append(_Call(identity or "", name or ""))
         else:
             if piece.get("id") is not None or function.get("name") is not None:
-                self._broke("C7", frame, f"a later piece of the call has {shown(piece)}")
+                self._broke("C7", frame, f"a later piece of the call has {quote(piece)}")
             if index != len(calls) - 1:
                 self._broke("C8", frame, f"call {index} goes on after call {len(calls) - 1} began")
         calls[index].arguments += arguments
 
 
-def check_whole(findings: Findings, body: Any, streamed: Answer | None, *, same_run: bool) -> None:
+def check_completion_body(findings: Findings, body: Any, streamed: ChatAnswer | None, *, same_run: bool) -> None:
     """An answer that was not streamed; `streamed` is what the stream added up to, where there was one."""
     value = as_object(body) or {}
     if streamed is not None and streamed.error not in (None, "cancelled", "interrupted") and same_run:
         if object_in(value, "error") is None:
-            findings.broke("C14", None, f"the run failed, and the body is {shown(body)}")
+            findings.broke("C14", None, f"the run failed, and the body is {quote(body)}")
         return
     choices = list_in(value, "choices") or []
     choice = as_object(choices[0]) if len(choices) == 1 else None
     message = object_in(choice or {}, "message")
     if value.get("object") != "chat.completion" or not text_in(value, "id") or choice is None or message is None:
-        findings.broke("C13", None, f"the body is {shown(body)}")
+        findings.broke("C13", None, f"the body is {quote(body)}")
         return
     finish = choice.get("finish_reason")
     if message.get("role") != "assistant" or "content" not in message or finish not in _FINISH:
-        findings.broke("C13", None, f"the choice is {shown(choice)}")
+        findings.broke("C13", None, f"the choice is {quote(choice)}")
     if streamed is not None:
-        _compare(findings, _answer(message, finish), streamed, same_run=same_run)
+        _compare(findings, _parse_answer(message, finish), streamed, same_run=same_run)
 
 
-def _answer(message: dict[str, Any], finish: Any) -> Answer:
+def _parse_answer(message: dict[str, Any], finish: Any) -> ChatAnswer:
     pieces = [as_object(call) or {} for call in list_in(message, "tool_calls") or ()]
     functions = [object_in(piece, "function") or {} for piece in pieces]
-    return Answer(
+    return ChatAnswer(
         texts={name: text for name in _TEXTS if (text := text_in(message, name))},
         calls=[
             _Call(text_in(piece, "id") or "", text_in(function, "name") or "", text_in(function, "arguments") or "")
@@ -231,11 +231,11 @@ def _answer(message: dict[str, Any], finish: Any) -> Answer:
     )
 
 
-def _compare(findings: Findings, whole: Answer, streamed: Answer, *, same_run: bool) -> None:
+def _compare(findings: Findings, whole: ChatAnswer, streamed: ChatAnswer, *, same_run: bool) -> None:
     if same_run:
         # What was said before the run was cut short is said in both forms; only the stream tells of the end.
         names = ("texts", "calls") if streamed.error else ("texts", "calls", "finish")
         if differing := [name for name in names if getattr(whole, name) != getattr(streamed, name)]:
-            findings.broke("C14", None, f"it differs from the stream in {shown(differing)}")
+            findings.broke("C14", None, f"it differs from the stream in {quote(differing)}")
     elif whole.says_something() != streamed.says_something() and not streamed.error:
         findings.broke("C14", None, "one of body and stream says something, the other nothing")

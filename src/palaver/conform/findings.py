@@ -7,16 +7,15 @@ from typing import Any
 from msgspec import Struct
 
 from palaver.conform.frames import Frame
-from palaver.conform.rule import Protocol, Severity
-from palaver.conform.rules import RULES, severity
+from palaver.conform.rules import RULES, Protocol, Severity, severity
 from palaver.core import json
 
-_MOST_OF_A_RULE = 20
+_MAX_PER_RULE = 20
 """A stream of a million frames that all break one rule is told by its first twenty."""
-_LONGEST_FRAME = 2000
+_MAX_FRAME_TEXT = 2000
 
 
-class Broken(Struct, frozen=True):
+class Violation(Struct, frozen=True):
     """One rule, broken by one frame."""
 
     rule: str
@@ -41,13 +40,13 @@ class Report(Struct, frozen=True, kw_only=True):
 
     protocol: Protocol
     frames: int = 0
-    broken: tuple[Broken, ...] = ()
+    broken: tuple[Violation, ...] = ()
     """Everything, in the order of the frames."""
     strict: bool = True
     """Is a broken should a fault too?"""
 
     @property
-    def faults(self) -> tuple[Broken, ...]:
+    def faults(self) -> tuple[Violation, ...]:
         """What fails the grade."""
         return tuple(one for one in self.broken if self.strict or one.severity == "must")
 
@@ -57,7 +56,7 @@ class Report(Struct, frozen=True, kw_only=True):
         return not self.faults
 
     @property
-    def first(self) -> Broken | None:
+    def first(self) -> Violation | None:
         """The first fault."""
         return next(iter(self.faults), None)
 
@@ -71,16 +70,18 @@ class Findings:
 
     def __init__(self, protocol: Protocol) -> None:
         self.protocol: Protocol = protocol
-        self._broken: list[Broken] = []
+        self._broken: list[Violation] = []
         self._told: Counter[str] = Counter()
 
     def broke(self, rule: str, frame: Frame | None, why: str) -> None:
         """Note that a frame broke a rule."""
         self._told[rule] += 1
-        if self._told[rule] > _MOST_OF_A_RULE:
+        if self._told[rule] > _MAX_PER_RULE:
             return
-        index, line, shown = (frame.index, frame.line, cut(frame.text, _LONGEST_FRAME)) if frame else (None, None, "")
-        self._broken.append(Broken(rule, severity(rule, self.protocol), index, line, shown, why))
+        index, line, shown = (
+            (frame.index, frame.line, shorten(frame.text, _MAX_FRAME_TEXT)) if frame else (None, None, "")
+        )
+        self._broken.append(Violation(rule, severity(rule, self.protocol), index, line, shown, why))
 
     def report(self, *, frames: int = 0, strict: bool = True) -> Report:
         """All of it, by frame; what is no matter of the stream comes last."""
@@ -88,12 +89,12 @@ class Findings:
         return Report(protocol=self.protocol, frames=frames, broken=tuple(ordered), strict=strict)
 
 
-def shown(value: object) -> str:
+def quote(value: object) -> str:
     """A stranger's value in a sentence."""
-    return cut(json.encode(value).decode(), 80)
+    return shorten(json.encode(value).decode(), 80)
 
 
-def cut(text: str, most: int) -> str:
+def shorten(text: str, most: int) -> str:
     """At most so many characters."""
     return text if len(text) <= most else text[: most - 1] + "…"
 

@@ -6,11 +6,11 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-LARGEST = 16 * 1024 * 1024
+MAX_FRAME_BYTES = 16 * 1024 * 1024
 """Bytes of one frame's data that are looked at."""
-DEEPEST = 400
+MAX_DEPTH = 400
 DONE = b"[DONE]"
-NO_OBJECT = "it is JSON, but no object"
+NOT_AN_OBJECT = "it is JSON, but no object"
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -44,12 +44,12 @@ class Frame(Struct, frozen=True, kw_only=True):
         return self.data[:8192].decode("utf-8", "replace")
 
 
-def read(stream: bytes) -> list[Frame]:
+def parse_frames(stream: bytes) -> list[Frame]:
     """The frames of a whole stream."""
     return list(_frames(stream))
 
 
-def past(frames: list[Frame]) -> Frame:
+def end_frame(frames: list[Frame]) -> Frame:
     """A frame for what is missing: it stands after the last one, and is empty."""
     last = frames[-1].line if frames else 1
     return Frame(index=len(frames), line=last, data=b"")
@@ -95,7 +95,7 @@ class _Event:
 
     def frame(self, index: int, *, closed: bool) -> Frame:
         data = b"\n".join(self.data)
-        value, fault = (None, None) if data == DONE else decoded(data)
+        value, fault = (None, None) if data == DONE else decode_object(data)
         return Frame(
             index=index,
             line=self._line,
@@ -108,30 +108,30 @@ class _Event:
         )
 
 
-def decoded(data: bytes) -> tuple[dict[str, Any] | None, str | None]:
+def decode_object(data: bytes) -> tuple[dict[str, Any] | None, str | None]:
     """The JSON object in that text, or why there is none to read."""
-    if len(data) > LARGEST:
-        return None, f"it has more than {LARGEST} bytes"
+    if len(data) > MAX_FRAME_BYTES:
+        return None, f"it has more than {MAX_FRAME_BYTES} bytes"
     try:
         value = msgspec.json.decode(data)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         return None, f"it cannot be read: {error}"
     if _is_too_deep(value, data):
-        return None, f"it is nested deeper than {DEEPEST} levels"
-    return (cast("dict[str, Any]", value), None) if isinstance(value, dict) else (None, NO_OBJECT)
+        return None, f"it is nested deeper than {MAX_DEPTH} levels"
+    return (cast("dict[str, Any]", value), None) if isinstance(value, dict) else (None, NOT_AN_OBJECT)
 
 
-def any_json(frame: Frame) -> Any:
+def frame_value(frame: Frame) -> Any:
     """The JSON value of a frame, of whatever type; None where there is none."""
-    return msgspec.json.decode(frame.data) if frame.fault == NO_OBJECT else frame.value
+    return msgspec.json.decode(frame.data) if frame.fault == NOT_AN_OBJECT else frame.value
 
 
 def _is_too_deep(value: Any, data: bytes) -> bool:
     """Would it be trouble to compare or to write it? Few brackets tell without a look."""
-    if data.count(b"[") + data.count(b"{") <= DEEPEST:
+    if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
         return False
     level: list[Any] = [value]
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         below: list[Any] = []
         for item in level:
             below += cast("dict[str, Any]", item).values() if isinstance(item, dict) else cast("list[Any]", item)

@@ -9,16 +9,16 @@ from typing import Any, Literal, assert_never
 
 import msgspec
 
-from palaver.conform import answers, chat_completions, framing, responses, services, ui_stream
-from palaver.conform.findings import Findings, Report, shown
-from palaver.conform.frames import NO_OBJECT, decoded, past, read
-from palaver.conform.rule import Protocol
+from palaver.conform import chat_completions, framing, responses, services, ui_stream
+from palaver.conform.findings import Findings, Report, quote
+from palaver.conform.frames import NOT_AN_OBJECT, decode_object, end_frame, parse_frames
+from palaver.conform.rules import Protocol
 from palaver.conform.ui_stream import Version
 
 WholeFrom = Literal["same-run", "another-run"]
 """Is the whole body of the run that was streamed, or of another one with the same prompt?"""
 
-_Checker = responses.Checker | chat_completions.Checker | ui_stream.Checker | services.Checker
+_Checker = responses.ResponsesChecker | chat_completions.ChatChecker | ui_stream.UIChecker | services.ServiceChecker
 
 
 def grade(
@@ -64,11 +64,11 @@ def grade_whole(
 def grade_refusal(status: int, body: bytes, protocol: Protocol, *, strict: bool = True) -> Report:
     """Hold the answer to a request that nobody can read against the rules for it."""
     findings = Findings(protocol)
-    answers.check_refusal(findings, status, body)
+    framing.check_refusal(findings, status, body)
     return findings.report(strict=strict)
 
 
-def unanswered(why: str, protocol: Protocol, *, strict: bool = True) -> Report:
+def grade_unanswered(why: str, protocol: Protocol, *, strict: bool = True) -> Report:
     """The report on a plain prompt to which no answer came that could be graded."""
     findings = Findings(protocol)
     findings.broke("E1", None, why)
@@ -76,12 +76,12 @@ def unanswered(why: str, protocol: Protocol, *, strict: bool = True) -> Report:
 
 
 def _follow(findings: Findings, stream: bytes, history: Collection[str], ui_version: Version) -> tuple[_Checker, int]:
-    frames = read(stream)
-    framed, checker = framing.Checker(findings), _checker(findings, history, ui_version)
+    frames = parse_frames(stream)
+    framed, checker = framing.FramingChecker(findings), _checker(findings, history, ui_version)
     for frame in frames:
         framed.feed(frame)
         checker.feed(frame)
-    end = past(frames)
+    end = end_frame(frames)
     framed.end(end)
     checker.end(end)
     return checker, len(frames)
@@ -90,13 +90,13 @@ def _follow(findings: Findings, stream: bytes, history: Collection[str], ui_vers
 def _checker(findings: Findings, history: Collection[str], ui_version: Version) -> _Checker:
     match findings.protocol:
         case "responses" | "invocations":
-            return responses.Checker(findings, history=history)
+            return responses.ResponsesChecker(findings, history=history)
         case "chat-completions":
-            return chat_completions.Checker(findings)
+            return chat_completions.ChatChecker(findings)
         case "ui-stream":
-            return ui_stream.Checker(findings, version=ui_version, history=history)
+            return ui_stream.UIChecker(findings, version=ui_version, history=history)
         case "services":
-            return services.Checker(findings)
+            return services.ServiceChecker(findings)
         case _:
             assert_never(findings.protocol)
 
@@ -104,19 +104,19 @@ def _checker(findings: Findings, history: Collection[str], ui_version: Version) 
 def _check_whole(findings: Findings, whole: Any, checker: _Checker | None, whole_from: WholeFrom) -> None:
     body, same_run = whole, whole_from == "same-run"
     if isinstance(whole, bytes):
-        body, fault = decoded(whole)
-        if fault == NO_OBJECT and findings.protocol == "services":
+        body, fault = decode_object(whole)
+        if fault == NOT_AN_OBJECT and findings.protocol == "services":
             body = msgspec.json.decode(whole)
         elif fault is not None:
-            findings.broke("F3", None, f"the body is {shown(whole[:200].decode('utf-8', 'replace'))}: {fault}")
+            findings.broke("F3", None, f"the body is {quote(whole[:200].decode('utf-8', 'replace'))}: {fault}")
             return
     if findings.protocol == "chat-completions":
-        answer = checker.answer if isinstance(checker, chat_completions.Checker) else None
-        chat_completions.check_whole(findings, body, answer, same_run=same_run)
+        answer = checker.answer if isinstance(checker, chat_completions.ChatChecker) else None
+        chat_completions.check_completion_body(findings, body, answer, same_run=same_run)
     elif findings.protocol == "services":
-        services.check_whole(
-            findings, body, checker if isinstance(checker, services.Checker) else None, same_run=same_run
+        services.check_service_body(
+            findings, body, checker if isinstance(checker, services.ServiceChecker) else None, same_run=same_run
         )
     elif findings.protocol != "ui-stream":  # That has no whole form.
-        terminal = checker.terminal if isinstance(checker, responses.Checker) else None
-        responses.check_whole(findings, body, terminal, same_run=same_run)
+        terminal = checker.terminal if isinstance(checker, responses.ResponsesChecker) else None
+        responses.check_response_body(findings, body, terminal, same_run=same_run)

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from palaver.conform.rule import Protocol
+from palaver.conform.rules import Protocol
 from palaver.conform.ui_stream import Version
 
 PROMPT = "Say hello in one short sentence."
@@ -15,7 +15,7 @@ PROMPT = "Say hello in one short sentence."
 Kind = Literal["stream", "whole", "refusal"]
 
 # What a URL may end in, and what is spoken there. `/responses` without `/v1` is MLflow's.
-_ENDINGS: Mapping[str, Protocol] = {
+_PATH_ENDINGS: Mapping[str, Protocol] = {
     "/v1/responses": "responses",
     "/responses": "invocations",
     "/invocations": "invocations",
@@ -26,7 +26,7 @@ _ENDINGS: Mapping[str, Protocol] = {
 _SERVICE = re.compile(r"(?P<place>(?P<root>.*)/services/[^/]+)(/stream)?")
 
 
-class Places(Struct, frozen=True):
+class ProbeUrls(Struct, frozen=True):
     """Where a server is asked."""
 
     endpoints: Mapping[Protocol, str]
@@ -47,19 +47,19 @@ class Probe(Struct, frozen=True, kw_only=True):
     """What is added to the place: a service streams elsewhere."""
 
 
-def places(url: str, protocol: Protocol | None = None) -> Places:
+def probe_urls(url: str, protocol: Protocol | None = None) -> ProbeUrls:
     """The endpoints below a base URL, with or without `/v1`; a URL that is an endpoint is asked as it is."""
     parts = urlsplit(url)
     path = parts.path.rstrip("/")
     service = _SERVICE.fullmatch(path)
-    ending = next((ending for ending in _ENDINGS if path.endswith(ending)), None)
+    ending = next((ending for ending in _PATH_ENDINGS if path.endswith(ending)), None)
     root = path.removesuffix(ending or "").removesuffix("/v1")
 
     def at(path: str) -> str:
         return parts._replace(path=path, query="", fragment="").geturl()
 
     if service is not None and protocol in (None, "services"):
-        return Places({"services": at(service["place"])}, at(f"{service['root']}/v1/models"))
+        return ProbeUrls({"services": at(service["place"])}, at(f"{service['root']}/v1/models"))
     usual: dict[Protocol, str] = {
         "responses": at(f"{root}/v1/responses"),
         "invocations": at(f"{root}/invocations"),
@@ -70,13 +70,13 @@ def places(url: str, protocol: Protocol | None = None) -> Places:
     if name:  # A service stands beside its workflow. The default one has no name here.
         usual["services"] = at(f"{above}/services/{name}")
     if ending is not None:
-        found: dict[Protocol, str] = {protocol or _ENDINGS[ending]: at(path)}
+        found: dict[Protocol, str] = {protocol or _PATH_ENDINGS[ending]: at(path)}
     else:
         found = {spoken: place for spoken, place in usual.items() if protocol in (None, spoken)}
-    return Places(found, at(f"{root}/v1/models"))
+    return ProbeUrls(found, at(f"{root}/v1/models"))
 
 
-def probes(
+def build_probes(
     protocol: Protocol, *, prompt: str = PROMPT, model: str | None = None, ui_version: Version = 6
 ) -> list[Probe]:
     """The requests for one protocol, in the order in which they are sent: the first one streams."""

@@ -3,23 +3,22 @@
 from collections.abc import Collection
 from typing import Any
 
-from palaver.conform.bodies import check_item, check_output, check_response
-from palaver.conform.findings import Findings, as_object, list_in, number_in, object_in, shown, text_in
+from palaver.conform.findings import Findings, as_object, list_in, number_in, object_in, quote, text_in
 from palaver.conform.frames import Frame
-from palaver.conform.items import Items
+from palaver.conform.response_items import ItemChecker, check_item, check_output, check_response
 
 _LIFECYCLE = ("created", "queued", "in_progress", "completed", "failed", "incomplete")
 _TERMINAL = ("completed", "failed", "incomplete")
-_OWN = ("palaver:data", "palaver:file")
+_PALAVER_EVENTS = ("palaver:data", "palaver:file")
 
 
-class Checker:
+class ResponsesChecker:
     """Follows one run. `history` are the ids of calls in the input that have no result yet."""
 
     def __init__(self, findings: Findings, *, history: Collection[str] = ()) -> None:
         self._broke = findings.broke
         self._findings = findings
-        self._items = Items(findings, history)
+        self._items = ItemChecker(findings, history)
         self._created = False
         self._id: str | None = None
         self._next = 0
@@ -63,8 +62,8 @@ class Checker:
         elif kind == "responses.completed":
             self._plural(frame, value)
         elif word == kind:
-            if self._findings.protocol == "responses" or kind not in _OWN:
-                self._broke("I14", frame, f"clients do not know events of type {shown(kind)}")
+            if self._findings.protocol == "responses" or kind not in _PALAVER_EVENTS:
+                self._broke("I14", frame, f"clients do not know events of type {quote(kind)}")
         elif word in _LIFECYCLE:
             self._lifecycle(frame, word, value)
         elif word.startswith("output_item.") or "item_id" in value:
@@ -75,12 +74,12 @@ class Checker:
     def _number(self, frame: Frame, value: dict[str, Any]) -> None:
         number = number_in(value, "sequence_number")
         if number != self._next:
-            self._broke("I4", frame, f"sequence_number is {shown(value.get('sequence_number'))}, not {self._next}")
+            self._broke("I4", frame, f"sequence_number is {quote(value.get('sequence_number'))}, not {self._next}")
         self._next = (self._next if number is None else number) + 1
 
     def _untyped(self, frame: Frame, value: dict[str, Any]) -> None:
         if value.keys() != {"trace_id"} or not isinstance(value["trace_id"], str):
-            self._broke("F3", frame, f"its type is {shown(value.get('type'))}")
+            self._broke("F3", frame, f"its type is {quote(value.get('type'))}")
         elif not self._ended:
             self._broke("I1", frame, "the trace frame stands before the terminal one")
 
@@ -91,7 +90,7 @@ class Checker:
             self._created = True
         body = object_in(value, "response")
         if body is None:
-            self._broke("F3", frame, f"response is {shown(value.get('response'))}, not an object")
+            self._broke("F3", frame, f"response is {quote(value.get('response'))}, not an object")
             body = {}
         else:
             check_response(self._findings, frame, body, word)
@@ -103,7 +102,7 @@ class Checker:
         said = text_in(body, "id")
         self._id = self._id or said
         if said != self._id:
-            self._broke("I2", frame, f"the response id is {shown(said)}, it was {shown(self._id)}")
+            self._broke("I2", frame, f"the response id is {quote(said)}, it was {quote(self._id)}")
 
     def _terminal(self, frame: Frame, word: str, body: dict[str, Any]) -> None:
         if self._ended:
@@ -135,18 +134,18 @@ class Checker:
             self._broke("I17b", frame, "it comes again")
         body = object_in(value, "response") or {}
         if object_in(body, "usage") is None or text_in(body, "status") is None:
-            self._broke("I17", frame, f"the response is {shown(body)}")
+            self._broke("I17", frame, f"the response is {quote(body)}")
 
 
-def check_whole(findings: Findings, body: Any, terminal: dict[str, Any] | None, *, same_run: bool) -> None:
+def check_response_body(findings: Findings, body: Any, terminal: dict[str, Any] | None, *, same_run: bool) -> None:
     """An answer that was not streamed; `terminal` is the response object that ended the stream, where there was one."""
     value = as_object(body)
     if value is None:
-        findings.broke("F3", None, f"the body is {shown(body)}, not an object")
+        findings.broke("F3", None, f"the body is {quote(body)}, not an object")
         return
     if terminal is not None and terminal.get("status") == "failed" and same_run:
         if value.get("response_id") != terminal.get("id") or "error" not in value:
-            findings.broke("I16", None, f"the run failed, and the body is {shown(value)}")
+            findings.broke("I16", None, f"the run failed, and the body is {quote(value)}")
         return
     check_response(findings, None, value, "whole")
     output = list_in(value, "output") or []
@@ -154,20 +153,20 @@ def check_whole(findings: Findings, body: Any, terminal: dict[str, Any] | None, 
         if (said := as_object(item)) is not None and text_in(said, "type") is not None:
             check_item(findings, None, said)
         else:
-            findings.broke("F3", None, f"an item is {shown(item)}")
+            findings.broke("F3", None, f"an item is {quote(item)}")
     if terminal is None:
         return
     if same_run:
         if value != terminal:
-            findings.broke("I16", None, _difference(value, terminal))
+            findings.broke("I16", None, _body_difference(value, terminal))
     else:
         _compare_loosely(findings, value, terminal)
 
 
-def _difference(body: dict[str, Any], terminal: dict[str, Any]) -> str:
+def _body_difference(body: dict[str, Any], terminal: dict[str, Any]) -> str:
     keys = sorted(body.keys() | terminal.keys())
     differing = [key for key in keys if (key in body, body.get(key)) != (key in terminal, terminal.get(key))]
-    return f"it differs from the terminal response in {shown(differing)}"
+    return f"it differs from the terminal response in {quote(differing)}"
 
 
 def _compare_loosely(findings: Findings, body: dict[str, Any], terminal: dict[str, Any]) -> None:
@@ -176,11 +175,11 @@ def _compare_loosely(findings: Findings, body: dict[str, Any], terminal: dict[st
     if bool(said) != bool(streamed):
         findings.broke("I16", None, f"output has {len(said)} items, the stream's had {len(streamed)}")
     if odd := sorted(body.keys() ^ terminal.keys()):
-        findings.broke("I16b", None, f"only one of body and stream has {shown(odd)}")
+        findings.broke("I16b", None, f"only one of body and stream has {quote(odd)}")
     whole, told = _keys_by_type(said), _keys_by_type(streamed)
     for kind in sorted(whole.keys() & told.keys()):
         if odd := sorted(whole[kind] ^ told[kind]):
-            findings.broke("I16b", None, f"of two {kind} items only one has {shown(odd)}")
+            findings.broke("I16b", None, f"of two {kind} items only one has {quote(odd)}")
 
 
 def _keys_by_type(items: list[Any]) -> dict[str, set[str]]:

@@ -4,12 +4,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from palaver.conform.findings import Findings, as_object, list_in, number_in, object_in, shown, text_in
-from palaver.conform.frames import Frame, any_json
+from palaver.conform.findings import Findings, as_object, list_in, number_in, object_in, quote, text_in
+from palaver.conform.frames import Frame, frame_value
 
-_ASIDE = ("log", "data", "complete", "error")
+_SIDE_EVENTS = ("log", "data", "complete", "error")
 """What a stream has that `message_start` does not begin."""
-_UNTYPED = (*_ASIDE, "changes")
+_UNTYPED = (*_SIDE_EVENTS, "changes")
 _BLOCKS = ("content_block_start", "content_block_delta", "content_block_stop")
 _END = ("message_delta", "message_stop")
 _NAMES = (*_UNTYPED, *_BLOCKS, *_END, "message_start", "tool_result")
@@ -22,7 +22,7 @@ _COUNTS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cach
 _WORD = re.compile(r"[A-Z0-9_]+")
 
 
-class Checker:
+class ServiceChecker:
     """Follows one stream."""
 
     def __init__(self, findings: Findings) -> None:
@@ -44,16 +44,16 @@ class Checker:
     def feed(self, frame: Frame) -> None:
         """Look at the next event."""
         self._frames += 1
-        name, value = frame.event, any_json(frame)
+        name, value = frame.event, frame_value(frame)
         if self.ended:
             self._broke("S6", frame, f"it stands after {self.ended}")
             return
         if name not in _NAMES:
-            self._broke("S1", frame, f"its name is {shown(name)}")
+            self._broke("S1", frame, f"its name is {quote(name)}")
             return
         fields = as_object(value) or {}
         if name not in _UNTYPED and fields.get("type") != name:
-            self._broke("S2", frame, f"type is {shown(fields.get('type'))}, the event is {shown(name)}")
+            self._broke("S2", frame, f"type is {quote(fields.get('type'))}, the event is {quote(name)}")
         self._begin(frame, name, fields)
         if self._stopping and name not in (*_END, "complete", "error"):
             self._broke("S8", frame, f"{name} stands after message_delta")
@@ -77,9 +77,9 @@ class Checker:
             if self._frames > 1:
                 self._broke("S3", frame, "it is not the first event")
             elif not text_in(object_in(fields, "message") or {}, "id"):
-                self._broke("S3", frame, f"the message is {shown(fields.get('message'))}")
+                self._broke("S3", frame, f"the message is {quote(fields.get('message'))}")
             self.started = True
-        elif not self.started and name not in _ASIDE:
+        elif not self.started and name not in _SIDE_EVENTS:
             self._broke("S3", frame, f"{name} stands in a stream without message_start")
 
     def _block(self, frame: Frame, name: str, fields: dict[str, Any]) -> None:
@@ -88,13 +88,13 @@ class Checker:
             why = f"block {self._index} is open" if starts else "no block is open"
             self._broke("S4", frame, why)
         elif index != (self._index + 1 if starts else self._index):
-            self._broke("S5", frame, f"index is {shown(fields.get('index'))} after block {self._index}")
+            self._broke("S5", frame, f"index is {quote(fields.get('index'))} after block {self._index}")
         if starts:
             self._index += 1
             kind = text_in(object_in(fields, "content_block") or {}, "type")
             self._open = kind or ""
             if kind not in _DELTAS:
-                self._broke("F3", frame, f"the block is {shown(fields.get('content_block'))}")
+                self._broke("F3", frame, f"the block is {quote(fields.get('content_block'))}")
         elif name == "content_block_stop":
             self._open = None
         elif self._open is not None:
@@ -105,9 +105,9 @@ class Checker:
         wanted, key = _DELTAS.get(kind, (delta.get("type"), ""))
         piece = delta.get(key, "")
         if delta.get("type") != wanted:
-            self._broke("S4", frame, f"{shown(delta.get('type'))} stands in a block of {shown(kind)}")
+            self._broke("S4", frame, f"{quote(delta.get('type'))} stands in a block of {quote(kind)}")
         elif not isinstance(piece, str) or key not in (*delta, ""):
-            self._broke("F3", frame, f"the delta is {shown(delta)}")
+            self._broke("F3", frame, f"the delta is {quote(delta)}")
         elif kind == "text":
             self._text += piece
 
@@ -134,8 +134,10 @@ class Checker:
         elif self.started:
             if self._stopping != len(_END):
                 self._broke("S8", frame, "message_delta and message_stop do not stand before it")
-            if _is_document(self._findings, frame, value) and _squeezed(self._text) != _squeezed(value["response"]):
-                self._broke("S11", frame, f"the deltas said {shown(self._text)}")
+            if _is_document(self._findings, frame, value) and _without_whitespace(self._text) != _without_whitespace(
+                value["response"]
+            ):
+                self._broke("S11", frame, f"the deltas said {quote(self._text)}")
 
 
 def _check_fields(findings: Findings, frame: Frame, name: str, value: Any) -> None:
@@ -147,7 +149,7 @@ def _check_fields(findings: Findings, frame: Frame, name: str, value: Any) -> No
         "tool_result": text_in(fields, "call_id") is not None and fields.keys() >= {"output", "is_error"},
     }
     if not good.get(name, True):
-        findings.broke("F3", frame, f"the data of {name} is {shown(value)}")
+        findings.broke("F3", frame, f"the data of {name} is {quote(value)}")
 
 
 def _check_error(findings: Findings, frame: Frame | None, value: Any) -> None:
@@ -155,7 +157,7 @@ def _check_error(findings: Findings, frame: Frame | None, value: Any) -> None:
     word = text_in(told, "type") or ""
     has_details = "details" not in told or object_in(told, "details") is not None
     if number_in(told, "code") is None or not _WORD.fullmatch(word) or not text_in(told, "message") or not has_details:
-        findings.broke("S9", frame, f"the error is {shown(value)}")
+        findings.broke("S9", frame, f"the error is {quote(value)}")
 
 
 def _is_document(findings: Findings, frame: Frame | None, value: Any) -> bool:
@@ -165,21 +167,21 @@ def _is_document(findings: Findings, frame: Frame | None, value: Any) -> bool:
     counts = all(number_in(usage, name) is not None for name in _COUNTS)
     ends = turns[-1] == {"role": "assistant", "content": response}
     if response is None or not counts or not ends or object_in(told, "meta") is None:
-        findings.broke("S10", frame, f"the document is {shown(value)}")
+        findings.broke("S10", frame, f"the document is {quote(value)}")
     return response is not None
 
 
-def _squeezed(text: str) -> str:
+def _without_whitespace(text: str) -> str:
     return "".join(text.split())
 
 
-def check_whole(findings: Findings, body: Any, streamed: Checker | None, *, same_run: bool) -> None:
+def check_service_body(findings: Findings, body: Any, streamed: ServiceChecker | None, *, same_run: bool) -> None:
     """A document that was not streamed; `streamed` has followed the stream, where there was one."""
     if streamed is None or not streamed.ended:
         return
     if same_run:
         if body != streamed.said:
-            findings.broke("S12", None, f"the body is {shown(body)}, {streamed.ended} said {shown(streamed.said)}")
+            findings.broke("S12", None, f"the body is {quote(body)}, {streamed.ended} said {quote(streamed.said)}")
     elif streamed.started and streamed.ended == "complete" and _is_document(findings, None, body):
         said: dict[str, Any] = as_object(streamed.said) or {}
         if bool(body["response"]) != bool(said.get("response")):

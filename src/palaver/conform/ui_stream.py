@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from palaver.conform.findings import Findings, shown, text_in
+from palaver.conform.findings import Findings, quote, text_in
 from palaver.conform.frames import Frame
 from palaver.core import json
 
@@ -62,7 +62,7 @@ class _Tool:
     """Is it a call of the history? Then it may be answered here, or be forgotten: its id may come again."""
 
 
-class Checker:
+class UIChecker:
     """Follows one UI message. `history` are the calls of the request's last message, which may be answered here."""
 
     def __init__(self, findings: Findings, *, version: Version = 6, history: Collection[str] = ()) -> None:
@@ -86,7 +86,7 @@ class Checker:
             return
         kind = text_in(value, "type")
         if kind is None:
-            self._broke("F3", frame, f"its type is {shown(value.get('type'))}")
+            self._broke("F3", frame, f"its type is {quote(value.get('type'))}")
             return
         if self._ended:
             self._broke("U3", frame, "it stands after the last part")
@@ -110,7 +110,7 @@ class Checker:
         elif kind in self._fields:
             needed = self._fields[kind]
         else:
-            self._broke("U1", frame, f"clients of version {self._version} do not know the type {shown(kind)}")
+            self._broke("U1", frame, f"clients of version {self._version} do not know the type {quote(kind)}")
             return False
         faulty = [
             name
@@ -137,7 +137,7 @@ class Checker:
         match kind:
             case "start":
                 if not text_in(value, "messageId"):
-                    self._broke("U2", frame, f"messageId is {shown(value.get('messageId'))}")
+                    self._broke("U2", frame, f"messageId is {quote(value.get('messageId'))}")
             case "start-step":
                 if self._in_step:
                     self._broke("U4", frame, "the step before it is not finished")
@@ -163,20 +163,20 @@ class Checker:
         self._all_ended(frame, kind)
         for call, tool in self._tools.items():
             if tool.stage == "streaming":
-                self._broke("U7", frame, f"the input of {shown(call)} never became available")
+                self._broke("U7", frame, f"the input of {quote(call)} never became available")
         if kind == "abort":
             return
         if self._in_step:
             self._broke("U4", frame, "the last step is not finished")
         reason = value.get("finishReason")
         if reason is not None and reason not in _FINISH:
-            self._broke("U12", frame, f"finishReason is {shown(reason)}")
+            self._broke("U12", frame, f"finishReason is {quote(reason)}")
         elif self._failed and reason != "error":
-            self._broke("U11", frame, f"there was an error, and finishReason is {shown(reason)}")
+            self._broke("U11", frame, f"there was an error, and finishReason is {quote(reason)}")
 
     def _all_ended(self, frame: Frame, before: str) -> None:
         for kind, identity in sorted(self._open):
-            self._broke("U6", frame, f"the {kind} {shown(identity)} is not ended before {before}")
+            self._broke("U6", frame, f"the {kind} {quote(identity)} is not ended before {before}")
         self._closed |= self._open
         self._open.clear()
 
@@ -187,12 +187,12 @@ class Checker:
         key = (what, value["id"])
         if verb == "start":
             if key in self._open:
-                self._broke("U5", frame, f"the {what} {shown(key[1])} is open already")
+                self._broke("U5", frame, f"the {what} {quote(key[1])} is open already")
             elif key in self._closed:
-                self._broke("U5b", frame, f"there was a {what} {shown(key[1])} before")
+                self._broke("U5b", frame, f"there was a {what} {quote(key[1])} before")
             self._open.add(key)
         elif key not in self._open:
-            self._broke("U5", frame, f"no {what} {shown(key[1])} is open")
+            self._broke("U5", frame, f"no {what} {quote(key[1])} is open")
         elif verb == "end":
             self._open.remove(key)
             self._closed.add(key)
@@ -202,22 +202,22 @@ class Checker:
         tool = self._tools.get(call)
         name = text_in(value, "toolName")
         if tool is not None and tool.name is not None and name not in (None, tool.name):
-            self._broke("U7", frame, f"the tool was {shown(tool.name)}, and is {shown(name)}")
+            self._broke("U7", frame, f"the tool was {quote(tool.name)}, and is {quote(name)}")
         match kind:
             case "tool-input-start":
                 if tool is not None and not tool.is_old:
-                    self._broke("U7", frame, f"the input of {shown(call)} started before")
+                    self._broke("U7", frame, f"the input of {quote(call)} started before")
                 self._tools[call] = _Tool(self._step, "streaming", name)
             case "tool-input-delta":
                 if tool is None or tool.stage != "streaming":
-                    self._broke("U7", frame, f"no input of {shown(call)} is being streamed")
+                    self._broke("U7", frame, f"no input of {quote(call)} is being streamed")
                 else:
                     tool.pieces += value["inputTextDelta"]
             case "tool-input-available" | "tool-input-error":
                 self._available(frame, call, tool, value)
             case "tool-approval-request":
                 if tool is None or tool.stage == "streaming":
-                    self._broke("U7", frame, f"nobody knows a call {shown(call)}")
+                    self._broke("U7", frame, f"nobody knows a call {quote(call)}")
             case _:
                 self._output(frame, call, tool, value)
 
@@ -226,22 +226,22 @@ class Checker:
             self._tools[call] = _Tool(self._step, "available", text_in(value, "toolName"))
             return
         if tool.stage != "streaming":
-            self._broke("U7", frame, f"the input of {shown(call)} was available before")
+            self._broke("U7", frame, f"the input of {quote(call)} was available before")
             return
         tool.stage = "available"
         said = json.parse_or_text(tool.pieces) if tool.pieces else value["input"]
         if said != value["input"] and tool.pieces != value["input"]:
-            self._broke("U10", frame, f"the input is {shown(value['input'])}, the deltas said {shown(tool.pieces)}")
+            self._broke("U10", frame, f"the input is {quote(value['input'])}, the deltas said {quote(tool.pieces)}")
 
     def _output(self, frame: Frame, call: str, tool: _Tool | None, value: dict[str, Any]) -> None:
         if tool is None or tool.stage == "streaming":
-            self._broke("U7", frame, f"nobody knows a call {shown(call)} whose input is available")
+            self._broke("U7", frame, f"nobody knows a call {quote(call)} whose input is available")
             return
         if tool.stage == "answered":
-            self._broke("U7", frame, f"the call {shown(call)} was answered before")
+            self._broke("U7", frame, f"the call {quote(call)} was answered before")
         elif not tool.is_old and tool.step != self._step:
             rule = "U8" if self._version == 5 else "U8b"
-            self._broke(rule, frame, f"the call {shown(call)} stands in step {tool.step}, this is step {self._step}")
+            self._broke(rule, frame, f"the call {quote(call)} stands in step {tool.step}, this is step {self._step}")
         if value.get("preliminary") is not True:
             tool.stage = "answered"
             self._answered_in_step = True

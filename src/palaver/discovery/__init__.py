@@ -1,1 +1,9 @@
-"""Finding workflows: those of our own by target, a stranger's by its URL; is it a chat, and how do we know."""
+"""Find workflows: local ones by target, remote ones by URL.
+
+targets      load workflows and evaluators from modules, files and folders
+registry     the workflows that are served, by name
+connections  remote services as workflows
+config       connections declared in palaver.toml
+probe        find out what a URL serves
+evidence     read the documents that a remote service publishes
+"""

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from palaver.core.descriptions import RESERVED_NAMES, Description, Schemas, check_workflow_name
-from palaver.discovery.evidence import Dialect, Found, report
-from palaver.discovery.strangers import discover, insist
+from palaver.discovery.evidence import Dialect, Discovery, public_report
+from palaver.discovery.probe import discover, require_callable
 from palaver.errors import DeclarationError, InvalidOption
-from palaver.frameworks.remote import CLIENTS, RemoteWorkflow, Service
+from palaver.frameworks.remote import CLIENTS, RemoteService, RemoteWorkflow
 from palaver.outbound import check_url
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ log = logging.getLogger("palaver.discovery")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class ConnectionConfig:
     """A service, and what whoever wants it says about it."""
 
     url: str
@@ -59,15 +59,15 @@ def connect(
     go to that service only and are shown nowhere.
     """
     check_url(url)
-    own = check_workflow_name(name if name is not None else name_in(url))
-    wanted = Wanted(
+    own = check_workflow_name(name if name is not None else default_name(url))
+    wanted = ConnectionConfig(
         url=url, is_chat=is_chat, dialect=dialect, model=model, headers=dict(headers or {}), timeout=timeout
     )
     check_dialect(dialect)
-    return remote(wanted, own, _at_once(_look(wanted, own)))
+    return remote_workflow(wanted, own, _run_sync(_find_service(wanted, own)))
 
 
-def remote(wanted: Wanted, name: str, service: Service | None = None) -> RemoteWorkflow:
+def remote_workflow(wanted: ConnectionConfig, name: str, service: RemoteService | None = None) -> RemoteWorkflow:
     """The service as a workflow. Nobody is asked: what is not known yet is found out when it is called or refreshed."""
     return RemoteWorkflow(
         service,
@@ -79,16 +79,16 @@ def remote(wanted: Wanted, name: str, service: Service | None = None) -> RemoteW
             remote=True,
         ),
         url=wanted.place,
-        look=lambda: _look(wanted, name),
+        look=lambda: _find_service(wanted, name),
         headers=wanted.headers,
         timeout=wanted.timeout,
         transport=wanted.transport,
     )
 
 
-async def ask(wanted: Wanted) -> Found:
+async def discover_service(wanted: ConnectionConfig) -> Discovery:
     """What stands there, with what is said about it put over it; raises where that is not enough to call it."""
-    return _insisted(wanted, await _discovered(wanted))
+    return _require_callable(wanted, await _discover(wanted))
 
 
 def check_dialect(dialect: str | None) -> None:
@@ -97,25 +97,25 @@ def check_dialect(dialect: str | None) -> None:
         raise InvalidOption(f"No dialect {dialect!r}. Spoken here: {', '.join(CLIENTS)}.")
 
 
-async def _look(wanted: Wanted, name: str) -> Service | None:
-    found = await _discovered(wanted)
+async def _find_service(wanted: ConnectionConfig, name: str) -> RemoteService | None:
+    found = await _discover(wanted)
     if found.unreachable and (wanted.dialect is None or wanted.is_chat is None):
         return None
-    found = _insisted(wanted, found)
+    found = _require_callable(wanted, found)
     for warning in found.warnings:
         log.warning("%s: %s", name, warning)
-    return service_of(name, found)
+    return to_remote_service(name, found)
 
 
-async def _discovered(wanted: Wanted) -> Found:
+async def _discover(wanted: ConnectionConfig) -> Discovery:
     return await discover(wanted.url, headers=wanted.headers, model=wanted.model, transport=wanted.transport())
 
 
-def _insisted(wanted: Wanted, found: Found) -> Found:
-    return insist(found, is_chat=wanted.is_chat, dialect=wanted.dialect, model=wanted.model)
+def _require_callable(wanted: ConnectionConfig, found: Discovery) -> Discovery:
+    return require_callable(found, is_chat=wanted.is_chat, dialect=wanted.dialect, model=wanted.model)
 
 
-def service_of(name: str, found: Found) -> Service:
+def to_remote_service(name: str, found: Discovery) -> RemoteService:
     """What was found, as it is called."""
     assert found.dialect is not None  # insist() made sure of
     assert found.call is not None  # both.
@@ -132,10 +132,12 @@ def service_of(name: str, found: Found) -> Service:
         remote=True,
     )
     where = found.call.partition(" ")[2]
-    return Service(url=where, dialect=found.dialect, description=description, model=found.model, evidence=report(found))
+    return RemoteService(
+        url=where, dialect=found.dialect, description=description, model=found.model, evidence=public_report(found)
+    )
 
 
-def name_in(url: str, said: str = "") -> str:
+def default_name(url: str, said: str = "") -> str:
     """What people would call it: the last part of the path that is no endpoint, what it `said`, or else the host."""
     parts = urlsplit(url)
     path = parts.path.rstrip("/").removesuffix("/chat/completions")
@@ -151,7 +153,7 @@ def _is_name(text: str) -> bool:
     return True
 
 
-def _at_once(asking: Coroutine[Any, Any, _T]) -> _T:
+def _run_sync(asking: Coroutine[Any, Any, _T]) -> _T:
     """Wait for an async answer from sync code, whether or not a loop is running here."""
     try:
         asyncio.get_running_loop()

@@ -19,9 +19,9 @@ Evidence = Literal[
 Confidence = Literal["declared", "marked", "guessed", "assumed"]
 Dialect = Literal["invoke", "run", "responses", "chat-completions"]
 
-DEEPEST = 32
+MAX_SCHEMA_DEPTH = 32
 """Levels of nesting in a schema that is kept."""
-LARGEST = 64 * 1024
+MAX_SCHEMA_CHARACTERS = 64 * 1024
 """Characters in a schema that is kept."""
 
 # Where a workflow may be called, the best evidence first, and what is spoken there.
@@ -37,14 +37,14 @@ _SCHEMAS = (
 )
 _PARAMETERS = (("revision", "data", "parameters"), ("request", "data", "parameters"))
 # Words of a schema that say nothing by themselves.
-_POINTING = {"$ref", "allOf", "anyOf", "oneOf", "title", "description"}
+_REFERENCE_KEYWORDS = {"$ref", "allOf", "anyOf", "oneOf", "title", "description"}
 # No honest document comes near these; a hostile one shall not keep us busy.
-_MOST_FACES = 16
-_MOST_PROPERTIES = 500
-_MOST_SEGMENTS = 16
+_MAX_VARIANTS = 16
+_MAX_PROPERTIES = 500
+_MAX_POINTER_SEGMENTS = 16
 
 
-class Tried(Struct, frozen=True):
+class ProbeStep(Struct, frozen=True):
     """One step of the search."""
 
     step: Evidence
@@ -55,7 +55,7 @@ class Tried(Struct, frozen=True):
     found: str
 
 
-class Report(Struct, frozen=True, kw_only=True):
+class DiscoveryReport(Struct, frozen=True, kw_only=True):
     """The result as everyone may see it: the document of discovery.md §4, always with all its keys."""
 
     url: str
@@ -67,10 +67,10 @@ class Report(Struct, frozen=True, kw_only=True):
     streams: bool | None
     schemas: dict[str, object]
     warnings: tuple[str, ...]
-    tried: tuple[Tried, ...]
+    tried: tuple[ProbeStep, ...]
 
 
-class Found(Report, frozen=True, kw_only=True):
+class Discovery(DiscoveryReport, frozen=True, kw_only=True):
     """The result with what `connect` needs besides; `report(found)` is the part to show."""
 
     parameters: dict[str, object] = field(default_factory=dict[str, object])
@@ -88,7 +88,7 @@ class Found(Report, frozen=True, kw_only=True):
     """Nobody answered, or only a gateway that could not reach them either."""
 
 
-class Reading(Struct, frozen=True, kw_only=True):
+class DocumentFacts(Struct, frozen=True, kw_only=True):
     """What one document says."""
 
     found: str
@@ -110,84 +110,90 @@ class Reading(Struct, frozen=True, kw_only=True):
     warnings: tuple[str, ...] = ()
 
 
-def report(found: Found) -> Report:
+def public_report(found: Discovery) -> DiscoveryReport:
     """The part of a result that is shown."""
-    return Report(**{name: getattr(found, name) for name in Report.__struct_fields__})
+    return DiscoveryReport(**{name: getattr(found, name) for name in DiscoveryReport.__struct_fields__})
 
 
 # Documents
 
 
-def read_inspect(document: object) -> Reading:
+def read_inspect(document: object) -> DocumentFacts:
     """What a document of `/inspect` says."""
     warnings: list[str] = []
-    declared = _declared(((".".join(path), _at(document, *path)) for path in _FLAGS), warnings)
-    told = _first(document, _SCHEMAS)
-    schemas = _kept({word: told[word] for word in ("inputs", "parameters", "outputs") if word in told}, warnings)
+    declared = _declared_flag(((".".join(path), _get_path(document, *path)) for path in _FLAGS), warnings)
+    told = _first_object(document, _SCHEMAS)
+    schemas = _copy_schemas(
+        {word: told[word] for word in ("inputs", "parameters", "outputs") if word in told}, warnings
+    )
     inputs = told.get("inputs")
     properties = _properties(inputs, inputs)
-    revision = _first(document, _REVISIONS)
-    streams = _at(document, "meta", "palaver", "streams")
+    revision = _first_object(document, _REVISIONS)
+    streams = _get_path(document, "meta", "palaver", "streams")
     endpoint = "/invoke" if declared or told else None  # Some servers answer any path with some JSON object.
-    return Reading(
-        found=_said(declared) if declared else "no flags.is_chat",
+    return DocumentFacts(
+        found=_flag_text(declared) if declared else "no flags.is_chat",
         is_chat=declared[1] if declared else None,
-        marked=_marked([inputs], inputs),
+        marked=_marked_property([inputs], inputs),
         takes_messages=None if properties is None else "messages" in properties,
         dialect=_OPERATIONS[endpoint] if endpoint else None,
         endpoint=endpoint,
         streams=streams if isinstance(streams, bool) else None,
         schemas=schemas,
-        parameters=_object(_kept({"parameters": _first(document, _PARAMETERS)}, warnings).get("parameters")),
+        parameters=_object(
+            _copy_schemas({"parameters": _first_object(document, _PARAMETERS)}, warnings).get("parameters")
+        ),
         name=_text(revision.get("name")) or _text(revision.get("slug")),
         description=_text(revision.get("description")),
         warnings=tuple(warnings),
     )
 
 
-def read_openapi(document: object, base_path: str = "") -> Reading:
+def read_openapi(document: object, base_path: str = "") -> DocumentFacts:
     """What an OpenAPI document says of the workflow at `base_path`, which its paths may or may not begin with."""
     warnings: list[str] = []
     operations = _operations(document, base_path)
-    flags = {name: _at(operation, "x-agenta", *_FLAGS[0]) for name, operation in operations.items()}
-    declared = _declared(((f"x-agenta.flags.is_chat of POST {name}", flags[name]) for name in flags), warnings)
-    bodies = [body for operation in operations.values() if (body := _body(operation, document))]
+    flags = {name: _get_path(operation, "x-agenta", *_FLAGS[0]) for name, operation in operations.items()}
+    declared = _declared_flag(((f"x-agenta.flags.is_chat of POST {name}", flags[name]) for name in flags), warnings)
+    bodies = [body for operation in operations.values() if (body := _body_schemas(operation, document))]
     places = next((body for body in bodies if _has_messages(body, document)), bodies[0] if bodies else [])
     endpoint = next(iter(operations), None)
-    return Reading(
-        found=_said(declared) if declared else f"no x-agenta.flags.is_chat of POST {', '.join(flags or _OPERATIONS)}",
+    return DocumentFacts(
+        found=_flag_text(declared)
+        if declared
+        else f"no x-agenta.flags.is_chat of POST {', '.join(flags or _OPERATIONS)}",
         is_chat=declared[1] if declared else None,
-        marked=_marked([place for body in bodies for place in body], document),
+        marked=_marked_property([place for body in bodies for place in body], document),
         takes_messages=_has_messages(places, document) if places else None,
         dialect=_OPERATIONS[endpoint] if endpoint else None,
         endpoint=endpoint,
-        schemas=_kept({"inputs": _inputs(places, document)}, warnings, document) if places else {},
-        name=_text(_at(document, "info", "title")),
-        description=_text(_at(document, "info", "description")),
+        schemas=_copy_schemas({"inputs": _input_schema(places, document)}, warnings, document) if places else {},
+        name=_text(_get_path(document, "info", "title")),
+        description=_text(_get_path(document, "info", "description")),
         warnings=tuple(warnings),
     )
 
 
-def read_agent_info(document: object) -> Reading:
+def read_agent_info(document: object) -> DocumentFacts:
     """What a document of MLflow's `/agent/info` says."""
-    if _at(document, "agent_api") != "responses":
-        return Reading(found='no agent_api = "responses"')
-    return Reading(
+    if _get_path(document, "agent_api") != "responses":
+        return DocumentFacts(found='no agent_api = "responses"')
+    return DocumentFacts(
         found='agent_api = "responses"',
         is_chat=True,
         dialect="responses",
-        name=_text(_at(document, "name")),
+        name=_text(_get_path(document, "name")),
     )
 
 
-def read_models(document: object) -> Reading:
+def read_models(document: object) -> DocumentFacts:
     """What a list of OpenAI models says: that such a server is there, not that it is a chat."""
-    listed = [_at(entry, "id") for entry in _list(_at(document, "data"))]
+    listed = [_get_path(entry, "id") for entry in _list(_get_path(document, "data"))]
     # A name is shown and sent back as it is, so one that would have to be altered for either is left out.
     models = tuple(dict.fromkeys(name for name in listed if isinstance(name, str) and name and printable(name) == name))
     if not models:
-        return Reading(found="no models")
-    return Reading(
+        return DocumentFacts(found="no models")
+    return DocumentFacts(
         found=f"{len(models)} model{'s' if len(models) > 1 else ''}",
         dialect="chat-completions",
         models=models,
@@ -197,7 +203,7 @@ def read_models(document: object) -> Reading:
 # Flags
 
 
-def _declared(flags: Iterable[tuple[str, object]], warnings: list[str]) -> tuple[str, bool] | None:
+def _declared_flag(flags: Iterable[tuple[str, object]], warnings: list[str]) -> tuple[str, bool] | None:
     """The first flag that is a boolean, and where it stood."""
     first: tuple[str, bool] | None = None
     for where, value in flags:
@@ -209,11 +215,11 @@ def _declared(flags: Iterable[tuple[str, object]], warnings: list[str]) -> tuple
         elif first is None:
             first = (where, value)
         elif first[1] != value:
-            warnings.append(f"{_said(first)}, but {_said((where, value))}: the first is taken.")
+            warnings.append(f"{_flag_text(first)}, but {_flag_text((where, value))}: the first is taken.")
     return first
 
 
-def _said(flag: tuple[str, bool]) -> str:
+def _flag_text(flag: tuple[str, bool]) -> str:
     return f"{flag[0]} = {'true' if flag[1] else 'false'}"
 
 
@@ -223,25 +229,27 @@ def _said(flag: tuple[str, bool]) -> str:
 def _operations(document: object, base_path: str) -> dict[str, object]:
     """The POST operations of ours that the document has. With the base path they are surely this workflow's."""
     for prefix in dict.fromkeys((base_path, "")):
-        operations = {name: _at(document, "paths", prefix + name, "post") for name in _OPERATIONS}
+        operations = {name: _get_path(document, "paths", prefix + name, "post") for name in _OPERATIONS}
         if any(_is_object(operation) for operation in operations.values()):
             return {name: operation for name, operation in operations.items() if _is_object(operation)}
     return {}
 
 
-def _body(operation: object, document: object) -> list[object]:
+def _body_schemas(operation: object, document: object) -> list[object]:
     """The schemas that may hold the messages: the body's, that of `inputs` and that of `data.inputs`; [] if unread."""
     content = next(
         (
             content
-            for face in _faces(_at(operation, "requestBody"), document)
+            for face in _schema_variants(_get_path(operation, "requestBody"), document)
             for kind, content in _object(face.get("content")).items()
             if kind.startswith("application/json")
         ),
         None,
     )
-    body = _at(content, "schema")
-    if not _is_object(body) or (body and all(face.keys() <= _POINTING for face in _faces(body, document))):
+    body = _get_path(content, "schema")
+    if not _is_object(body) or (
+        body and all(face.keys() <= _REFERENCE_KEYWORDS for face in _schema_variants(body, document))
+    ):
         return []  # It is not there, or only points to where we do not go.
     properties = _properties(body, document) or {}
     data = _properties(properties.get("data"), document) or {}
@@ -252,7 +260,7 @@ def _has_messages(places: Iterable[object], document: object) -> bool:
     return any("messages" in (_properties(place, document) or {}) for place in places)
 
 
-def _inputs(places: list[object], document: object) -> dict[str, object]:
+def _input_schema(places: list[object], document: object) -> dict[str, object]:
     """One schema of all inputs: the innermost place, and the messages that stand beside it."""
     outer, inner = _properties(places[0], document) or {}, _object(places[-1])
     if len(places) == 1 or "messages" not in outer:
@@ -263,61 +271,63 @@ def _inputs(places: list[object], document: object) -> dict[str, object]:
 # Schemas
 
 
-def _marked(places: Iterable[object], root: object) -> str | None:
+def _marked_property(places: Iterable[object], root: object) -> str | None:
     """The property that says of itself that it holds messages."""
     for place in places:
         for name, schema in (_properties(place, root) or {}).items():
-            if any(face.get("x-ag-type-ref") in ("messages", "message") for face in _faces(schema, root)):
+            if any(face.get("x-ag-type-ref") in ("messages", "message") for face in _schema_variants(schema, root)):
                 return printable(name, 40)
     return None
 
 
 def _properties(schema: object, root: object) -> dict[str, object] | None:
     """The properties of a schema, None if it names none."""
-    named = [_object(face["properties"]) for face in _faces(schema, root) if _is_object(face.get("properties"))]
+    named = [
+        _object(face["properties"]) for face in _schema_variants(schema, root) if _is_object(face.get("properties"))
+    ]
     if not named:
         return None
-    return {name: schema for face in reversed(named) for name, schema in islice(face.items(), _MOST_PROPERTIES)}
+    return {name: schema for face in reversed(named) for name, schema in islice(face.items(), _MAX_PROPERTIES)}
 
 
-def _faces(schema: object, root: object) -> Iterator[dict[str, object]]:
+def _schema_variants(schema: object, root: object) -> Iterator[dict[str, object]]:
     """A schema, what its local `$ref` points to, and the members of its unions; each once, and not too many."""
     seen: set[int] = set()
     waiting = [schema]
-    while waiting and len(seen) < _MOST_FACES:
+    while waiting and len(seen) < _MAX_VARIANTS:
         face = _object(waiting.pop(0))
         if not face or id(face) in seen:
             continue
         seen.add(id(face))
         yield face
-        waiting.append(_local(face.get("$ref"), root))
+        waiting.append(_resolve_ref(face.get("$ref"), root))
         for word in ("allOf", "anyOf", "oneOf"):
-            waiting.extend(_list(face.get(word))[:_MOST_FACES])
+            waiting.extend(_list(face.get(word))[:_MAX_VARIANTS])
 
 
-def _local(ref: object, root: object) -> object:
+def _resolve_ref(ref: object, root: object) -> object:
     """What a `$ref` into the same document points to; nothing for any other."""
     if not isinstance(ref, str) or not (ref == "#" or ref.startswith("#/")):
         return UNSET
-    segments = ref.split("/", _MOST_SEGMENTS)[1:]
-    return _at(root, *(segment.replace("~1", "/").replace("~0", "~") for segment in segments))
+    segments = ref.split("/", _MAX_POINTER_SEGMENTS)[1:]
+    return _get_path(root, *(segment.replace("~1", "/").replace("~0", "~") for segment in segments))
 
 
 class _TooLarge(Exception):
     """A schema goes over our bounds."""
 
 
-class _Copy:
+class _BoundedCopy:
     """Copies schemas within bounds, and counts what is left of them."""
 
     def __init__(self, document: object) -> None:
         self.document = document
-        self.room = LARGEST
+        self.room = MAX_SCHEMA_CHARACTERS
         self.remote = False
 
     def of(self, value: object, depth: int = 0, inside: tuple[str, ...] = ()) -> object:
         self.room -= 1 + (len(value) if isinstance(value, str) else sum(map(len, _object(value))))
-        if self.room < 0 or depth > DEEPEST:
+        if self.room < 0 or depth > MAX_SCHEMA_DEPTH:
             raise _TooLarge
         if isinstance(value, list):
             return [self.of(member, depth + 1, inside) for member in _list(cast("object", value))]
@@ -333,11 +343,11 @@ class _Copy:
             elif self.document is UNSET:
                 entries["$ref"] = ref
             else:
-                return self.of({**_object(_local(ref, self.document)), **entries}, depth + 1, (*inside, ref))
+                return self.of({**_object(_resolve_ref(ref, self.document)), **entries}, depth + 1, (*inside, ref))
         return {key: self.of(entry, depth + 1, inside) for key, entry in entries.items()}
 
 
-def _kept(schemas: Mapping[str, object], warnings: list[str], document: object = UNSET) -> dict[str, object]:
+def _copy_schemas(schemas: Mapping[str, object], warnings: list[str], document: object = UNSET) -> dict[str, object]:
     """Copies of schemas, each by itself: without remote `$ref`s, and within bounds or not at all.
 
     Where a document is given, its parts are put in the place of the local `$ref`s, which would lead nowhere outside it.
@@ -346,7 +356,7 @@ def _kept(schemas: Mapping[str, object], warnings: list[str], document: object =
     for word, schema in schemas.items():
         if not _is_object(schema):
             continue
-        copy = _Copy(document)
+        copy = _BoundedCopy(document)
         try:
             kept[word] = copy.of(schema)
         except _TooLarge:
@@ -359,16 +369,16 @@ def _kept(schemas: Mapping[str, object], warnings: list[str], document: object =
 # JSON of unknown form
 
 
-def _at(value: object, *path: str) -> object:
+def _get_path(value: object, *path: str) -> object:
     """What stands at a path of keys, UNSET if nothing does."""
     for key in path:
         value = _object(value).get(key, UNSET)
     return value
 
 
-def _first(document: object, paths: Iterable[tuple[str, ...]]) -> dict[str, object]:
+def _first_object(document: object, paths: Iterable[tuple[str, ...]]) -> dict[str, object]:
     """The first non-empty object at one of the paths."""
-    return next((entries for path in paths if (entries := _object(_at(document, *path)))), _object(None))
+    return next((entries for path in paths if (entries := _object(_get_path(document, *path)))), _object(None))
 
 
 def _is_object(value: object) -> TypeGuard[dict[str, object]]:

@@ -23,8 +23,8 @@ from palaver.workflows.workflow import Workflow
 
 ENTRY_POINTS = "palaver.workflows"
 EVALUATOR_ENTRY_POINTS = "palaver.evaluators"
-_PROMISE = ("description", "options", "place", "bind")
-_EVALUATORS_PROMISE = ("key", "needs", "schema", "place", "bind")
+_WORKFLOW_ATTRIBUTES = ("description", "options", "place", "bind")
+_EVALUATOR_ATTRIBUTES = ("key", "needs", "schema", "place", "bind")
 _T = TypeVar("_T")
 
 log = logging.getLogger("palaver.discovery")
@@ -46,30 +46,30 @@ class DeclaredEvaluator(Protocol):
 
 def load(targets: Iterable[str]) -> list[Workflow]:
     """The workflows of all targets, each once, in the order found."""
-    return _each_once(workflow for target in targets for workflow in load_one(target))
+    return _unique(workflow for target in targets for workflow in load_one(target))
 
 
 def load_one(target: str) -> list[Workflow]:
     """The workflows of one target; NothingFound when it declares none."""
     modules, name = _modules(target)
     if name:
-        return [_named(modules[0], name, target)]
-    found = [value for module in modules for value in _public(module) if _is_workflow(value)]
+        return [_named_workflow(modules[0], name, target)]
+    found = [value for module in modules for value in _public_values(module) if _is_workflow(value)]
     if not found:
         raise NothingFound(f"{target} declares no workflow: decorate a function with @chat or @workflow.")
-    return _each_once(found)
+    return _unique(found)
 
 
-def load_beside(target: str) -> list[Workflow]:
+def load_modules_of(target: str) -> list[Workflow]:
     """All workflows in the modules of a target, also where it names one of them."""
-    found = [value for module in _modules(target)[0] for value in _public(module) if _is_workflow(value)]
-    return _each_once(found)
+    found = [value for module in _modules(target)[0] for value in _public_values(module) if _is_workflow(value)]
+    return _unique(found)
 
 
 def load_evaluators(targets: Iterable[str]) -> list[DeclaredEvaluator]:
     """The evaluators in the modules of all targets, each once, in the order found; there need not be any."""
     modules = [module for target in targets for module in _modules(target)[0]]
-    return _each_once(value for module in modules for value in _public(module) if _is_evaluator(value))
+    return _unique(value for module in modules for value in _public_values(module) if _is_evaluator(value))
 
 
 def installed_evaluators() -> list[DeclaredEvaluator]:
@@ -77,7 +77,7 @@ def installed_evaluators() -> list[DeclaredEvaluator]:
     found: list[DeclaredEvaluator] = []
     for entry in entry_points(group=EVALUATOR_ENTRY_POINTS):
         try:
-            with _told(entry.value):
+            with _load_errors(entry.value):
                 value = entry.load()
         except PalaverError as error:
             log.warning("The evaluator %s of an installed package is left out: %s", entry.name, error)
@@ -89,14 +89,14 @@ def installed_evaluators() -> list[DeclaredEvaluator]:
     return found
 
 
-def installed() -> dict[str, str]:
+def installed_workflows() -> dict[str, str]:
     """Names of the workflows that installed packages offer, and where each stands."""
     return {entry.name: entry.value for entry in entry_points(group=ENTRY_POINTS)}
 
 
 def load_installed(name: str) -> Workflow:
     """A workflow that an installed package offers under that name."""
-    known = installed()
+    known = installed_workflows()
     if name not in known:
         names = ", ".join(sorted(known)) or "none"
         raise TargetNotFound(f"There is no workflow {name!r} here. Installed ones: {names}.")
@@ -118,12 +118,12 @@ def _modules(target: str) -> tuple[list[ModuleType], str]:
     module_name, _, name = target.partition(":")
     if not all(part.isidentifier() for part in module_name.split(".")):
         raise TargetNotFound(f"There is no file, folder or module {target}.")
-    _look_in(Path.cwd())
+    _add_to_path(Path.cwd())
     return [_import(module_name, target)], name
 
 
 def _import(name: str, target: str) -> ModuleType:
-    with _told(target):
+    with _load_errors(target):
         try:
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
@@ -149,7 +149,7 @@ def _load_file(path: Path) -> ModuleType:
     path = path.resolve()
     if (path.parent / "__init__.py").is_file():
         return _load_from_package(path)
-    _look_in(path.parent)
+    _add_to_path(path.parent)
     own = path.stem
     if _is_from(sys.modules.get(own), path):
         return sys.modules[own]
@@ -163,7 +163,7 @@ def _load_file(path: Path) -> ModuleType:
     assert spec.loader is not None
     module = sys.modules[own] = importlib.util.module_from_spec(spec)
     try:
-        with _told(path.name):
+        with _load_errors(path.name):
             spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[own]
@@ -178,7 +178,7 @@ def _load_from_package(path: Path) -> ModuleType:
     while (root / "__init__.py").is_file():
         names.insert(0, root.name)
         root = root.parent
-    _look_in(root)
+    _add_to_path(root)
     name = ".".join(names)
     module = _import(name, path.name)
     if not _is_from(module, path):
@@ -186,7 +186,7 @@ def _load_from_package(path: Path) -> ModuleType:
     return module
 
 
-def _look_in(folder: Path) -> None:
+def _add_to_path(folder: Path) -> None:
     """Let imports find what stands in a folder."""
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
@@ -198,7 +198,7 @@ def _is_from(module: ModuleType | None, path: Path) -> bool:
 
 
 @contextmanager
-def _told(target: str) -> Generator[None]:
+def _load_errors(target: str) -> Generator[None]:
     """Whatever loading an author's module raises, as one line; our own errors are that already."""
     try:
         yield
@@ -217,11 +217,11 @@ def _told(target: str) -> Generator[None]:
 # What stands in a module
 
 
-def _public(module: ModuleType) -> list[object]:
+def _public_values(module: ModuleType) -> list[object]:
     return [value for name, value in vars(module).items() if not name.startswith("_")]
 
 
-def _named(module: ModuleType, name: str, target: str) -> Workflow:
+def _named_workflow(module: ModuleType, name: str, target: str) -> Workflow:
     if not hasattr(module, name):
         raise TargetNotFound(f"There is no {name!r} in {target.rpartition(':')[0]}.")
     found = getattr(module, name)
@@ -231,17 +231,17 @@ def _named(module: ModuleType, name: str, target: str) -> Workflow:
 
 
 def _is_workflow(value: object) -> TypeGuard[Workflow]:
-    return _promises(value, _PROMISE)
+    return _has_attributes(value, _WORKFLOW_ATTRIBUTES)
 
 
 def _is_evaluator(value: object) -> TypeGuard[DeclaredEvaluator]:
-    return _promises(value, _EVALUATORS_PROMISE)
+    return _has_attributes(value, _EVALUATOR_ATTRIBUTES)
 
 
-def _promises(value: object, names: Iterable[str]) -> bool:
+def _has_attributes(value: object, names: Iterable[str]) -> bool:
     # Looked at without asking it: proxies and mocks, which modules have too, answer to any name or raise.
     return not isinstance(value, type) and all(inspect.getattr_static(value, name, None) is not None for name in names)
 
 
-def _each_once(found: Iterable[_T]) -> list[_T]:
+def _unique(found: Iterable[_T]) -> list[_T]:
     return list({id(one): one for one in found}.values())

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
-from palaver.discovery.targets import installed, installed_evaluators
+from palaver.discovery.targets import installed_evaluators, installed_workflows
 from palaver.errors import DuplicateName, InvalidValue
 from palaver.evaluation.evaluator import Evaluator
 from palaver.evaluation.evaluators import built_in
@@ -59,7 +59,7 @@ class EvaluatorRegistry:
     def own(self) -> list[Evaluator]:
         """Those of the authors whose workflows are served, by key."""
         names = set(self._served())
-        packages = {_top_package(place) for name, place in installed().items() if name in names}
+        packages = {_top_package(place) for name, place in installed_workflows().items() if name in names}
         found = self._installed.items() if packages else ()
         theirs = {key: one for key, one in found if _top_package(_reference(one)) in packages}
         every = {**theirs, **self._own}

@@ -1,9 +1,11 @@
-"""Somebody's agent or service as a workflow of ours, an adapter each; no adapter knows another.
+"""Agents and services of other frameworks as workflows, one adapter each; no adapter imports another.
 
-langchain       LangChain's models, runnables and agents, LangGraph's graphs
-openai_agents   an agent of the OpenAI Agents SDK
-pydantic_ai     an agent of Pydantic AI
-remote          a service that is reached by URL
+    langchain      LangChain's models, runnables and agents, LangGraph's graphs
+    openai_agents  an agent of the OpenAI Agents SDK
+    pydantic_ai    an agent of Pydantic AI
+    remote         a service that is reached by URL
+    base           what the adapters share
+    registry       install the step listeners of the frameworks that are loaded
 
-What they share: adopted, telling, parameters. How to add one: docs/adding-a-framework.md.
+How to add one: docs/adding-a-framework.md.
 """

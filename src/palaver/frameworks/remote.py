@@ -21,8 +21,11 @@ from palaver.core.messages import Data, Message
 from palaver.core.runs import Call
 from palaver.errors import PalaverError, UpstreamFailed, UpstreamTimeout
 from palaver.outbound import CONNECT_TIMEOUT_S, client, printable
-from palaver.protocols import chat_completions, completion_replies, invoke, response_replies, run, upstream
-from palaver.protocols.base import Request
+from palaver.protocols import upstream
+from palaver.protocols.agenta import invoke, run
+from palaver.protocols.base import HttpRequest
+from palaver.protocols.chat_completions.client import ChatReplyDecoder, build_chat_request
+from palaver.protocols.responses.client import ResponsesReplyDecoder, build_responses_request
 from palaver.workflows.context import Context
 from palaver.workflows.execution import Returned
 from palaver.workflows.files import has_stored_files, inline_files
@@ -32,20 +35,20 @@ from palaver.workflows.workflow import Producer
 if TYPE_CHECKING:
     import httpx
 
-WHOLE_SECONDS = 600.0
+CALL_TIMEOUT_S = 600.0
 """How long one call may take in all."""
-WHOLE_BYTES = 10 * 1024 * 1024
+MAX_REPLY_BYTES = 10 * 1024 * 1024
 """How large a reply may be that is not streamed."""
-ASK_AGAIN_SECONDS = 30.0
+RETRY_INTERVAL_S = 30.0
 """How long a service that is away is left alone."""
-REFRESH_SECONDS = 5.0
+REFRESH_INTERVAL_S = 5.0
 """How long what it said of itself is new, to whoever wants to hear it again."""
-_ERROR_BYTES = 64 * 1024
+_MAX_ERROR_BYTES = 64 * 1024
 
 log = logging.getLogger("palaver.remote")
 
 
-class _Replies(Protocol):
+class _ReplyDecoder(Protocol):
     """The reading side of a protocol's client half."""
 
     streamed: bool
@@ -55,36 +58,36 @@ class _Replies(Protocol):
     def end(self) -> list[object]: ...
 
 
-class _Ask(Protocol):
+class _RequestBuilder(Protocol):
     """The writing side."""
 
-    def __call__(self, call: Call, *, is_chat: bool, stream: bool, model: str | None) -> Request: ...
+    def __call__(self, call: Call, *, is_chat: bool, stream: bool, model: str | None) -> HttpRequest: ...
 
 
-class _Client(NamedTuple):
-    request: _Ask
-    replies: Callable[[str], _Replies]
+class _ProtocolClient(NamedTuple):
+    request: _RequestBuilder
+    replies: Callable[[str], _ReplyDecoder]
     has_values: bool = False
     """Can a workflow that is no chat answer with its value? In the others all answers are messages."""
 
 
-def _without_model(ask: Callable[..., Request]) -> _Ask:
-    def asked(call: Call, *, is_chat: bool, stream: bool, model: str | None) -> Request:  # noqa: ARG001
+def _without_model(ask: Callable[..., HttpRequest]) -> _RequestBuilder:
+    def asked(call: Call, *, is_chat: bool, stream: bool, model: str | None) -> HttpRequest:  # noqa: ARG001
         return ask(call, is_chat=is_chat, stream=stream)
 
     return asked
 
 
-CLIENTS: Mapping[str, _Client] = {
-    "invoke": _Client(_without_model(invoke.request), invoke.Replies, has_values=True),
-    "run": _Client(_without_model(run.request), run.Replies, has_values=True),
-    "responses": _Client(response_replies.request, response_replies.Replies),
-    "chat-completions": _Client(chat_completions.request, completion_replies.Replies),
+CLIENTS: Mapping[str, _ProtocolClient] = {
+    "invoke": _ProtocolClient(_without_model(invoke.build_invoke_request), invoke.InvokeReplyDecoder, has_values=True),
+    "run": _ProtocolClient(_without_model(run.build_run_request), run.RunReplyDecoder, has_values=True),
+    "responses": _ProtocolClient(build_responses_request, ResponsesReplyDecoder),
+    "chat-completions": _ProtocolClient(build_chat_request, ChatReplyDecoder),
 }
 """The dialects in which we can call, by the name that discovery gives them."""
 
 
-class Service(msgspec.Struct, frozen=True, kw_only=True):
+class RemoteService(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a remote service."""
 
     url: str
@@ -102,11 +105,11 @@ class RemoteWorkflow:
 
     def __init__(
         self,
-        service: Service | None,
+        service: RemoteService | None,
         *,
         unknown: Description,
         url: str,
-        look: Callable[[], Awaitable[Service | None]],
+        look: Callable[[], Awaitable[RemoteService | None]],
         headers: Mapping[str, str],
         timeout: float,
         transport: "Callable[[], httpx.AsyncBaseTransport | None]" = lambda: None,
@@ -134,7 +137,7 @@ class RemoteWorkflow:
         return self._service.description if self._service else self._unknown
 
     @property
-    def service(self) -> Service | None:
+    def service(self) -> RemoteService | None:
         """What is known of it; None where nobody has answered yet."""
         return self._service
 
@@ -147,7 +150,7 @@ class RemoteWorkflow:
         """Ask what it is, again; where nobody answers, what was said last stays."""
         async with self._asking:
             now = asyncio.get_running_loop().time()
-            if self._refreshed_at is not None and now - self._refreshed_at < REFRESH_SECONDS:
+            if self._refreshed_at is not None and now - self._refreshed_at < REFRESH_INTERVAL_S:
                 return
             try:
                 service = await self._look()
@@ -157,7 +160,7 @@ class RemoteWorkflow:
             self._refreshed_at = asyncio.get_running_loop().time()
             self._service, self.reachable, self.checked_at = service or self._service, service is not None, _now()
 
-    def tell(self, service: Service, checked_at: datetime) -> None:
+    def tell(self, service: RemoteService, checked_at: datetime) -> None:
         """Another process has asked, and says what it heard."""
         self._service, self.reachable, self.checked_at = service, True, checked_at
 
@@ -184,21 +187,21 @@ class RemoteWorkflow:
         stream = told.streams and told.is_chat == read_as.is_chat and not is_value
         heard: list[object] = []
         request = speak.request(call, is_chat=told.is_chat, stream=stream, model=service.model)
-        deadline = asyncio.get_running_loop().time() + WHOLE_SECONDS
+        deadline = asyncio.get_running_loop().time() + CALL_TIMEOUT_S
         import httpx
 
         try:
             async with (
                 client(headers=self._headers, timeout=self._timeout, transport=self._transport()) as http,
-                aclosing(await _answer(http, service.url, request, deadline)) as response,
-                aclosing(_Body(response, deadline)) as body,
+                aclosing(await _send(http, service.url, request, deadline)) as response,
+                aclosing(_ReplyBody(response, deadline)) as body,
             ):
                 await self._check(response, body)
                 self.reachable = True
                 replies = speak.replies(response.headers.get("content-type", ""))
                 while (piece := await body.next()) is not None:
-                    if body.size > WHOLE_BYTES and (is_value or not replies.streamed):
-                        raise UpstreamFailed(f"The reply of {told.name} is larger than {WHOLE_BYTES} bytes.")
+                    if body.size > MAX_REPLY_BYTES and (is_value or not replies.streamed):
+                        raise UpstreamFailed(f"The reply of {told.name} is larger than {MAX_REPLY_BYTES} bytes.")
                     for value in replies.feed(piece):
                         if is_value:
                             heard.append(value)
@@ -208,21 +211,21 @@ class RemoteWorkflow:
                             return  # Nobody waits for what a remote may do after its last word.
                 heard += replies.end()
                 passes = replies.streamed and not is_value
-                for value in _as_value(heard, told, call.messages) if is_value else heard:
+                for value in _reply_value(heard, told, call.messages) if is_value else heard:
                     yield self._shown(value) if passes or isinstance(value, Event) else Returned(value)
         except (httpx.HTTPError, TimeoutError) as error:
             raise self._explained(error) from None
 
-    async def _asked_again(self) -> Service:
+    async def _asked_again(self) -> RemoteService:
         """The service was away when we looked: look again, but not too often."""
         name = self._unknown.name
         async with self._asking:  # Those who call meanwhile wait for the same answer.
             if self._service is not None:
                 return self._service
             now = asyncio.get_running_loop().time()
-            if self._asked_at is not None and now - self._asked_at < ASK_AGAIN_SECONDS:
+            if self._asked_at is not None and now - self._asked_at < RETRY_INTERVAL_S:
                 told = f"{name} could not be reached; it is asked again in a moment."
-                raise UpstreamFailed(told, details=upstream.PASSING)
+                raise UpstreamFailed(told, details=upstream.RETRYABLE)
             self._asked_at, self.checked_at = now, _now()
             try:
                 self._service = await self._look()
@@ -230,19 +233,19 @@ class RemoteWorkflow:
                 log.warning("%r: %s", self, error.message)  # It names addresses: for the operator only.
                 raise UpstreamFailed(f"{name} cannot be called: it does not say what it is.") from None
             if self._service is None:
-                raise UpstreamFailed(f"{name} could not be reached.", details=upstream.PASSING)
+                raise UpstreamFailed(f"{name} could not be reached.", details=upstream.RETRYABLE)
             self.reachable = True
             return self._service
 
-    async def _check(self, response: "httpx.Response", body: "_Body") -> None:
+    async def _check(self, response: "httpx.Response", body: "_ReplyBody") -> None:
         """Raise for an answer that is no reply, with what it says about itself."""
         name, status = self.description.name, response.status_code
         if 300 <= status < 400:
             raise UpstreamFailed(f"{name} answered {status}: it redirects, which is not followed.")
         if not 200 <= status < 300:
-            words = upstream.words(await body.beginning())
+            words = upstream.error_message(await body.beginning())
             told = f"{name} answered {status}{f': {printable(words)}' if words else '.'}"
-            raise UpstreamFailed(told, details=upstream.passing(status, response.headers.get("retry-after", "")))
+            raise UpstreamFailed(told, details=upstream.retry_details(status, response.headers.get("retry-after", "")))
         # A few compressed bytes can stand for gigabytes. We asked for plain ones.
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             raise UpstreamFailed(f"{name} compressed its answer, though plain bytes were asked for.")
@@ -259,12 +262,12 @@ class RemoteWorkflow:
             case httpx.TimeoutException():
                 return UpstreamTimeout(f"{name} did not answer within {self._timeout:g} seconds.")
             case TimeoutError():
-                return UpstreamTimeout(f"{name} took longer than {WHOLE_SECONDS:g} seconds.")
+                return UpstreamTimeout(f"{name} took longer than {CALL_TIMEOUT_S:g} seconds.")
             case _:
                 log.warning("%r: %s: %s", self, type(error).__name__, printable(str(error)))
                 away = isinstance(error, httpx.ConnectError)
                 told = f"{name} {'could not be reached' if away else 'broke off its answer'}."
-                return UpstreamFailed(told, details=upstream.PASSING)
+                return UpstreamFailed(told, details=upstream.RETRYABLE)
 
     def _shown(self, value: object) -> object:
         """A remote's failure, in words that can be shown; anything else as it is."""
@@ -279,7 +282,7 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-class _Body:
+class _ReplyBody:
     """The body of an answer, piece by piece. Who reads it may take their time: no timeout spans a yield."""
 
     def __init__(self, response: "httpx.Response", deadline: float) -> None:
@@ -297,7 +300,7 @@ class _Body:
     async def beginning(self) -> bytes:
         """As much as an error document needs."""
         body = b""
-        while len(body) < _ERROR_BYTES and (piece := await self.next()) is not None:
+        while len(body) < _MAX_ERROR_BYTES and (piece := await self.next()) is not None:
             body += piece
         return body
 
@@ -305,14 +308,14 @@ class _Body:
         await self._pieces.aclose()
 
 
-async def _answer(http: "httpx.AsyncClient", url: str, request: Request, deadline: float) -> "httpx.Response":
+async def _send(http: "httpx.AsyncClient", url: str, request: HttpRequest, deadline: float) -> "httpx.Response":
     """The head of the answer; its body is yet to be read."""
     sent = http.build_request("POST", url, content=request.body, headers=dict(request.headers))
     async with asyncio.timeout_at(deadline):
         return await http.send(sent, stream=True)
 
 
-def _as_value(given: Sequence[object], told: Description, history: Sequence[Message]) -> list[object]:
+def _reply_value(given: Sequence[object], told: Description, history: Sequence[Message]) -> list[object]:
     """The value in the whole answer of a service that can only speak: its messages, or what they hold for a value."""
     grammar = Grammar("", history=history)
     log = [*grammar.start(RunStarted())]

@@ -1,11 +1,17 @@
 """Wire protocols: a request in, a Call out; events in, bytes out. Pure: nothing here starts, stores or waits.
 
-Every adapter is a plain module with the functions of base.Adapter, in that order. Shared pieces stand beside them:
+An adapter is a module with the functions of `base.Adapter`, in that order.
 
-    accept      which form of an answer the caller wants (RFC 9110)
-    agenta      what /inspect, /invoke, /run and /test have in common: calls, headers, outputs, errors
-    forms       the two forms in which their bodies say a call
-    records     the stream records of /invoke
-    sse         server-sent events, written and read
-    upstream    what calling somebody else's /invoke or /run has in common
+    base              Adapter, HttpRequest, HttpResponse
+    responses         OpenAI's Responses, also as MLflow's agents use it
+    chat_completions  OpenAI's Chat Completions
+    ui_stream         the AI SDK's UI message stream
+    agenta            /inspect, /invoke, /run and /test
+    services          /services/{w}
+    accept            negotiate the media type (RFC 9110)
+    history           merge a client's messages into a stored history
+    openai_errors     error bodies in OpenAI's shape
+    openai_fields     typed access to the fields of an OpenAI-shaped body
+    sse               server-sent events, encoded and decoded
+    upstream          what the protocol clients share
 """

@@ -30,7 +30,7 @@ class _Range(NamedTuple):
 
 
 @lru_cache(256)  # Clients say the same thing again and again.
-def choose(header: str | None, offers: tuple[str, ...]) -> str | None:
+def choose_media_type(header: str | None, offers: tuple[str, ...]) -> str | None:
     """The offer of the highest weight, the earlier one where they tie; None when the caller takes none of them."""
     ranges = _ranges(header or "") or [_Range("*", "*")]
     weights = [_weight(offer, ranges) for offer in offers]

@@ -14,20 +14,20 @@ from palaver.core.runs import Call
 from palaver.errors import PalaverError
 
 Headers = tuple[tuple[str, str], ...]
-Find = Callable[[str | None], Description]
+WorkflowLookup = Callable[[str | None], Description]
 """What is served under a name, or by default; raises WorkflowNotFound."""
-Frames = Callable[[Event], bytes]
+EventEncoder = Callable[[Event], bytes]
 """One event in, its frames out; remembers what it must of the stream so far."""
 
 _TRACE_PARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 
-def accepted(trace_parent: str | None) -> str | None:
+def valid_traceparent(trace_parent: str | None) -> str | None:
     """A header `traceparent`, if W3C would accept it."""
     return trace_parent if trace_parent is not None and _TRACE_PARENT.fullmatch(trace_parent) else None
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request as it arrived. Its media type and size have been checked, nothing else."""
 
     method: str = "POST"
@@ -48,10 +48,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def trace_parent(self) -> str | None:
         """The caller's trace, if it names one that W3C would accept."""
-        return accepted(self.headers.get("traceparent"))
+        return valid_traceparent(self.headers.get("traceparent"))
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class HttpResponse(msgspec.Struct, frozen=True, kw_only=True):
     """A whole response, or the head of a streamed one."""
 
     status: int
@@ -61,7 +61,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What may be sent between frames when nothing happens; empty where the protocol has no such thing."""
 
 
-def ids(started: RunStarted) -> Headers:
+def run_headers(started: RunStarted) -> Headers:
     """The headers that name a run and, once it has begun, its place in its trace, for whoever goes on from there."""
     named = ("x-palaver-run-id", started.run_id)
     if not started.trace_id:
@@ -77,38 +77,43 @@ class Adapter(Protocol):
     error, or of how a run ended: protocols do not know it.
     """
 
-    def decode(self, request: Request, find: Find) -> tuple[Call, Any]:
+    def decode(self, request: HttpRequest, find: WorkflowLookup) -> tuple[Call, Any]:
         """The call, and how to answer it; a RequestError where the request cannot be taken."""
         ...
 
-    def head(self, started: RunStarted, reading: Any) -> Answer | None:
+    def response_head(self, started: RunStarted, reading: Any) -> HttpResponse | None:
         """The head of a streamed answer; None where this call wants a whole one."""
         ...
 
-    def frames(self, reading: Any) -> Frames:
+    def stream_encoder(self, reading: Any) -> EventEncoder:
         """The encoder of one stream."""
         ...
 
-    def whole(self, events: Sequence[Event], reading: Any, *, status: int) -> Answer:
+    def encode_response(self, events: Sequence[Event], reading: Any, *, status: int) -> HttpResponse:
         """The answer that is not streamed: the fold of the same events."""
         ...
 
-    def failure(self, error: PalaverError, reading: Any | None, *, status: int) -> Answer:
+    def encode_error(self, error: PalaverError, reading: Any | None, *, status: int) -> HttpResponse:
         """The answer when no run was started; without a reading, when the request could not even be read."""
         ...
 
 
-class Later(Protocol):
+class BackgroundAdapter(Protocol):
     """What a protocol has besides in which calls may ask for the background."""
 
-    def waiting(self, reading: Any, at: datetime) -> Any:
+    def with_queued_at(self, reading: Any, at: datetime) -> Any:
         """How to answer a call that was kept at that time, to begin later."""
         ...
 
-    def queued(self, started: RunStarted, reading: Any) -> Answer:
+    def encode_queued(self, started: RunStarted, reading: Any) -> HttpResponse:
         """The whole answer, before the run begins."""
         ...
 
-    def queued_frames(self, started: RunStarted, reading: Any) -> tuple[bytes, Frames]:
+    def queued_stream(self, started: RunStarted, reading: Any) -> tuple[bytes, EventEncoder]:
         """What a stream says before the run begins, and the encoder of the rest."""
         ...
+
+
+def text_or_json(value: Any) -> str:
+    """A text as it is, any other value as compact JSON."""
+    return value if isinstance(value, str) else json.encode(value).decode()

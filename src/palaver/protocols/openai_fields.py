@@ -3,6 +3,7 @@
 Null means absent. What both protocols of that family share stands here too: inputs, parameters, labels and metadata.
 """
 
+import re
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, cast
 
@@ -10,16 +11,16 @@ from palaver.core import json
 from palaver.core.descriptions import Description
 from palaver.core.ids import truncate_id
 from palaver.errors import InvalidType, InvalidValue
-from palaver.protocols.base import Request
+from palaver.protocols.base import HttpRequest
 from palaver.protocols.openai_errors import StringTooLong
 
-_LONGEST_LABEL = 128
-_MOST_TOOLS = 128
-_PAIRS, _KEY, _VALUE = 16, 64, 512  # Of metadata.
+_MAX_LABEL_LENGTH = 128
+_MAX_TOOLS = 128
+_MAX_METADATA_PAIRS, _MAX_METADATA_KEY, _MAX_METADATA_VALUE = 16, 64, 512  # Of metadata.
 _Object = Mapping[str, Any]
 
 
-class Fields:
+class JsonFields:
     """A JSON object, asked field by field. `at` is the pointer to it."""
 
     def __init__(self, body: _Object, at: str = "") -> None:
@@ -27,11 +28,11 @@ class Fields:
         self._at = at
 
     @classmethod
-    def of(cls, request: Request) -> "Fields":
+    def of(cls, request: HttpRequest) -> "JsonFields":
         """The body of a request."""
         value = json.decode(request.body, request.bounds)
         if not isinstance(value, dict):
-            raise InvalidType(f"The body must be an object, not {called(value)}.", pointer="")
+            raise InvalidType(f"The body must be an object, not {json_type_name(value)}.", pointer="")
         return cls(cast("_Object", value))
 
     def pointer(self, name: str) -> str:
@@ -97,13 +98,13 @@ class Fields:
             raise self.wrong(name, "a list", value)
         return cast("list[Any]", value)
 
-    def below(self, name: str) -> "Fields":
+    def below(self, name: str) -> "JsonFields":
         """The fields of an object inside this one; of an empty one where it is absent."""
-        return Fields(self.object(name) or {}, self.pointer(name))
+        return JsonFields(self.object(name) or {}, self.pointer(name))
 
     def wrong(self, name: str, wanted: str, value: Any) -> InvalidType:
         """The error of a field of the wrong type."""
-        return InvalidType(f"{name} must be {wanted}, not {called(value)}.", pointer=self.pointer(name))
+        return InvalidType(f"{name} must be {wanted}, not {json_type_name(value)}.", pointer=self.pointer(name))
 
     def _in_range(self, name: str, value: float, low: float, high: float | None) -> float:
         if value < low or (high is not None and value > high):
@@ -112,7 +113,7 @@ class Fields:
         return value
 
 
-class Shared(NamedTuple):
+class SharedFields(NamedTuple):
     """What a call says in the fields that both protocols have."""
 
     inputs: dict[str, Any]
@@ -122,25 +123,25 @@ class Shared(NamedTuple):
     metadata: dict[str, str]
 
 
-def shared(fields: Fields, workflow: Description) -> Shared:
+def parse_shared_fields(fields: JsonFields, workflow: Description) -> SharedFields:
     """Inputs, parameters, labels and metadata. Chat apps send inputs of their own: undeclared ones are dropped."""
     given = fields.object("custom_inputs") or {}
     context = fields.below("context")
     session = next((label for key in ("thread_id", "session_id") if (label := _label(given.get(key)))), None)
-    return Shared(
-        inputs=_declared(given, workflow),
+    return SharedFields(
+        inputs=_declared_inputs(given, workflow),
         parameters=fields.object("parameters") or {},
         session=session or _label(context.string("conversation_id")),
         user=_label(context.string("user_id") or fields.string("safety_identifier") or fields.string("user")),
-        metadata=metadata(fields),
+        metadata=parse_metadata(fields),
     )
 
 
-def client_tools(fields: Fields) -> frozenset[str]:
+def client_tool_names(fields: JsonFields) -> frozenset[str]:
     """The names of the tools that the caller will run itself, in either protocol's form."""
     tools = fields.items("tools") or []
-    if len(tools) > _MOST_TOOLS:
-        raise InvalidValue(f"tools has {len(tools)} entries; at most {_MOST_TOOLS} are taken.", pointer="/tools")
+    if len(tools) > _MAX_TOOLS:
+        raise InvalidValue(f"tools has {len(tools)} entries; at most {_MAX_TOOLS} are taken.", pointer="/tools")
     names: set[str] = set()
     for index, tool in enumerate(tools):
         match tool:
@@ -153,21 +154,26 @@ def client_tools(fields: Fields) -> frozenset[str]:
     return frozenset(names)
 
 
-def metadata(fields: Fields) -> dict[str, str]:
+def parse_metadata(fields: JsonFields) -> dict[str, str]:
     """What the caller wants kept: at most 16 pairs of short strings."""
     given = fields.object("metadata") or {}
-    if len(given) > _PAIRS:
-        raise InvalidValue(f"metadata has more than {_PAIRS} pairs.", pointer="/metadata")
+    if len(given) > _MAX_METADATA_PAIRS:
+        raise InvalidValue(f"metadata has more than {_MAX_METADATA_PAIRS} pairs.", pointer="/metadata")
     for key, value in given.items():
         pointer = f"/metadata/{json.escape_pointer(key)}"
         if not isinstance(value, str):
-            raise InvalidType(f"metadata.{key[:_KEY]} must be a string, not {called(value)}.", pointer=pointer)
-        if len(key) > _KEY or len(value) > _VALUE:
-            raise StringTooLong(f"A key of metadata may have {_KEY} characters, a value {_VALUE}.", pointer=pointer)
+            raise InvalidType(
+                f"metadata.{key[:_MAX_METADATA_KEY]} must be a string, not {json_type_name(value)}.", pointer=pointer
+            )
+        if len(key) > _MAX_METADATA_KEY or len(value) > _MAX_METADATA_VALUE:
+            raise StringTooLong(
+                f"A key of metadata may have {_MAX_METADATA_KEY} characters, a value {_MAX_METADATA_VALUE}.",
+                pointer=pointer,
+            )
     return given
 
 
-def called(value: object) -> str:
+def json_type_name(value: object) -> str:
     """What kind of JSON value this is, in words."""
     match value:
         case None:
@@ -184,7 +190,7 @@ def called(value: object) -> str:
             return "a number"
 
 
-def _declared(given: dict[str, Any], workflow: Description) -> dict[str, Any]:
+def _declared_inputs(given: dict[str, Any], workflow: Description) -> dict[str, Any]:
     if not given:
         return given
     inputs = workflow.schemas.inputs
@@ -198,4 +204,18 @@ def _label(value: object) -> str | None:
     """A label of at most 128 characters, ours to shorten: it groups and grants nothing."""
     if not isinstance(value, str) or not value:
         return None
-    return value if len(value) <= _LONGEST_LABEL else truncate_id(value)
+    return value if len(value) <= _MAX_LABEL_LENGTH else truncate_id(value)
+
+
+_INTEGER = re.compile(r"-?[0-9]{1,18}")  # No stream and no list is longer.
+
+
+def parse_integer(name: str, text: str, low: int, high: int | None = None) -> int:
+    """A whole number of a query, of that range."""
+    if not _INTEGER.fullmatch(text):
+        raise InvalidType(f"{name} must be a whole number.", pointer=f"/{name}")
+    value = int(text)
+    if value < low or (high is not None and value > high):
+        wanted = f"at least {low}" if high is None else f"between {low} and {high}"
+        raise InvalidValue(f"{name} must be {wanted}.", pointer=f"/{name}")
+    return value

@@ -5,21 +5,21 @@ from palaver.errors import UpstreamFailed
 KEEP_ALIVE = b": keep-alive\n\n"
 DONE = b"data: [DONE]\n\n"
 """What OpenAI-shaped streams and the AI SDK end with."""
-LONGEST = 1024 * 1024
+MAX_RECORD_BYTES = 1024 * 1024
 """Bytes in one record that we read."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def frame(data: bytes) -> bytes:
+def data_event(data: bytes) -> bytes:
     """One event whose data is one line, as compact JSON is."""
     return b"data: %b\n\n" % data
 
 
-class Lines:
+class LineDecoder:
     """Bytes in, whole lines out, however they were cut on the way."""
 
-    def __init__(self, *, longest: int = LONGEST) -> None:
+    def __init__(self, *, longest: int = MAX_RECORD_BYTES) -> None:
         self._rest = bytearray()
         self._longest = longest
 
@@ -31,7 +31,7 @@ class Lines:
             self._rest.clear()
         self._rest += rest
         if len(self._rest) > self._longest or any(len(line) > self._longest for line in lines):
-            raise too_long(self._longest)
+            raise record_too_long(self._longest)
         return [line.removesuffix(b"\r") for line in lines]
 
     def end(self) -> list[bytes]:
@@ -41,11 +41,11 @@ class Lines:
         return [rest] if rest else []
 
 
-class Reader:
+class EventStreamDecoder:
     """Bytes of an event stream in, the data of its events out; comments and other fields are passed over."""
 
-    def __init__(self, *, longest: int = LONGEST) -> None:
-        self._lines = Lines(longest=longest)
+    def __init__(self, *, longest: int = MAX_RECORD_BYTES) -> None:
+        self._lines = LineDecoder(longest=longest)
         self._longest = longest
         self._data: list[bytes] = []
         self._size = 0
@@ -79,10 +79,10 @@ class Reader:
             self._data.append(value.removeprefix(b" "))
             self._size += len(line)
             if self._size > self._longest:
-                raise too_long(self._longest)
+                raise record_too_long(self._longest)
         return None
 
 
-def too_long(longest: int) -> UpstreamFailed:
+def record_too_long(longest: int) -> UpstreamFailed:
     """The error of a record that does not end."""
     return UpstreamFailed(f"The remote sent a record longer than {longest} bytes.")

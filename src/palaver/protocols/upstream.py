@@ -11,14 +11,14 @@ from palaver.core import json
 from palaver.core.runs import Call
 from palaver.errors import UpstreamFailed
 
-_MOST_READ = 64 * 1024
-_PASSING = frozenset({408, 425, 429, 502, 503, 504})
+_MAX_ERROR_BYTES = 64 * 1024
+_RETRYABLE_STATUSES = frozenset({408, 425, 429, 502, 503, 504})
 """Statuses of what may go by."""
-PASSING: Mapping[str, Any] = {"retryable": True}
+RETRYABLE: Mapping[str, Any] = {"retryable": True}
 """Said of a failure that may be another time's success: who can wait may try again."""
 
 
-def headers(call: Call, *, accept: str) -> Mapping[str, str]:
+def request_headers(call: Call, *, accept: str) -> Mapping[str, str]:
     """What is sent along: of all that the caller sent to us, only the session and the trace go on."""
     named = {"content-type": "application/json", "accept": accept}
     if call.session:
@@ -28,13 +28,13 @@ def headers(call: Call, *, accept: str) -> Mapping[str, str]:
     return named
 
 
-def passing(status: int, retry_after: str) -> Mapping[str, Any]:
+def retry_details(status: int, retry_after: str) -> Mapping[str, Any]:
     """What is said of a failure by its status, and by the seconds that its header asks to wait for."""
-    if status not in _PASSING:
+    if status not in _RETRYABLE_STATUSES:
         return {}
     seconds = retry_after.strip()
     is_number = seconds.isascii() and seconds.isdecimal() and len(seconds) < 7
-    return {**PASSING, "retry_after": int(seconds)} if is_number else PASSING
+    return {**RETRYABLE, "retry_after": int(seconds)} if is_number else RETRYABLE
 
 
 def media_type(content_type: str) -> str:
@@ -42,7 +42,7 @@ def media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
-def value(content_type: str, body: bytes) -> Any:
+def decode_body(content_type: str, body: bytes) -> Any:
     """The value of a whole body; an empty one is null, and text is text where it says so or says nothing."""
     text, media = body.decode("utf-8", "replace"), media_type(content_type)
     if not text.strip():
@@ -55,9 +55,9 @@ def value(content_type: str, body: bytes) -> Any:
     return read
 
 
-def words(body: bytes) -> str | None:
+def error_message(body: bytes) -> str | None:
     """The line in which an error document says what is wrong, in any of the usual shapes."""
-    match json.parse_or_text(body[:_MOST_READ].decode("utf-8", "replace")):
+    match json.parse_or_text(body[:_MAX_ERROR_BYTES].decode("utf-8", "replace")):
         case {"status": {"message": str(line)}} | {"error": {"message": str(line)}} | {"error": str(line)}:
             return line
         case {"detail": str(line)} | {"detail": {"message": str(line)}} | {"detail": [{"msg": str(line)}, *_]}:

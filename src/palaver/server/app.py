@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from palaver.discovery.declared import declared
+from palaver.discovery.config import declared_workflows
 from palaver.discovery.registry import Registry
 from palaver.discovery.targets import DeclaredEvaluator
 from palaver.engine.abandoned_runs import AbandonedRuns
@@ -20,8 +20,9 @@ from palaver.engine.recorder import Recorder
 from palaver.engine.retention import RetentionTask
 from palaver.engine.run_reader import RunReader, started_event
 from palaver.errors import MethodNotAllowed, PalaverError
-from palaver.protocols import ui_client, ui_stream
-from palaver.protocols.base import Answer
+from palaver.protocols.base import HttpResponse
+from palaver.protocols.ui_stream import adapter as ui_stream
+from palaver.protocols.ui_stream.request import restore_ui_request
 from palaver.server import logging_setup, routing, scopes, security, services
 from palaver.server.auth import ANONYMOUS, Authenticator, Caller
 from palaver.server.calls import CallHandler, ThreadRunner
@@ -260,28 +261,28 @@ class Server:
         project, workflow = exchange.caller.project, self.registry.find(found.workflow).name
         row = await self.calling.going(project, workflow, found.parameters["id"])
         if row is None:
-            await exchange.answer(Answer(status=204))
+            await exchange.answer(HttpResponse(status=204))
             return
         whole = await self.records.whole(project, row)
-        reading = ui_client.restored(whole.reading)
+        reading = restore_ui_request(whole.reading)
         if whole.row.thread is not None:
             reading = with_message_id(reading, row)
-        head = ui_stream.head(started_event(whole.row), reading)
+        head = ui_stream.response_head(started_event(whole.row), reading)
         assert head is not None
         following = self.records.follow(project, row)
         stall = self.settings.stream_stall
-        await replay_events(exchange, head, ui_stream.frames(reading), following, stall=stall)
+        await replay_events(exchange, head, ui_stream.stream_encoder(reading), following, stall=stall)
 
     async def _stop(self, exchange: Exchange, found: RouteMatch) -> None:
         """End the runs of a chat; it is not an error when there are none."""
         workflow = self.registry.find(found.workflow).name
         await self.calling.interrupt(exchange.caller.project, workflow, found.parameters["id"])
-        await exchange.answer(Answer(status=204))
+        await exchange.answer(HttpResponse(status=204))
 
     def _routes(self, workflow: str) -> dict[str, str]:
         return {name: self.settings.root_path + path for name, path in routing.workflow_paths(workflow).items()}
 
-    def refusal(self, error: PalaverError, found: RouteMatch | None, exchange: Exchange | None = None) -> Answer:
+    def refusal(self, error: PalaverError, found: RouteMatch | None, exchange: Exchange | None = None) -> HttpResponse:
         """An error outside of a run, in the shape of the route it was meant for."""
         status = error_status(error, found.endpoint.column if found else "a")
         if found is not None and found.endpoint.kind == "traces" and exchange is not None:
@@ -414,5 +415,5 @@ def app(
     call it: `allowed_hosts=("api.example.org",)`. Evaluators of your own are given by name: `evaluators=[polite]`.
     """
     made = Settings(default=default, **settings)
-    connections = declared(made.connections, os.environ)
+    connections = declared_workflows(made.connections, os.environ)
     return Server(Registry(workflows, connections=connections, default=default, evaluators=evaluators), made)

@@ -20,8 +20,8 @@ from palaver.engine.ids import new_run_id
 from palaver.engine.queue import RunQueue
 from palaver.engine.run_reader import RunReader
 from palaver.errors import ConflictingFields, InvalidValue, Overloaded, PalaverError, RunNotFound
-from palaver.protocols.base import Adapter, Answer, Later, Request
-from palaver.protocols.ui_client import Client
+from palaver.protocols.base import Adapter, BackgroundAdapter, HttpRequest, HttpResponse
+from palaver.protocols.ui_stream.request import UIRequest
 from palaver.server import conversations, file_references, security, streaming
 from palaver.server.auth import Authenticator, Caller
 from palaver.server.conversations import ConversationResolver, ResolvedCall, TurnPlan
@@ -268,19 +268,19 @@ class CallHandler:
 
     async def _answer_later(self, exchange: Exchange, adapter: Adapter, joining: _CallContext) -> None:
         """Keep the run for the background and say so; or tell what it says, when it does."""
-        later, caller = cast("Later", adapter), exchange.caller
+        later, caller = cast("BackgroundAdapter", adapter), exchange.caller
         async with joining as joined:
-            reading = later.waiting(joined.reading, utc_now())
+            reading = later.with_queued_at(joined.reading, utc_now())
             origin = replace(joined.origin, reading=reading)
             workflow = self._registry.workflow(joined.call.workflow)
             self._backlog.begin()  # Where nobody told us that we start.
             first = await self._backlog.put(workflow, joined.call, origin, joined.run_id)
         exchange.run_id = first.run_id
-        head = adapter.head(first, reading)
+        head = adapter.response_head(first, reading)
         if head is None:
-            await exchange.answer(later.queued(first, reading))
+            await exchange.answer(later.encode_queued(first, reading))
             return
-        opening, frames = later.queued_frames(first, reading)
+        opening, frames = later.queued_stream(first, reading)
         following = self._records.follow(caller.project, first.run_id)
         with self._rates.streams.held(caller):
             stall = self._settings.stream_stall
@@ -289,7 +289,7 @@ class CallHandler:
     # What a call goes on from
 
     async def _with_files(
-        self, exchange: Exchange, request: Request, asked: ResolvedCall, *, is_copy: bool
+        self, exchange: Exchange, request: HttpRequest, asked: ResolvedCall, *, is_copy: bool
     ) -> ResolvedCall:
         """The call with the files that it names, which must be there; in a thread only what is new in it counts."""
         host, root_path = exchange.headers["host"], self._settings.root_path
@@ -339,14 +339,14 @@ class CallHandler:
         if said.answer is not None:
             look = conversations.plan_answer(said.answer, call.messages[call.preface :])
         else:
-            look = conversations.plan_ui_chat(call.messages, cast("Client", asked.reading))
+            look = conversations.plan_ui_chat(call.messages, cast("UIRequest", asked.reading))
         policy = "interrupt" if found.endpoint.interrupts else workflow.options.turns
         return self._joining.in_thread(thread, workflow, policy, asked, look)
 
     # What is done once
 
     async def _claimed(
-        self, exchange: Exchange, said: CallHeaders, request: Request, asked: ResolvedCall
+        self, exchange: Exchange, said: CallHeaders, request: HttpRequest, asked: ResolvedCall
     ) -> ResolvedCall:
         """The call under a run's name; or, if it was made before, under that one's."""
         place = f"{exchange.method} {exchange.path}"
@@ -369,12 +369,16 @@ class CallHandler:
         row = await self.appeared(caller.project, run)
         exchange.run_id = run
         with self._rates.streams.held(caller):
-            head = adapter.head(await self._records.first(row), reading)
+            head = adapter.response_head(await self._records.first(row), reading)
             if head is not None:
                 following = self._records.follow(caller.project, run)
                 stall = self._settings.stream_stall
                 await replay_events(
-                    exchange, add_headers(head, REPLAYED_HEADER), adapter.frames(reading), following, stall=stall
+                    exchange,
+                    add_headers(head, REPLAYED_HEADER),
+                    adapter.stream_encoder(reading),
+                    following,
+                    stall=stall,
                 )
                 return
             async for _ in self._records.follow(caller.project, run):
@@ -383,7 +387,7 @@ class CallHandler:
         if not log:
             raise RunNotFound(f"What the run {run!r} said was not kept.")
         status = final_status(log[-1], endpoint.column)
-        await exchange.answer(add_headers(adapter.whole(log, reading, status=status), REPLAYED_HEADER))
+        await exchange.answer(add_headers(adapter.encode_response(log, reading, status=status), REPLAYED_HEADER))
 
     async def appeared(self, project: str, run: str) -> RunRow:
         """A run that somebody is about to begin, once it is there."""
@@ -427,10 +431,10 @@ class CallHandler:
         rows = await self._database.read(runs.list_active_in_session, project, workflow, session)
         return rows[-1].id if rows else None
 
-    async def read(self, exchange: Exchange, found: RouteMatch) -> Request:
+    async def read(self, exchange: Exchange, found: RouteMatch) -> HttpRequest:
         """The request, its body within the limits."""
         security.check_json(exchange)
-        return Request(
+        return HttpRequest(
             method=exchange.method,
             route=found.name,
             workflow=found.workflow,
@@ -450,6 +454,6 @@ def _active_run(db: Connection, project: str, thread: str) -> RunRow | None:
     return row if row is not None and row.is_alive else None
 
 
-def _error_answer(adapter: Adapter, error: PalaverError, stream: RunStream | None, endpoint: Endpoint) -> Answer:
+def _error_answer(adapter: Adapter, error: PalaverError, stream: RunStream | None, endpoint: Endpoint) -> HttpResponse:
     reading = stream.reading if stream is not None else None
-    return with_error_headers(adapter.failure(error, reading, status=error_status(error, endpoint.column)), error)
+    return with_error_headers(adapter.encode_error(error, reading, status=error_status(error, endpoint.column)), error)

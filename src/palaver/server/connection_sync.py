@@ -16,10 +16,10 @@ import msgspec
 
 from palaver.core.descriptions import check_workflow_name
 from palaver.core.runs import DEFAULT_PROJECT
-from palaver.discovery.connections import Wanted, remote
+from palaver.discovery.connections import ConnectionConfig, remote_workflow
 from palaver.discovery.registry import Registry
 from palaver.errors import DeclarationError, PalaverError
-from palaver.frameworks.remote import CLIENTS, RemoteWorkflow, Service
+from palaver.frameworks.remote import CLIENTS, RemoteService, RemoteWorkflow
 from palaver.server.settings import Settings
 from palaver.storage import connections as kept
 from palaver.storage.connections import ConnectionVersion, StoredConnection
@@ -87,12 +87,12 @@ class ConnectionSync:
         """Another process says that the table has changed."""
         self._news.set()
 
-    def wanted(self, url: str, options: kept.ConnectionOptions) -> Wanted:
+    def wanted(self, url: str, options: kept.ConnectionOptions) -> ConnectionConfig:
         """A service as somebody wants it over HTTP: each connection to it passes the guard."""
         from palaver.outbound.ssrf import GuardedTransport, UrlPolicy  # Late: most servers connect to nobody.
 
         rules = UrlPolicy(allow_private=self._settings.allow_private_urls)
-        return Wanted(
+        return ConnectionConfig(
             url=url,
             is_chat=options.is_chat,
             dialect=cast("Any", options.dialect),  # One that we do not speak is told by whoever calls it.
@@ -147,7 +147,7 @@ class ConnectionSync:
             return self._failed(row, error.message)
         if row.name in self._registry:
             return self._failed(row, "A workflow of this name comes from code or settings: connect it under another.")
-        workflow = remote(self.wanted(row.url, row.options), row.name, _stored_service(row))
+        workflow = remote_workflow(self.wanted(row.url, row.options), row.name, _stored_service(row))
         workflow.checked_at = row.checked_at
         self._registry.put(workflow)
         return SyncedConnection(row.mark, workflow)
@@ -209,10 +209,10 @@ class ConnectionSync:
             log.exception("Looking at connections failed")
 
 
-def _stored_service(row: StoredConnection) -> Service | None:
+def _stored_service(row: StoredConnection) -> RemoteService | None:
     """What it said; None where that cannot be read, so that it is asked again."""
     try:
-        service = msgspec.convert(row.evidence, Service)
+        service = msgspec.convert(row.evidence, RemoteService)
     except msgspec.ValidationError:
         return None
     return service if service.dialect in CLIENTS else None

@@ -25,10 +25,11 @@ from palaver.errors import (
     StillRunning,
     ThreadNotFound,
 )
-from palaver.protocols import item_pages, response_history, response_store
-from palaver.protocols.approvals import Waiting
-from palaver.protocols.response_object import response_id
-from palaver.protocols.ui_client import Client
+from palaver.protocols.history import PendingApprovals, new_messages
+from palaver.protocols.responses import item_pages, store
+from palaver.protocols.responses.output import response_id
+from palaver.protocols.responses.request import continue_history, resolve_references
+from palaver.protocols.ui_stream.request import UIRequest
 from palaver.server import file_references, variants
 from palaver.server.auth import Caller
 from palaver.storage import files, redaction, run_history, runs
@@ -67,7 +68,7 @@ def plan_append(parent: str | None, messages: Sequence[Message]) -> TurnPlan:
         at = threads.require_thread(db, project, thread).head if parent == HEAD else parent
         message_tree.check_parent(db, project, thread, at)
         stored = _messages_up_to(db, project, thread, at)
-        Waiting(stored).check(messages)
+        PendingApprovals(stored).check(messages)
         return ThreadTurn(at, stored, tuple(messages))
 
     return look
@@ -101,7 +102,7 @@ def plan_answer(message: str, sent: Sequence[Message]) -> TurnPlan:
     return look
 
 
-def plan_ui_chat(sent: Sequence[Message], client: Client) -> TurnPlan:
+def plan_ui_chat(sent: Sequence[Message], client: UIRequest) -> TurnPlan:
     """What a UI client wants that sends its whole list each time: only what is new in it counts."""
 
     def look(db: Connection, project: str, thread: str) -> ThreadTurn:
@@ -114,8 +115,8 @@ def plan_ui_chat(sent: Sequence[Message], client: Client) -> TurnPlan:
             return ThreadTurn(named.parent, _messages_up_to(db, project, thread, named.parent), tuple(new[-1:]))
         noted = {node.message.metadata.get("client_id") for node in branch}
         stored = tuple(node.message for node in branch)
-        Waiting(stored).check(_from_last_answer(sent))  # There its user saw what they approve.
-        said = response_history.new(stored, [message for message in new if message.id not in noted or not message.id])
+        PendingApprovals(stored).check(_from_last_answer(sent))  # There its user saw what they approve.
+        said = new_messages(stored, [message for message in new if message.id not in noted or not message.id])
         return ThreadTurn(branch[-1].id if branch else None, stored, tuple(said.values()))
 
     return look
@@ -324,7 +325,7 @@ class ConversationResolver:
                 # What may be kept of it can be less than what is answered.
                 said = [with_node_id(message, node.id) for message, node in zip(turn.said, made, strict=True)]
                 call = replace(call, messages=(*preface, *turn.stored, *said))
-            reading = with_message_id(reading, run) if isinstance(reading, Client) else reading
+            reading = with_message_id(reading, run) if isinstance(reading, UIRequest) else reading
             answers = made[-1].id if made else turn.parent
             origin = replace(origin, reading=reading, thread=thread.id, answers=answers, said=())
             yield ResolvedCall(call, reading, origin, run, made)
@@ -341,11 +342,11 @@ class ConversationResolver:
         """
         call, reading = asked.call, asked.reading
         if reading.references:
-            run = response_store.previous_run_id(call.previous) if call.previous is not None else None
+            run = store.run_of_previous(call.previous) if call.previous is not None else None
             around = (run, call.conversation)
             found = await self._database.read(_find_items, caller.project, reading.references, around)
             sent = {"input": reading.unresolved}
-            call, reading = response_history.resolved(call, reading, found)
+            call, reading = resolve_references(call, reading, found)
             if has_files(call.messages):
                 messages = await self._database.read(_resolve_files, caller.project, call.messages, sent)
                 call = replace(call, messages=messages)
@@ -361,17 +362,17 @@ class ConversationResolver:
     async def _after_previous(self, caller: Caller, named: str | None, asked: ResolvedCall) -> ResolvedCall:
         call, reading, origin = asked.call, asked.reading, asked.origin
         assert call.previous is not None
-        run = response_store.previous_run_id(call.previous)
+        run = store.run_of_previous(call.previous)
         if self._records.alive(caller.project, run) is not None:
             await self._records.written()  # It may be too young to be in the database.
         chain, messages = await self._database.read(_previous_chain, caller.project, run)
         if not chain or (named is not None and chain[-1].row.workflow != named):
-            raise response_store.unknown_previous(call.previous)
+            raise store.previous_not_found(call.previous)
         last = chain[-1].row
         if last.is_alive:
             raise StillRunning(f"The response {call.previous!r} has not ended.", pointer="/previous_response_id")
         before = call.preface
-        call, reading = response_history.continued(call, reading, messages)
+        call, reading = continue_history(call, reading, messages)
         said = (*call.messages[:before], *call.messages[before + len(messages) :])
         call = replace(call, session=call.session or last.session)
         return asked._replace(call=call, reading=reading, origin=replace(origin, previous=run, said=said))
@@ -389,7 +390,7 @@ class ConversationResolver:
         async with self._turns.taken(project, thread, run, workflow.options.turns):
             stored = await self._database.read(_branch_messages, project, thread)
             before = call.preface + len(stored)
-            call, reading = response_history.continued(call, reading, stored)
+            call, reading = continue_history(call, reading, stored)
             workflow.bind(call)  # What it cannot take is said before anything is kept.
             answers = await self._database.write(_append_question, project, thread, call.messages[before:], self._now())
             call = replace(call, session=call.session or thread)
@@ -398,7 +399,7 @@ class ConversationResolver:
             )
 
 
-def with_message_id(client: Client, run: str) -> Client:
+def with_message_id(client: UIRequest, run: str) -> UIRequest:
     """A UI client of a run in a thread: there a message that it begins has the id of the message's first node."""
     return client if client.message is not None else replace(client, message=f"msg_{run.removeprefix('run_')}_1")
 
@@ -476,13 +477,13 @@ def _item_sources(db: Connection, project: str, name: str) -> list[_ItemSource]:
     ]
 
 
-def _source_items(db: Connection, project: str, run: str | None, thread: str | None) -> list[item_pages.Placed]:
+def _source_items(db: Connection, project: str, run: str | None, thread: str | None) -> list[item_pages.StoredItem]:
     if thread is not None and threads.get_thread(db, project, thread) is not None:
-        return item_pages.placed([node.message for node in threads.get_branch(db, project, thread)], thread)
+        return item_pages.message_items([node.message for node in threads.get_branch(db, project, thread)], thread)
     found = runs.get_stored_run(db, project, run) if run is not None else None
     if found is None or not found.row.stored:
         return []
     said = found.reply.messages if found.reply is not None else ()
-    return item_pages.placed(
+    return item_pages.message_items(
         [*(run_history.messages_seen_by(db, project, found) or ()), *said], response_id(found.row.id)
     )

@@ -16,9 +16,9 @@ from palaver.core.descriptions import Description
 from palaver.discovery.registry import Registry
 from palaver.errors import PalaverError
 from palaver.outbound import printable
-from palaver.protocols import inspect as inspection
-from palaver.protocols import models as listing
-from palaver.protocols.base import Answer, Find, Request
+from palaver.protocols.agenta import inspect as inspection
+from palaver.protocols.base import HttpRequest, HttpResponse, WorkflowLookup
+from palaver.protocols.chat_completions import models as listing
 from palaver.server.error_responses import add_headers, json_answer
 from palaver.server.metrics import METRICS_CONTENT_TYPE
 from palaver.server.request import Exchange
@@ -36,7 +36,7 @@ VERSION = version("palaver")
 _VERSION_HEADER = ("x-api-version", VERSION)
 
 
-async def answer_server_route(server: "Server", exchange: Exchange, found: "RouteMatch", path: str) -> Answer:
+async def answer_server_route(server: "Server", exchange: Exchange, found: "RouteMatch", path: str) -> HttpResponse:
     """The answer of the route that was found."""
     match found.name:
         case "asset":
@@ -59,7 +59,9 @@ async def answer_server_route(server: "Server", exchange: Exchange, found: "Rout
         case "status":
             return await server.health.answer()
         case "metrics":
-            return Answer(status=200, headers=(("content-type", METRICS_CONTENT_TYPE),), body=server.metrics.text())
+            return HttpResponse(
+                status=200, headers=(("content-type", METRICS_CONTENT_TYPE),), body=server.metrics.text()
+            )
         case _:
             api = await server.api()
             from palaver.server import openapi
@@ -75,7 +77,7 @@ _JSON = (("content-type", "application/json"),)
 class ServedWorkflows(NamedTuple):
     """What a question may ask about."""
 
-    find: Find
+    find: WorkflowLookup
     descriptions: Callable[[], Sequence[Description]]
     routes: Callable[[str], Mapping[str, str]]
     default: Callable[[], str | None]
@@ -84,31 +86,31 @@ class ServedWorkflows(NamedTuple):
     """When they were registered, in unix seconds."""
 
 
-def inspect_workflow(request: Request, served: ServedWorkflows) -> Answer:
+def inspect_workflow(request: HttpRequest, served: ServedWorkflows) -> HttpResponse:
     """What a workflow says about itself."""
     description = served.find(request.workflow)
-    inspection.check(request)
-    return inspection.answer(description, routes=served.routes(description.name), version=served.version)
+    inspection.check_inspect_body(request)
+    return inspection.inspect_response(description, routes=served.routes(description.name), version=served.version)
 
 
-def list_models(request: Request, served: ServedWorkflows) -> Answer:
+def list_models(request: HttpRequest, served: ServedWorkflows) -> HttpResponse:
     """Every chat; below a workflow, that one."""
     known = served.descriptions() if request.workflow is None else [served.find(request.workflow)]
-    return listing.listing(known, served.since)
+    return listing.models_response(known, served.since)
 
 
-def get_model(request: Request, served: ServedWorkflows) -> Answer:
+def get_model(request: HttpRequest, served: ServedWorkflows) -> HttpResponse:
     """One chat."""
     if request.workflow is not None:
         served.find(request.workflow)
-    return listing.one(served.find(request.parameters["model"]), served.since)
+    return listing.model_response(served.find(request.parameters["model"]), served.since)
 
 
-def agent_info(request: Request, served: ServedWorkflows) -> Answer:
+def agent_info(request: HttpRequest, served: ServedWorkflows) -> HttpResponse:
     """What MLflow's clients ask an agent server."""
     served_as = served.default() if request.workflow is None else served.find(request.workflow).name
     document = {"name": served_as or "palaver", "use_case": "agent", "agent_api": "responses"}
-    return Answer(status=200, headers=_JSON, body=json.encode(document))
+    return HttpResponse(status=200, headers=_JSON, body=json.encode(document))
 
 
 WORKING, NOT_WORKING = "working", "not working"
@@ -150,11 +152,11 @@ class HealthChecks:
             document = {**words, **document}
         return {**document, "version": self._version}
 
-    async def answer(self) -> Answer:
+    async def answer(self) -> HttpResponse:
         """The same, as an answer."""
         body = json.encode(await self.document())
         headers = (("content-type", "application/json"), ("x-api-version", self._version))
-        return Answer(status=200, headers=(*headers, ("cache-control", "no-store")), body=body)
+        return HttpResponse(status=200, headers=(*headers, ("cache-control", "no-store")), body=body)
 
     async def _of_database(self) -> ComponentStatus:
         try:

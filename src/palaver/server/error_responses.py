@@ -13,8 +13,8 @@ from palaver.errors import (
     TooLarge,
     Unauthorized,
 )
-from palaver.protocols import agenta
-from palaver.protocols.base import Answer
+from palaver.protocols.agenta.request import JSON
+from palaver.protocols.base import HttpResponse
 
 if TYPE_CHECKING:
     pass
@@ -141,18 +141,18 @@ def error_headers(error: PalaverError) -> tuple[tuple[str, str], ...]:
     return (("retry-after", "1"),) if error.code in RETRYABLE_CODES else ()
 
 
-def add_headers(answer: Answer, *more: tuple[str, str]) -> Answer:
+def add_headers(answer: HttpResponse, *more: tuple[str, str]) -> HttpResponse:
     """The answer, with these headers too."""
     headers = (*answer.headers, *more)
-    return Answer(status=answer.status, headers=headers, body=answer.body, keep_alive=answer.keep_alive)
+    return HttpResponse(status=answer.status, headers=headers, body=answer.body, keep_alive=answer.keep_alive)
 
 
-def with_error_headers(answer: Answer, error: PalaverError) -> Answer:
+def with_error_headers(answer: HttpResponse, error: PalaverError) -> HttpResponse:
     """The answer to an error, telling when to try again where that helps."""
     headers = error_headers(error)
     return add_headers(answer, *headers) if headers else answer
 
 
-def json_answer(status: int, document: Any) -> Answer:
+def json_answer(status: int, document: Any) -> HttpResponse:
     """A document as JSON."""
-    return Answer(status=status, headers=(("content-type", agenta.JSON),), body=json.encode(document))
+    return HttpResponse(status=status, headers=(("content-type", JSON),), body=json.encode(document))

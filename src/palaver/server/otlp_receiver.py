@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from palaver.errors import DiskFull, Overloaded, PalaverError, UnsupportedMediaType
-from palaver.protocols.base import Answer
+from palaver.protocols.base import HttpResponse
 from palaver.server.request import Exchange
 from palaver.server.settings import Settings
 from palaver.traces.decode_worker import RequestDecoder
@@ -39,7 +39,7 @@ class OtlpReceiver:
         self._now = now
         self._settings = msgspec.structs.replace(settings, max_body=settings.otlp_max_body)
 
-    async def answer(self, exchange: Exchange) -> Answer:
+    async def answer(self, exchange: Exchange) -> HttpResponse:
         """Keep the spans of a request. The project is the caller's, whatever the spans say."""
         # Here, as it takes a while and not every server is sent any; at work it was loaded beside the REST API.
         from palaver.traces.ingest import TraceRequest
@@ -89,7 +89,7 @@ def _intake() -> ModuleType:
     return ingest
 
 
-def otlp_error(error: PalaverError, exchange: Exchange, *, status: int) -> Answer:
+def otlp_error(error: PalaverError, exchange: Exchange, *, status: int) -> HttpResponse:
     """An error as a google.rpc.Status: in the sender's form, and as JSON where it has none."""
     from palaver.traces.otlp import encode_error, parse_media_type
 
@@ -100,7 +100,7 @@ def otlp_error(error: PalaverError, exchange: Exchange, *, status: int) -> Answe
     return _otlp_answer(status, encode_error(error.message, form, _RPC_CODES.get(status, _INVALID_ARGUMENT)), form)
 
 
-def _otlp_answer(status: int, body: bytes, form: "WireFormat") -> Answer:
+def _otlp_answer(status: int, body: bytes, form: "WireFormat") -> HttpResponse:
     from palaver.traces.otlp import MEDIA_TYPES
 
-    return Answer(status=status, headers=(("content-type", MEDIA_TYPES[form]),), body=body)
+    return HttpResponse(status=status, headers=(("content-type", MEDIA_TYPES[form]),), body=body)

@@ -10,7 +10,7 @@ from typing import Any
 
 from palaver.core.events import Event
 from palaver.core.interruption import OpenItems, rejection_events
-from palaver.protocols.base import Answer, Frames
+from palaver.protocols.base import EventEncoder, HttpResponse
 from palaver.server.auth import CREDENTIAL_ENDED
 from palaver.server.request import Exchange
 from palaver.server.streaming import KEEP_ALIVE_INTERVAL_S, escape_line_separators
@@ -23,8 +23,8 @@ _CREDENTIAL_GRACE_S = 2.0
 
 async def replay_events(
     exchange: Exchange,
-    head: Answer,
-    frames: Frames,
+    head: HttpResponse,
+    frames: EventEncoder,
     batches: AsyncGenerator[Sequence[Event]],
     *,
     stall: float,
@@ -64,9 +64,9 @@ async def _wait_disconnect(exchange: Exchange) -> None:
 
 async def _send_events(
     exchange: Exchange,
-    head: Answer,
+    head: HttpResponse,
     opening: bytes,
-    frames: Frames,
+    frames: EventEncoder,
     batches: AsyncGenerator[Sequence[Event]],
     stall: float,
     away: "asyncio.Future[None]",
@@ -114,7 +114,7 @@ async def _read_batch(batches: AsyncGenerator[Sequence[Event]]) -> Sequence[Even
     return await anext(batches, None) or ()  # As a default, CPython 3.11 breaks on an empty tuple.
 
 
-def _chunks(batch: Sequence[Event], frames: Frames, unended: OpenItems) -> Iterator[bytes]:
+def _chunks(batch: Sequence[Event], frames: EventEncoder, unended: OpenItems) -> Iterator[bytes]:
     """The frames of a batch, made as they are sent: so whoever is turned away has heard what was noted."""
     waiting: list[bytes] = []
     size = 0

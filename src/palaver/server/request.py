@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 
 from palaver.core.ids import sortable_id
 from palaver.errors import RequestTimeout, TooLarge
-from palaver.protocols.base import Answer, Headers
+from palaver.protocols.base import Headers, HttpResponse
 from palaver.server.settings import Settings
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class Exchange:
         encoded.append((b"x-request-id", self.id.encode()))
         await self.send({"type": "http.response.start", "status": status, "headers": encoded})
 
-    def answer_now(self, answer: Answer) -> Awaitable[None] | None:
+    def answer_now(self, answer: HttpResponse) -> Awaitable[None] | None:
         """Write a whole answer at once, if that can be done; else what is to be awaited."""
         if self.wire is not None:
             headers = (*answer.headers, ("x-request-id", self.id))
@@ -177,12 +177,12 @@ class Exchange:
                 return None
         return self._send_answer(answer)
 
-    async def answer(self, answer: Answer) -> None:
+    async def answer(self, answer: HttpResponse) -> None:
         """Send a whole answer."""
         if (sending := self.answer_now(answer)) is not None:
             await sending
 
-    async def _send_answer(self, answer: Answer) -> None:
+    async def _send_answer(self, answer: HttpResponse) -> None:
         # A 304 has the length of what it stands for, or none.
         length = () if answer.status == 304 else (("content-length", str(len(answer.body))),)
         await self.open(answer.status, (*answer.headers, *length))

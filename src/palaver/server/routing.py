@@ -8,8 +8,14 @@ from typing import Literal, NamedTuple, Protocol, cast
 
 from palaver.core.descriptions import RESERVED_NAMES
 from palaver.errors import MethodNotAllowed, NotFound, PalaverError
-from palaver.protocols import agenta, chat_completions, invoke, openai_errors, responses, run, services, ui_stream
-from palaver.protocols.base import Adapter, Answer, Request
+from palaver.protocols import openai_errors
+from palaver.protocols.agenta import invoke, run
+from palaver.protocols.agenta import response as agenta
+from palaver.protocols.base import Adapter, HttpRequest, HttpResponse
+from palaver.protocols.chat_completions import adapter as chat_completions
+from palaver.protocols.responses import adapter as responses
+from palaver.protocols.services import adapter as services
+from palaver.protocols.ui_stream import adapter as ui_stream
 from palaver.server import endpoints
 from palaver.server.endpoints import ServedWorkflows
 from palaver.server.error_responses import StatusColumn, final_status
@@ -18,8 +24,8 @@ from palaver.server.security import is_unnormalized
 from palaver.server.stored_responses import StoredResponses
 
 EndpointKind = Literal["call", "question", "stored", "resume", "stop", "service", "traces", "own", "api", "page"]
-MetadataHandler = Callable[[Request, ServedWorkflows], Answer]
-StoredHandler = Callable[[StoredResponses, Exchange, Request], Awaitable[Answer | None]]
+MetadataHandler = Callable[[HttpRequest, ServedWorkflows], HttpResponse]
+StoredHandler = Callable[[StoredResponses, Exchange, HttpRequest], Awaitable[HttpResponse | None]]
 _READ = ("GET", "HEAD")
 _MAX_CACHED_PATH_CHARS = 200  # What strangers send us may not fill our memory.
 
@@ -27,7 +33,7 @@ _MAX_CACHED_PATH_CHARS = 200  # What strangers send us may not fill our memory.
 class ErrorEncoder(Protocol):
     """How an error looks on a route."""
 
-    def __call__(self, error: PalaverError, reading: None, *, status: int) -> Answer:
+    def __call__(self, error: PalaverError, reading: None, *, status: int) -> HttpResponse:
         """The answer to a request that could not even be read."""
         ...
 
@@ -76,8 +82,8 @@ def call_endpoint(
 ) -> Endpoint:
     """A protocol's place in the table."""
     adapter = cast("Adapter", protocol)
-    fails = cast("ErrorEncoder", adapter.failure)
-    name = protocol.__name__.rpartition(".")[2]
+    fails = cast("ErrorEncoder", adapter.encode_error)
+    name = protocol.__name__.removesuffix(".adapter").rpartition(".")[2]
     return Endpoint(
         "call",
         ("POST",),
@@ -92,17 +98,21 @@ def call_endpoint(
 
 
 def _metadata_endpoint(
-    ask: MetadataHandler, fails: Callable[..., Answer], methods: tuple[str, ...] = _READ, *, column: StatusColumn = "b"
+    ask: MetadataHandler,
+    fails: Callable[..., HttpResponse],
+    methods: tuple[str, ...] = _READ,
+    *,
+    column: StatusColumn = "b",
 ) -> Endpoint:
     return Endpoint("question", methods, cast("ErrorEncoder", fails), ask=ask, column=column)
 
 
-def _openai_error(error: PalaverError, reading: None, *, status: int) -> Answer:  # noqa: ARG001 - the shape of all of them
-    return openai_errors.failure(error, status=status)
+def _openai_error(error: PalaverError, reading: None, *, status: int) -> HttpResponse:  # noqa: ARG001 - the shape of all of them
+    return openai_errors.error_response(error, status=status)
 
 
 WORKFLOW_ROUTES: dict[str, Endpoint] = {
-    "inspect": _metadata_endpoint(endpoints.inspect_workflow, agenta.failure, ("GET", "POST"), column="a"),
+    "inspect": _metadata_endpoint(endpoints.inspect_workflow, agenta.error_response, ("GET", "POST"), column="a"),
     "invoke": call_endpoint(invoke, column="a"),
     "run": call_endpoint(run, column="a"),
     "test": call_endpoint(run, column="a"),
@@ -125,8 +135,8 @@ _PATTERNS: Sequence[tuple[str, re.Pattern[str], Endpoint]] = [
     (name, re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", name)), endpoint)
     for name, endpoint in {
         "v1/models/{model}": _metadata_endpoint(endpoints.get_model, _openai_error),
-        "api/chat/{id}/stream": Endpoint("resume", _READ, cast("ErrorEncoder", ui_stream.failure), column="b"),
-        "api/chat/{id}/stop": Endpoint("stop", ("POST",), cast("ErrorEncoder", ui_stream.failure), column="b"),
+        "api/chat/{id}/stream": Endpoint("resume", _READ, cast("ErrorEncoder", ui_stream.encode_error), column="b"),
+        "api/chat/{id}/stop": Endpoint("stop", ("POST",), cast("ErrorEncoder", ui_stream.encode_error), column="b"),
         "(v1/)?responses/{id}": _stored_endpoint(StoredResponses.response, "GET", "HEAD", "DELETE"),
         "(v1/)?responses/{id}/cancel": _stored_endpoint(StoredResponses.cancel, "POST"),
         "(v1/)?responses/{id}/input_items": _stored_endpoint(StoredResponses.input_items, "GET", "HEAD"),
@@ -142,7 +152,7 @@ _PATTERNS: Sequence[tuple[str, re.Pattern[str], Endpoint]] = [
 def _service_endpoint() -> Endpoint:
     """Services are answered elsewhere; their calls as those of any protocol, which tells the status of errors too."""
     own = SimpleNamespace(**vars(services))
-    own.frames = partial(services.frames, status=partial(final_status, column="b"))
+    own.stream_encoder = partial(services.stream_encoder, status=partial(final_status, column="b"))
     return call_endpoint(cast("ModuleType", own))._replace(kind="service", keeps=False)
 
 
@@ -150,7 +160,7 @@ _SERVICE = _service_endpoint()
 SERVICE_ROUTES: Mapping[str, Endpoint] = {
     "services": _SERVICE._replace(methods=_READ),
     "services/{w}": _SERVICE._replace(methods=(*_READ, "POST")),
-    services.STREAM: _SERVICE,
+    services.STREAM_ROUTE: _SERVICE,
     "services/{w}/README.md": _SERVICE._replace(methods=_READ),
 }
 _UNKNOWN_SERVICE = _SERVICE._replace(methods=(*_READ, "POST", "PUT", "PATCH", "DELETE"))

@@ -14,9 +14,24 @@ from palaver.core import json
 from palaver.core.descriptions import Description, Schemas
 from palaver.discovery.registry import Registry
 from palaver.errors import ConflictingFields, InvalidBody, PalaverError, ShuttingDown, StillRunning, Unauthorized
-from palaver.protocols import service_errors, service_list, service_payloads, service_socket, services
-from palaver.protocols.base import Answer
-from palaver.protocols.services import VERSION
+from palaver.protocols.base import HttpResponse
+from palaver.protocols.services import adapter, response
+from palaver.protocols.services.adapter import STREAM_ROUTE, VERSION, document_response, encode_error, markdown_response
+from palaver.protocols.services.request import (
+    CONTROL_FIELDS,
+    ServiceRequest,
+    find_palaver_key,
+    parse_payload_object,
+    payload_api_key,
+    session_label,
+)
+from palaver.protocols.services.socket import (
+    SocketMessageEncoder,
+    complete_message,
+    error_message,
+    parse_message,
+    with_api_key,
+)
 from palaver.server import routing, security
 from palaver.server.auth import Authenticator, Caller, read_credential
 from palaver.server.calls import CallHandler
@@ -74,7 +89,7 @@ class ServiceEndpoints:
         caller = None if shown is None else await self._callers.resolve(exchange)
         security.check_json(exchange)
         exchange.taken = await exchange.body(self._settings)
-        text = service_payloads.key_of_ours(exchange.taken, self._settings.json_bounds)
+        text = find_palaver_key(exchange.taken, self._settings.json_bounds)
         if text is None:
             return caller or await self._callers.resolve(exchange)
         if shown is not None and (shown.kind, shown.text) != ("key", text):
@@ -92,14 +107,14 @@ class ServiceEndpoints:
             await self._call(exchange, found)
         elif found.workflow is None:
             listed = [self._entry(name) for name in sorted({*BUILT_IN_SERVICES, *self._registry.names()})]
-            await exchange.answer(services.told({"services": listed}, stream=False))
+            await exchange.answer(document_response({"services": listed}, stream=False))
         elif found.name.endswith("README.md"):
             service, readme = self._described(found.workflow)
-            await exchange.answer(services.markdown(readme or service_list.readme(service)))
+            await exchange.answer(markdown_response(readme or adapter.default_readme(service)))
         else:
             service, _ = self._described(found.workflow)
             entry = {**self._entry(found.workflow), "inputs": service.schemas.inputs}
-            await exchange.answer(services.told({} if exchange.method == "HEAD" else entry, stream=False))
+            await exchange.answer(document_response({} if exchange.method == "HEAD" else entry, stream=False))
 
     def _described(self, name: str) -> tuple[Description, str]:
         if name in BUILT_IN_SERVICES and name not in self._registry:
@@ -108,7 +123,7 @@ class ServiceEndpoints:
         return workflow.description, workflow.options.readme
 
     def _entry(self, name: str) -> dict[str, object]:
-        return service_list.entry(*self._described(name), self._version)
+        return adapter.catalog_entry(*self._described(name), self._version)
 
     # Calls
 
@@ -120,21 +135,21 @@ class ServiceEndpoints:
         else:
             await self._calling.answer(exchange, found)
 
-    async def _built_in(self, exchange: Exchange, found: RouteMatch, name: str) -> Answer:
-        stream = found.name == services.STREAM
+    async def _built_in(self, exchange: Exchange, found: RouteMatch, name: str) -> HttpResponse:
+        stream = found.name == STREAM_ROUTE
         if name == "status":
-            return services.told(await self._health.document(), stream=stream)
+            return document_response(await self._health.document(), stream=stream)
         request = await self._calling.read(exchange, found)
-        payload = service_payloads.read(request) if request.body else {}
-        kept = {key: value for key, value in payload.items() if key not in service_payloads.CONSUMED}
+        payload = parse_payload_object(request) if request.body else {}
+        kept = {key: value for key, value in payload.items() if key not in CONTROL_FIELDS}
         try:
-            service_payloads.key(payload)
+            payload_api_key(payload)
             if not kept:
                 raise InvalidBody("payload is required")
         except PalaverError as error:
-            reading = services.Reading(workflow=name, is_chat=False, stream=stream)
-            return services.failure(error, reading, status=400)
-        return services.told({**kept, "session_id": service_payloads.session(payload, request.fresh)}, stream=stream)
+            reading = ServiceRequest(workflow=name, is_chat=False, stream=stream)
+            return encode_error(error, reading, status=400)
+        return document_response({**kept, "session_id": session_label(payload, request.fresh)}, stream=stream)
 
 
 log = logging.getLogger("palaver.server")
@@ -206,7 +221,7 @@ class ServiceSocket:
                 try:
                     await self._take(message.get("text") or "")
                 except PalaverError as error:
-                    await self.tell(service_socket.problem(error, status=error_status(error)))
+                    await self.tell(error_message(error, status=error_status(error)))
         except TimeoutError:
             await self._close(_POLICY_VIOLATION, "nothing was started")
         finally:
@@ -228,7 +243,7 @@ class ServiceSocket:
         return await self._receive()
 
     async def _take(self, text: str) -> None:
-        heard = service_socket.read(text)
+        heard = parse_message(text)
         if heard.event == "cancel":
             if self._call is not None:
                 self._call.cancel()
@@ -237,7 +252,7 @@ class ServiceSocket:
             raise StillRunning("A call runs on this socket: cancel it, or wait until it is complete.")
         if self._is_leaving:
             raise ShuttingDown("The server is stopping: call again in a moment.")
-        payload = service_socket.with_key(heard.payload, self._key) if self._key else heard.payload
+        payload = with_api_key(heard.payload, self._key) if self._key else heard.payload
         asked = SocketRequest(0, "POST", self._path, {**_JSON, **self._traced})
         scope = envelopes.http_scope(asked, payload, self._scope)
         self._call = _ServiceCall(self, payload)
@@ -250,7 +265,7 @@ class ServiceSocket:
             log.debug("A call on a socket broke off: %r", error)  # The application has logged it.
         self._let_in = self._let_in or call.status not in _REJECTED_STATUSES
         self._call = None  # Before the last message is told: whoever reads it may start the next call at once.
-        await self.tell(call.last or service_socket.complete(json.encode(call.unended)))
+        await self.tell(call.last or complete_message(json.encode(call.unended)))
         if self._is_leaving:
             await self._close(_SERVICE_RESTART, "the server stops")
 
@@ -294,14 +309,14 @@ class _ServiceCall:
         """Its last message, once it has come."""
         self.unended: dict[str, Any] = {
             "code": 500,
-            "type": service_errors.INTERNAL,
+            "type": response.INTERNAL,
             "message": "The answer broke off.",
         }
         """What is said if the answer does not come to its end."""
         self._socket = socket
         self._payload: bytes | None = payload
         self._run = ""
-        self._frames: service_socket.Frames | None = None
+        self._frames: SocketMessageEncoder | None = None
         self._body = b""
 
     async def receive(self) -> MutableMapping[str, Any]:
@@ -316,7 +331,7 @@ class _ServiceCall:
             headers = dict(message["headers"])
             self.status, self._run = message["status"], headers.get(b"x-request-id", b"").decode()
             if headers.get(b"content-type") == b"text/event-stream":
-                self._frames = service_socket.Frames()
+                self._frames = SocketMessageEncoder()
             return
         body: bytes = message.get("body", b"")
         if self._frames is not None:
@@ -329,11 +344,11 @@ class _ServiceCall:
             self._body += body
         if not message.get("more_body", False):
             if self._frames is None:
-                self.last = service_socket.complete(self._body)
+                self.last = complete_message(self._body)
             self.left.set()
 
     def cancel(self) -> None:
         """Stop it. Its stream says so itself; where there is none yet, we do."""
         if not self._socket.stop(self._run):
-            self.unended = service_errors.CANCELLED
+            self.unended = response.CANCELLED
             self.left.set()

@@ -12,7 +12,7 @@ import msgspec
 from palaver.core import history, json
 from palaver.core.retention import RetentionPolicy
 from palaver.core.runs import RecordMode
-from palaver.discovery.declared import Declared
+from palaver.discovery.config import ConnectionSettings
 from palaver.engine.limits import RunLimits
 from palaver.errors import SettingsError
 from palaver.evaluation.providers import config as providing
@@ -62,7 +62,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Addresses or networks of proxies whose `X-Forwarded-For`, `-Proto` and `-Host` are believed."""
     allow_private_urls: bool = False
     """Let URLs that come over HTTP lead to this machine, to private networks and to any port."""
-    connections: Mapping[str, Declared] = {}
+    connections: Mapping[str, ConnectionSettings] = {}
     """Services elsewhere, by the name they have here; in palaver.toml only: `[connections.tutor]`."""
     max_body: int = 8 * MIB
     """Bytes of a JSON body; beyond: 413."""

@@ -23,11 +23,13 @@ from palaver.errors import (
     RunNotFound,
     StillRunning,
 )
-from palaver.protocols import conversations, item_pages, response_history, response_store, responses
-from palaver.protocols.base import Answer, Request
-from palaver.protocols.conversations import Given
-from palaver.protocols.item_pages import Placed
-from palaver.protocols.response_request import Reading
+from palaver.protocols import history
+from palaver.protocols.base import HttpRequest, HttpResponse
+from palaver.protocols.responses import adapter as responses
+from palaver.protocols.responses import conversations, item_pages, store
+from palaver.protocols.responses.conversations import ConversationInput
+from palaver.protocols.responses.item_pages import StoredItem
+from palaver.protocols.responses.request import ResponsesRequest
 from palaver.server import file_references
 from palaver.server.replay import replay_events
 from palaver.server.request import Exchange
@@ -54,10 +56,10 @@ class StoredResponses:
 
     # Responses
 
-    async def response(self, exchange: Exchange, request: Request) -> Answer | None:
+    async def response(self, exchange: Exchange, request: HttpRequest) -> HttpResponse | None:
         """GET and DELETE of a response."""
         project, name = exchange.caller.project, request.parameters["id"]
-        asked = response_store.decode(request) if request.method != "DELETE" else None
+        asked = store.parse_query(request) if request.method != "DELETE" else None
         found = await self._found(project, name, request.workflow)
         if asked is None:
             return await self._delete(project, found)
@@ -65,12 +67,14 @@ class StoredResponses:
             return _response_answer(found, await self._records.log_of(found.row))
         reading, started = _decode_reading(found), _run_started(found)
         following = self._records.follow(project, found.row.id)
-        frames = response_store.resumed(reading, asked.after)
+        frames = store.resumed_encoder(reading, asked.after)
         frames = pad_deltas(frames) if self._settings.obfuscate else frames
-        await replay_events(exchange, responses.streamed(started), frames, following, stall=self._settings.stream_stall)
+        await replay_events(
+            exchange, responses.stream_head(started), frames, following, stall=self._settings.stream_stall
+        )
         return None
 
-    async def cancel(self, exchange: Exchange, request: Request) -> Answer:
+    async def cancel(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """POST of a response's cancel: at once, and the same again when repeated."""
         project, name = exchange.caller.project, request.parameters["id"]
         found = await self._found(project, name, request.workflow)
@@ -81,36 +85,36 @@ class StoredResponses:
             raise NotCancellable(f"The response {name!r} has ended and cannot be cancelled any more.")
         return _response_answer(found, await self._records.log_of(found.row))
 
-    async def input_items(self, exchange: Exchange, request: Request) -> Answer:
+    async def input_items(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """GET of what a response saw."""
-        asked = item_pages.decode(request)
+        asked = item_pages.parse_page_query(request)
         project, name = exchange.caller.project, request.parameters["id"]
         found = await self._found(project, name, request.workflow)
         seen = await self._database.read(run_history.messages_seen_by, project, found)
         if seen is None:
             raise ResponseNotFound(name)  # What it went on from is gone.
-        return item_pages.page(item_pages.placed(seen, name), asked)
+        return item_pages.page_response(item_pages.message_items(seen, name), asked)
 
     async def _found(self, project: str, name: str, workflow: str | None) -> StoredRun:
         try:
-            found = await self._records.whole(project, response_store.run_id(name))
+            found = await self._records.whole(project, store.run_of_response(name))
         except RunNotFound:
             raise ResponseNotFound(name) from None
         if not found.row.stored or workflow not in (None, found.row.workflow):
             raise ResponseNotFound(name)
         return found
 
-    async def _delete(self, project: str, found: StoredRun) -> Answer:
+    async def _delete(self, project: str, found: StoredRun) -> HttpResponse:
         if found.row.is_alive:
             raise StillRunning("The response has not ended: cancel it first.")
         await self._database.write(runs.delete_runs, project, [found.row.id])
-        return response_store.deleted(found.row.id)
+        return store.deleted_response(found.row.id)
 
     # Conversations
 
-    async def conversations(self, exchange: Exchange, request: Request) -> Answer:
+    async def conversations(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """POST of a new conversation."""
-        given = await self._with_files(exchange, request, conversations.decode_new(request))
+        given = await self._with_files(exchange, request, conversations.parse_create(request))
         validate_history(given.messages, system="keep", bounds=self._settings.history_bounds)  # As in _add.
         thread = NewThread(
             id=new_id("conv"), at=self._now(), origin="api", workflow=request.workflow, metadata=given.metadata
@@ -118,45 +122,49 @@ class StoredResponses:
         made = await self._database.write(threads.create_thread, exchange.caller.project, thread, given.messages)
         return _conversation_answer(made)
 
-    async def conversation(self, exchange: Exchange, request: Request) -> Answer:
+    async def conversation(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """GET, POST and DELETE of a conversation."""
         project, name = exchange.caller.project, request.parameters["id"]
-        metadata = conversations.decode_metadata(request) if request.method == "POST" else None
+        metadata = conversations.parse_metadata_update(request) if request.method == "POST" else None
         found = await self._thread(project, request)
         if metadata is not None:
             found = await self._database.write(threads.update_thread, project, name, ThreadChanges(metadata=metadata))
         if request.method == "DELETE":
             await self._database.write(threads.delete_thread, project, name)
-            return conversations.deleted(name)
+            return conversations.deleted_conversation_response(name)
         return _conversation_answer(found)
 
-    async def items(self, exchange: Exchange, request: Request) -> Answer:
+    async def items(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """GET and POST of a conversation's items."""
         project, name = exchange.caller.project, request.parameters["id"]
-        given: Given | None = None
+        given: ConversationInput | None = None
         if request.method == "POST":
-            given = await self._with_files(exchange, request, conversations.decode_items(request))
-        asked = item_pages.decode(request) if given is None else None
+            given = await self._with_files(exchange, request, conversations.parse_added_items(request))
+        asked = item_pages.parse_page_query(request) if given is None else None
         await self._thread(project, request)
         if given is None:
             branch = await self._database.read(threads.get_branch, project, name)
             assert asked is not None
-            return item_pages.page(_branch_items(branch, name), asked)
+            return item_pages.page_response(_branch_items(branch, name), asked)
         made, branch = await self._database.write(_append_items, project, name, given.messages, self._now())
         new = {node.id for node in made}
-        return item_pages.everything([item for item in _branch_items(branch, name) if branch[item.message].id in new])
+        return item_pages.all_items_response(
+            [item for item in _branch_items(branch, name) if branch[item.message].id in new]
+        )
 
-    async def item(self, exchange: Exchange, request: Request) -> Answer:
+    async def item(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """GET and DELETE of one item."""
         project, name, wanted = exchange.caller.project, request.parameters["id"], request.parameters["item"]
         await self._thread(project, request)
         if request.method != "DELETE":
             branch = await self._database.read(threads.get_branch, project, name)
-            return item_pages.one(item_pages.found(_branch_items(branch, name), wanted))
+            return item_pages.item_response(item_pages.find_item(_branch_items(branch, name), wanted))
         await self._database.write(_remove_item, project, name, wanted, self._now())
         return _conversation_answer(await self._thread(project, request))
 
-    async def _with_files(self, exchange: Exchange, request: Request, given: Given) -> Given:
+    async def _with_files(
+        self, exchange: Exchange, request: HttpRequest, given: ConversationInput
+    ) -> ConversationInput:
         """What a conversation is given, with the files that it names: they must be there."""
         if not has_files(given.messages):
             return given
@@ -167,7 +175,7 @@ class StoredResponses:
         )
         return given._replace(messages=messages)
 
-    async def _thread(self, project: str, request: Request) -> Thread:
+    async def _thread(self, project: str, request: HttpRequest) -> Thread:
         name = request.parameters["id"]
         found = await self._database.read(threads.get_thread, project, name)
         if found is None or (request.workflow is not None and found.workflow not in (None, request.workflow)):
@@ -175,13 +183,13 @@ class StoredResponses:
         return found
 
 
-def _response_answer(found: StoredRun, log: Sequence[Event]) -> Answer:
+def _response_answer(found: StoredRun, log: Sequence[Event]) -> HttpResponse:
     running = "queued" if found.row.status == "queued" else "in_progress"
-    return response_store.shown(log, _decode_reading(found), started=_run_started(found), status_if_running=running)
+    return store.stored_response(log, _decode_reading(found), started=_run_started(found), status_if_running=running)
 
 
-def _decode_reading(found: StoredRun) -> Reading:
-    return msgspec.convert(found.reading, Reading)
+def _decode_reading(found: StoredRun) -> ResponsesRequest:
+    return msgspec.convert(found.reading, ResponsesRequest)
 
 
 def _run_started(found: StoredRun) -> RunStarted:
@@ -189,16 +197,16 @@ def _run_started(found: StoredRun) -> RunStarted:
     return RunStarted(0, row.id, row.session, row.created_at, row.trace_id or "")
 
 
-def _conversation_answer(thread: Thread) -> Answer:
-    return conversations.shown(thread.id, thread.created_at, _text_metadata(thread.metadata))
+def _conversation_answer(thread: Thread) -> HttpResponse:
+    return conversations.conversation_response(thread.id, thread.created_at, _text_metadata(thread.metadata))
 
 
 def _text_metadata(metadata: Mapping[str, Any]) -> Mapping[str, str]:
     return {name: value for name, value in metadata.items() if isinstance(value, str)}
 
 
-def _branch_items(branch: Sequence[Node], thread: str) -> list[Placed]:
-    return item_pages.placed([node.message for node in branch], thread)
+def _branch_items(branch: Sequence[Node], thread: str) -> list[StoredItem]:
+    return item_pages.message_items([node.message for node in branch], thread)
 
 
 def _append_items(
@@ -208,7 +216,7 @@ def _append_items(
     if lock_thread_row(db, project, thread).run is not None:  # Its answer would join a branch that is left.
         raise ConversationLocked(f"A turn runs in the conversation {thread!r}: wait until it has ended.")
     stored = tuple(node.message for node in threads.get_branch(db, project, thread))
-    fresh = tuple(response_history.new(stored, messages).values())
+    fresh = tuple(history.new_messages(stored, messages).values())
     validate_history(
         (*stored, *fresh), system="keep"
     )  # Refuses a result that answers nothing; a call may wait for its own.
@@ -223,17 +231,17 @@ def _remove_item(db: Connection, project: str, thread: str, wanted: str, at: dat
     """
     branch = threads.get_branch(db, project, thread)
     items = _branch_items(branch, thread)
-    item = item_pages.found(items, wanted)
+    item = item_pages.find_item(items, wanted)
     for gone in (item, *_call_outputs(items, item)):
         node = branch[gone.message]
-        left = item_pages.without(node.message, gone)
+        left = item_pages.without_item(node.message, gone)
         if left is None:
             threads.delete_message(db, project, thread, node.id, below="keep", at=at)
         else:
             run_history.replace_message(db, project, thread, node, left)
 
 
-def _call_outputs(items: Sequence[Placed], call: Placed) -> list[Placed]:
+def _call_outputs(items: Sequence[StoredItem], call: StoredItem) -> list[StoredItem]:
     """The result of a call, if it has one; an id may come again once it has its result."""
     if call.item["type"] != "function_call":
         return []

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 from palaver.core.events import Event, ReasoningDelta, RunFailed, RunStarted, TextDelta, ToolDelta
 from palaver.engine.engine import Engine
 from palaver.engine.run import Run
-from palaver.protocols import chat_completions, responses
-from palaver.protocols.base import Adapter, Answer, Frames
+from palaver.protocols.base import Adapter, EventEncoder, HttpResponse
+from palaver.protocols.chat_completions import adapter as chat_completions
+from palaver.protocols.responses import adapter as responses
 from palaver.server.auth import CREDENTIAL_ENDED, Authenticator
 from palaver.server.error_responses import StatusColumn, final_status
 from palaver.server.request import Exchange
@@ -84,8 +85,8 @@ class RunStream:
         self._column: StatusColumn = column
         self.cancels = cancels  # Does the run end when the client leaves, where the author says nothing?
         self._leave = leave  # Who is told of a run that goes on without its client.
-        self._frames: Frames = _no_frames  # Until it is known that this is a stream.
-        self._head: Answer | None = None
+        self._frames: EventEncoder = _no_frames  # Until it is known that this is a stream.
+        self._head: HttpResponse | None = None
         self._keep_alive = b""
         self._wire = exchange.wire
         self._send = exchange.send if self._wire is not None else self._careful
@@ -110,11 +111,11 @@ class RunStream:
         run, producer = self.run, self._producer
         del self._producer
         self._exchange.run_id = run.id
-        self._head = self._adapter.head(run.started, self.reading)
+        self._head = self._adapter.response_head(run.started, self.reading)
         if self._wire is not None:
             self._wire.watch(self._gone)
         if self._head is not None:
-            self._frames = self._adapter.frames(self.reading)
+            self._frames = self._adapter.stream_encoder(self.reading)
             pulse.add(self)
         elif self._wire is not None:
             await run.drive(producer)  # Here and now: a task of its own would cost as much as a short answer.
@@ -174,11 +175,11 @@ class RunStream:
             return self._whole(run)
         return self._start_with(self._head, body) if body else None
 
-    async def _start_with(self, head: Answer, body: bytes) -> None:
+    async def _start_with(self, head: HttpResponse, body: bytes) -> None:
         await self._start(head)
         await self._put(escape_line_separators(body))
 
-    async def _start(self, head: Answer) -> None:
+    async def _start(self, head: HttpResponse) -> None:
         self._open = True
         self._keep_alive = head.keep_alive
         self._head = self.reading = None  # A stream may be open for hours, and there may be thousands.
@@ -188,7 +189,7 @@ class RunStream:
     def _whole(self, run: Run) -> Awaitable[None] | None:
         self._sent += 1
         status = final_status(run.log[-1], self._column)
-        return self._exchange.answer_now(self._adapter.whole(run.log, self.reading, status=status))
+        return self._exchange.answer_now(self._adapter.encode_response(run.log, self.reading, status=status))
 
     async def _careful(self, message: MutableMapping[str, Any]) -> None:
         """Send under a foreign server: some raise when the client is gone, and then the run's own rules apply."""
@@ -276,18 +277,18 @@ def _padded_adapter(protocol: ModuleType) -> Adapter:
     """The protocol with other encoders of its streams, and otherwise as it is."""
     own = SimpleNamespace(**vars(protocol))
 
-    def frames(reading: Any) -> Frames:
-        return pad_deltas(protocol.frames(reading))
+    def stream_encoder(reading: Any) -> EventEncoder:
+        return pad_deltas(protocol.stream_encoder(reading))
 
-    def queued_frames(started: RunStarted, reading: Any) -> tuple[bytes, Frames]:
-        opening, rest = protocol.queued_frames(started, reading)
+    def queued_stream(started: RunStarted, reading: Any) -> tuple[bytes, EventEncoder]:
+        opening, rest = protocol.queued_stream(started, reading)
         return opening, pad_deltas(rest)
 
-    own.frames, own.queued_frames = frames, queued_frames
+    own.stream_encoder, own.queued_stream = stream_encoder, queued_stream
     return cast("Adapter", own)
 
 
-def pad_deltas(frames: Frames) -> Frames:
+def pad_deltas(frames: EventEncoder) -> EventEncoder:
     """The same frames, those of deltas filled up."""
 
     def tell(event: Event) -> bytes:

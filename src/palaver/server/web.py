@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from palaver.core.descriptions import Description
 from palaver.discovery.registry import Registry
-from palaver.protocols.base import Answer, Headers
+from palaver.protocols.base import Headers, HttpResponse
 from palaver.server.request import Exchange
 from palaver.server.routing import RouteMatch, path_not_found
 from palaver.server.snippets import curl_command
@@ -87,7 +87,7 @@ class WebPages:
         """Is there anything to show?"""
         return self._document is not None
 
-    async def answer(self, exchange: Exchange, found: RouteMatch, path: str) -> Answer:
+    async def answer(self, exchange: Exchange, found: RouteMatch, path: str) -> HttpResponse:
         """What stands at a path of the page: the document, or one of its files."""
         if found.name == "asset":
             return await self._file(found.parameters["file"], exchange.headers)
@@ -99,7 +99,7 @@ class WebPages:
 
         return plain_home_page(self._registry, exchange.headers["host"], self._root_path)
 
-    async def _file(self, name: str, asked: Mapping[str, str]) -> Answer:
+    async def _file(self, name: str, asked: Mapping[str, str]) -> HttpResponse:
         """One of the files, packed as the browser likes it; 304 to one that has it."""
         found = self._files.get(name)
         if found is None:
@@ -119,13 +119,13 @@ class WebPages:
         if found.encodings:
             headers = (*headers, ("vary", "accept-encoding"))
         if tag in asked.get("if-none-match", ""):
-            return Answer(status=304, headers=headers)
+            return HttpResponse(status=304, headers=headers)
         if packed:
             headers = (*headers, ("content-encoding", packed))
-        return Answer(status=200, headers=(("content-type", found.kind), *headers), body=body)
+        return HttpResponse(status=200, headers=(("content-type", found.kind), *headers), body=body)
 
 
-def _document_answer(body: bytes) -> Answer:
+def _document_answer(body: bytes) -> HttpResponse:
     """The one document. Browsers ask for it each time, as it names the files."""
     nonce = ""
     if NONCE_PLACEHOLDER in body:
@@ -137,7 +137,7 @@ def _document_answer(body: bytes) -> Answer:
         ("content-security-policy", _CONTENT_SECURITY_POLICY.format(nonce)),
         *_HEADERS,
     )
-    return Answer(status=200, headers=headers, body=body)
+    return HttpResponse(status=200, headers=headers, body=body)
 
 
 def _find_assets(folder: Path) -> Iterator[tuple[str, _Asset]]:
@@ -178,7 +178,7 @@ _STYLE = (
 )
 
 
-def plain_home_page(registry: Registry, host: str, root_path: str) -> Answer:
+def plain_home_page(registry: Registry, host: str, root_path: str) -> HttpResponse:
     """The list of workflows, each with a curl line."""
     base = f"http://{host}{root_path}"
     listed = "".join(_section(description, base) for description in registry.descriptions())
@@ -197,7 +197,7 @@ def plain_home_page(registry: Registry, host: str, root_path: str) -> Answer:
         ("referrer-policy", "no-referrer"),
         ("cross-origin-opener-policy", "same-origin"),
     )
-    return Answer(status=200, headers=headers, body=body.encode())
+    return HttpResponse(status=200, headers=headers, body=body.encode())
 
 
 def _section(description: Description, base: str) -> str:

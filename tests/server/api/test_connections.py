@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from palaver import connect
-from palaver.discovery.declared import Declared, declared
+from palaver.discovery.config import ConnectionSettings, declared_workflows
 from palaver.discovery.registry import Registry
 from palaver.errors import Overloaded
 from palaver.frameworks import remote
@@ -315,9 +315,9 @@ async def test_a_name_is_free_again(house: KeyedServer, far: str) -> None:
 
 
 async def test_what_code_and_settings_connect_is_listed_and_stays(far: str) -> None:
-    with_settings = Settings(connections={"tutor": Declared(url=f"{far}/scripted")})
+    with_settings = Settings(connections={"tutor": ConnectionSettings(url=f"{far}/scripted")})
     by_code = connect(f"{far}/echo", name="coded")
-    registry = Registry([echo, by_code], connections=declared(with_settings.connections, {}))
+    registry = Registry([echo, by_code], connections=declared_workflows(with_settings.connections, {}))
     server = Server(registry, with_settings)
     async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
 
@@ -497,7 +497,7 @@ async def test_what_was_kept_and_cannot_be_read_is_asked_again(tmp_path: Path, f
 
 
 async def test_what_it_says_when_it_is_asked_again_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "REFRESH_SECONDS", 0)
+    monkeypatch.setattr(remote, "REFRESH_INTERVAL_S", 0)
     url = str(tmp_path / "palaver.db")
     answers = {"inspect": CHAT}
 
@@ -527,7 +527,7 @@ async def test_every_process_serves_it_and_lets_it_go(
 ) -> None:
     monkeypatch.setattr(connection_sync, "SLOW_POLL_INTERVAL_S", 600 if kind == "told" else 0.1)
     monkeypatch.setattr(connection_sync, "POLL_INTERVAL_S", 600 if kind == "told" else 0.1)
-    monkeypatch.setattr(remote, "REFRESH_SECONDS", 0)
+    monkeypatch.setattr(remote, "REFRESH_INTERVAL_S", 0)
     here, there = await served(postgres_url), await served(postgres_url)
     if kind == "looking":
         monkeypatch.setattr(there.connected, "changed", lambda: None)

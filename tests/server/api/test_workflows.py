@@ -13,7 +13,7 @@ from palaver.core.descriptions import Description
 from palaver.discovery.registry import Registry
 from palaver.errors import NotDiscovered
 from palaver.frameworks import remote
-from palaver.frameworks.remote import RemoteWorkflow, Service
+from palaver.frameworks.remote import RemoteService, RemoteWorkflow
 from palaver.server.app import Server
 from palaver.server.in_process_client import _transport
 from palaver.server.settings import Settings
@@ -45,17 +45,19 @@ class Far:
             service, unknown=unknown, url="http://far", look=self.look, headers={}, timeout=1
         )
 
-    async def look(self) -> Service | None:
+    async def look(self) -> RemoteService | None:
         self.asked += 1
         if self.says == "nonsense":
             raise NotDiscovered("It does not say what it is.")
         return self.service()
 
-    def service(self) -> Service | None:
+    def service(self) -> RemoteService | None:
         if self.says is None:
             return None
         described = Description(name="far", description=self.says, flags={"is_chat": True}, remote=True)
-        return Service(url="http://far/invoke", dialect="invoke", description=described, evidence={"url": "http://far"})
+        return RemoteService(
+            url="http://far/invoke", dialect="invoke", description=described, evidence={"url": "http://far"}
+        )
 
 
 @asynccontextmanager
@@ -217,7 +219,7 @@ async def test_a_connected_one_is_asked_again_but_not_at_once(monkeypatch: pytes
         back = (await http.post("/api/workflows/far/refresh")).json()
         far.says = "And more."
         same = (await http.post("/api/workflows/far/refresh")).json()
-        monkeypatch.setattr(remote, "REFRESH_SECONDS", 0)
+        monkeypatch.setattr(remote, "REFRESH_INTERVAL_S", 0)
         later = (await http.post("/api/workflows/far/refresh")).json()
 
     assert (away["state"], away["evidence"], away["is_chat"]) == ("unreachable", None, False)

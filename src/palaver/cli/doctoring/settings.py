@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from palaver.cli.doctoring.checks import Check, ok, problem, warning
-from palaver.discovery.declared import declared
+from palaver.discovery.config import declared_workflows
 from palaver.errors import PalaverError, SettingsError
 from palaver.evaluation.providers.config import resolve_key
 from palaver.outbound import printable
@@ -122,7 +122,7 @@ def _refused(settings: Settings, env: Mapping[str, str], database: str) -> Itera
     try:
         if settings.workers > 1:
             supervisor.check_worker_count(settings, database)
-        declared(settings.connections, env)
+        declared_workflows(settings.connections, env)
         otlp_exporter.configured_endpoint(settings)
     except PalaverError as error:
         yield problem("settings", error.message, "A server does not start so.")

@@ -77,7 +77,7 @@ class ProviderClient:
         except httpx.HTTPError as error:
             away = isinstance(error, httpx.ConnectError)
             told = f"{name} {'could not be reached' if away else 'broke off its answer'}."
-            return None, RunFailed(code="provider_failed", message=told, details=upstream.PASSING)
+            return None, RunFailed(code="provider_failed", message=told, details=upstream.RETRYABLE)
         except PalaverError as error:
             return None, RunFailed(code="provider_failed", message=f"{name}: {error.message}")
         if response.status_code != 200:
@@ -91,9 +91,9 @@ class ProviderClient:
         if status in _KEY_REJECTED_STATUSES:
             told = f"{self._name} answered {status}: it does not accept the key that it is asked with."
             return RunFailed(code="provider_failed", message=told, status=status)
-        words = upstream.words(body)
+        words = upstream.error_message(body)
         if words:
             words = printable(masking.mask_secrets(words, [self._key] if self._key else []))
         told = f"{self._name} answered {status}{f': {words}' if words else '.'}"
-        details = upstream.PASSING if status == _OVERLOADED_STATUS else upstream.passing(status, retry_after)
+        details = upstream.RETRYABLE if status == _OVERLOADED_STATUS else upstream.retry_details(status, retry_after)
         return RunFailed(code="provider_failed", message=told, status=status, details=details)

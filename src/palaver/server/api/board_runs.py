@@ -19,7 +19,7 @@ from palaver.engine.engine import Engine
 from palaver.engine.queue import RunQueue
 from palaver.engine.run_reader import RunReader
 from palaver.errors import InvalidValue, PalaverError, StaleBase
-from palaver.protocols.base import Answer
+from palaver.protocols.base import HttpResponse
 from palaver.server import file_references
 from palaver.server.api.conventions import (
     Asked,
@@ -137,7 +137,7 @@ def routes(house: House) -> list[HTTPRouteHandler]:
             for cell, name in zip(named, house.engine.names(len(named)), strict=True)
         }
 
-        def work(db: Connection) -> Answer:
+        def work(db: Connection) -> HttpResponse:
             now = boards.lock_board(db, caller.project, board)
             if now.version != found.version:
                 raise StaleBase("The board was changed at this moment: try again.")

@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 from sqlalchemy import Connection
 
 from palaver.core.boards import BoardColumn, BoardRow, Cell, FromTestset, Grid, Mode, check_board
-from palaver.protocols.base import Answer
+from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import (
     After,
     Asked,
@@ -163,7 +163,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
         project, now = caller_of(request).project, utc_now()
         made = Board(id=new_id("brd"), grid=grid, created_at=now, updated_at=now)
 
-        def work(db: Connection) -> Answer:
+        def work(db: Connection) -> HttpResponse:
             boards.create_board(db, project, made)
             place = f"{settings.root_path}/api/boards/{made.id}"
             return shown_as(view(made), status=201, location=place, mark=mark(made))

@@ -14,9 +14,15 @@ from sqlalchemy import Connection
 
 from palaver.core.descriptions import check_workflow_name
 from palaver.core.runs import DEFAULT_PROJECT
-from palaver.discovery.connections import Wanted, ask, name_in, remote, service_of
-from palaver.discovery.declared import Seconds, lines
-from palaver.discovery.evidence import Dialect, Found
+from palaver.discovery.config import TimeoutSeconds, toml_lines
+from palaver.discovery.connections import (
+    ConnectionConfig,
+    default_name,
+    discover_service,
+    remote_workflow,
+    to_remote_service,
+)
+from palaver.discovery.evidence import Dialect, Discovery
 from palaver.discovery.registry import Registry
 from palaver.errors import (
     DeclarationError,
@@ -29,7 +35,7 @@ from palaver.errors import (
 )
 from palaver.frameworks.remote import RemoteWorkflow
 from palaver.outbound import check_url
-from palaver.protocols.base import Answer
+from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import (
     After,
     Asked,
@@ -87,7 +93,7 @@ class Connect(msgspec.Struct, frozen=True, kw_only=True):
     is_chat: bool | None = None
     dialect: Dialect | None = None
     model: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] | None = None
-    timeout_seconds: Seconds = 60
+    timeout_seconds: TimeoutSeconds = 60
     """How long its first byte, or the next, may take."""
     dry_run: bool = False
     """Only say what would be connected."""
@@ -126,14 +132,14 @@ def routes(
         wanted = connected.wanted(_checked_url(body.url), options)
         given = None if body.name is None else _free(body.name, registry)
         found = await _found(wanted, given)
-        name = given or _free(name_in(wanted.url, found.name), registry)
-        workflow, now = remote(wanted, name, service_of(name, found)), utc_now()
+        name = given or _free(default_name(wanted.url, found.name), registry)
+        workflow, now = remote_workflow(wanted, name, to_remote_service(name, found)), utc_now()
         base, keyed, variant = base_of(request, settings), await is_keyed(settings, callers), new_id("var")
 
         def shown(known: list[variants.Variant]) -> WorkflowView:
             return view(workflow, default=registry.default, base=base, keyed=keyed, known=known)
 
-        def work(db: Connection) -> Answer:
+        def work(db: Connection) -> HttpResponse:
             if body.dry_run:
                 return shown_as(shown([]))
             _free(name, registry)  # Somebody may have been quicker while it was asked.
@@ -174,7 +180,7 @@ def _checked_url(url: str) -> str:
     """The URL without what is not used of it; one message for all that we do not connect to."""
     try:
         check_url(url)
-        return Wanted(url=url).place
+        return ConnectionConfig(url=url).place
     except (UrlRefused, ValueError):
         raise _refused() from None
 
@@ -185,11 +191,11 @@ def _refused() -> UrlRefused:
     return url_refused()
 
 
-async def _found(wanted: Wanted, name: str | None) -> Found:
+async def _found(wanted: ConnectionConfig, name: str | None) -> Discovery:
     try:
-        return await ask(wanted)
+        return await discover_service(wanted)
     except DiscoveryRefused as error:
-        declared = lines(name or name_in(wanted.url) or "service", wanted.url)
+        declared = toml_lines(name or default_name(wanted.url) or "service", wanted.url)
         message = (
             "The service wants credentials, and none can be given over HTTP:"
             " write the lines of details.settings into palaver.toml, and start again."

@@ -22,7 +22,7 @@ from palaver.core import json
 from palaver.core.ids import sortable_id
 from palaver.core.json import decode_struct
 from palaver.errors import StaleBase
-from palaver.protocols.base import Answer
+from palaver.protocols.base import HttpResponse
 from palaver.server import security
 from palaver.server.request import Exchange
 from palaver.server.settings import Settings
@@ -142,11 +142,11 @@ def etag_of(body: bytes, mark: str = "") -> str:
     return f'"{mark}{"-" * bool(mark)}{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
 
 
-def shown_as(shown: object, *, status: int = 200, location: str | None = None, mark: str = "") -> Answer:
+def shown_as(shown: object, *, status: int = 200, location: str | None = None, mark: str = "") -> HttpResponse:
     """One object and its ETag; `location` is where one that was just made can be found."""
     body = json.encode(shown)
     headers = (("content-type", "application/json"), ("etag", etag_of(body, mark)))
-    return Answer(status=status, headers=(*headers, ("location", location)) if location else headers, body=body)
+    return HttpResponse(status=status, headers=(*headers, ("location", location)) if location else headers, body=body)
 
 
 def answer(request: Asked, shown: T, *, status: int = 200, location: str | None = None, mark: str = "") -> Response[T]:
@@ -158,7 +158,7 @@ def answer(request: Asked, shown: T, *, status: int = 200, location: str | None 
     return cast("Response[T]", response(whole))
 
 
-def response(whole: Answer) -> Response[Any]:
+def response(whole: HttpResponse) -> Response[Any]:
     """An answer, as Litestar wants it."""
     headers = dict(whole.headers)
     kind = headers.pop("content-type", "application/json")

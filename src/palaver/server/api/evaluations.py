@@ -12,7 +12,7 @@ from palaver.errors import InvalidValue
 from palaver.evaluation.plan.planner import EvaluationPlanner
 from palaver.evaluation.plan.request import NewEvaluation
 from palaver.evaluation.plan.slices import new_evaluation
-from palaver.protocols.base import Answer
+from palaver.protocols.base import HttpResponse
 from palaver.server.api import evaluation_shown as shown
 from palaver.server.api.conventions import (
     After,
@@ -67,7 +67,7 @@ def routes(
         planned = await planning.plan(caller.project, body)
         made, now = new_evaluation(new("ev"), planned, key=caller.key), utc_now()
 
-        def work(db: Connection) -> Answer:
+        def work(db: Connection) -> HttpResponse:
             begun = evaluations.create_evaluation(db, caller.project, made, now)
             told = Begun(id=begun.id, state=begun.state, total=begun.total)
             return shown_as(told, status=202, location=f"{settings.root_path}/api/evaluations/{begun.id}")
@@ -127,7 +127,7 @@ def routes(
         raw, body = await read_body(request, settings, Rerun)
         project, now = project_of(request), utc_now()
 
-        def work(db: Connection) -> Answer:
+        def work(db: Connection) -> HttpResponse:
             evaluations.rerun_evaluation(db, project, evaluation, body.which, now)
             return shown_as(_view(*evaluations.get_plan(db, project, evaluation)), status=202)
 

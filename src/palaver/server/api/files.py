@@ -23,7 +23,7 @@ from litestar.response import Stream
 from sqlalchemy import Connection
 
 from palaver.errors import InvalidBody, InvalidValue, RequestTimeout, TooLarge, UnsupportedMediaType
-from palaver.protocols.base import Answer
+from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import (
     After,
     Asked,
@@ -135,7 +135,7 @@ def routes(database: Database, settings: Settings, now: Callable[[], datetime] =
             created_at=now(),
         )
 
-        def keep(db: Connection) -> Answer:
+        def keep(db: Connection) -> HttpResponse:
             kept.insert_file(db, file, pieces, most=settings.files_max)
             return shown_as(view(file), status=201, location=f"{settings.root_path}/api/files/{file.id}")
 

@@ -10,7 +10,7 @@ import msgspec
 from litestar import Response, get, post
 from litestar.handlers import HTTPRouteHandler
 
-from palaver.discovery.declared import masked
+from palaver.discovery.config import mask_connections
 from palaver.errors import InvalidValue
 from palaver.server.api.conventions import Asked, answer, caller_of, read_body, takes, utc_now
 from palaver.server.otlp_exporter import mask_headers
@@ -25,7 +25,7 @@ from palaver.storage.spans.retention import Label
 _EXTRAS = {"langchain": "langgraph", "openai-agents": "agents", "pydantic-ai": "pydantic_ai", "pydantic": "pydantic"}
 _SHOWN: Mapping[str, Callable[[Any], Any]] = {
     "db": redact_url,
-    "connections": masked,
+    "connections": mask_connections,
     "redact": len,
     "otlp_headers": mask_headers,
 }

@@ -10,7 +10,7 @@ from litestar import Response
 from sqlalchemy import Connection
 
 from palaver.errors import InvalidValue
-from palaver.protocols.base import Answer
+from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import Asked, caller_of, response, utc_now
 from palaver.storage import idempotency
 from palaver.storage.database import Database
@@ -24,7 +24,7 @@ async def once(
     request: Asked,
     database: Database,
     raw: bytes,
-    work: Callable[[Connection], Answer],
+    work: Callable[[Connection], HttpResponse],
     *,
     now: Callable[[], datetime] = utc_now,
 ) -> Response[Any]:
@@ -46,7 +46,7 @@ async def answered(
 
 
 def _told(kept: StoredResponse, *, again: bool) -> Response[Any]:
-    told = response(Answer(status=kept.status or 200, headers=tuple(kept.headers), body=kept.body))
+    told = response(HttpResponse(status=kept.status or 200, headers=tuple(kept.headers), body=kept.body))
     if again:
         told.headers["idempotency-replayed"] = "true"
     return told
@@ -71,5 +71,5 @@ def asked_once(request: Asked, raw: bytes, now: datetime) -> IdempotentRequest |
     )
 
 
-def _kept(answer: Answer) -> StoredResponse:
+def _kept(answer: HttpResponse) -> StoredResponse:
     return StoredResponse(status=answer.status, headers=answer.headers, body=answer.body)

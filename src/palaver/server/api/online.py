@@ -17,7 +17,7 @@ from palaver.evaluation.live.worker import parse_trace_filter
 from palaver.evaluation.plan.plan import PlannedEvaluator
 from palaver.evaluation.plan.request import MAX_EVALUATORS, DisplayName, WantedEvaluator
 from palaver.evaluation.registry import EvaluatorRegistry
-from palaver.protocols.base import Answer
+from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import (
     After,
     Asked,
@@ -155,7 +155,7 @@ def routes(
             updated_at=now,
         )
 
-        def work(db: Connection) -> Answer:
+        def work(db: Connection) -> HttpResponse:
             kept = evaluators.create_live_evaluator(db, caller.project, made)
             return shown_as(_view(kept), status=201, location=f"{settings.root_path}/api/online/{kept.id}")
 

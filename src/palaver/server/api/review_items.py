@@ -13,7 +13,7 @@ from palaver.errors import NotFound
 from palaver.evaluation.plan.request import NAME_PATTERN
 from palaver.evaluation.review_questions import check_answers
 from palaver.evaluation.reviews import find_score_slots, store_review_score
-from palaver.protocols.base import Answer
+from palaver.protocols.base import HttpResponse
 from palaver.server.api import review_shown as shown
 from palaver.server.api.conventions import (
     After,
@@ -109,7 +109,7 @@ def item_routes(database: Database, settings: Settings) -> list[HTTPRouteHandler
         raw, body = await read_body(request, settings, NewAnnotation)
         project, who = caller_of(request).project, reviewer_of(request, body.reviewer)
 
-        def work(db: Connection) -> Answer:
+        def work(db: Connection) -> HttpResponse:
             return shown_as(_said(db, project, review, item, who, body), status=201)
 
         return await once(request, database, raw, work)

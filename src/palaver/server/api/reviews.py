@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from palaver.errors import InvalidValue
 from palaver.evaluation.review_questions import check_questions
 from palaver.evaluation.reviews import human_questions, measure_agreement, select_items
-from palaver.protocols.base import Answer
+from palaver.protocols.base import HttpResponse
 from palaver.server.api import review_shown as shown
 from palaver.server.api.conventions import (
     After,
@@ -82,7 +82,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
             source=msgspec.to_builtins(body.items),
         )
 
-        def work(db: Connection) -> Answer:
+        def work(db: Connection) -> HttpResponse:
             reviews.create_review(db, caller.project, made, found.items)
             place = f"{settings.root_path}/api/reviews/{made.id}"
             return shown_as(_view(db, caller.project, made), status=201, location=place)

@@ -17,14 +17,14 @@ from palaver.core.runs import Reply, RunStatus
 from palaver.engine.run_reader import RunReader
 from palaver.errors import RunNotFound
 from palaver.protocols import sse
-from palaver.protocols.base import Answer
+from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import Time, told_time, utc_now
 from palaver.server.api.thread_views import Answering, Running
 from palaver.server.request import Exchange
 from palaver.storage.runs import RunRow
 
 SSE = "text/event-stream"
-HEAD = Answer(
+HEAD = HttpResponse(
     status=200,
     headers=(("content-type", SSE), ("cache-control", "no-cache, no-transform"), ("x-accel-buffering", "no")),
     keep_alive=sse.KEEP_ALIVE,

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from palaver.core.messages import Message
 from palaver.errors import InvalidValue, ItemNotFound, NotFound
 from palaver.evaluation.plan.plan import Plan, parse_cell_id
-from palaver.protocols.base import Answer
+from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import Asked, caller_of, read_body, shown_as, takes, utc_now
 from palaver.server.api.idempotency import answered, once
 from palaver.server.api.testset_views import (
@@ -78,7 +78,7 @@ def routes(database: Database, settings: Settings, cleaning: Cleaning) -> list[H
         found = await database.read(_cut, caller.project, testset, body, cleaning, settings)
         written = CommitInfo(message=body.message, key=caller.key, at=utc_now())
 
-        def work(db: Connection) -> Answer:
+        def work(db: Connection) -> HttpResponse:
             made, is_new = commits.commit(db, caller.project, testset, found.prepared, written)
             files.add_references(db, caller.project, testset, ((found.row, message) for message in found.messages))
             about = msgspec.structs.asdict(revision_view(made, is_new=is_new))

@@ -14,7 +14,7 @@ from litestar.params import FromPath, FromQuery, QueryParameter
 from sqlalchemy import Connection
 
 from palaver.errors import InvalidBody, RequestTimeout, TooLarge, UnsupportedMediaType
-from palaver.protocols.base import Answer
+from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import Asked, caller_of, exchange_of, new_id, shown_as, utc_now
 from palaver.server.api.idempotency import once
 from palaver.server.api.run_views import Told
@@ -116,7 +116,7 @@ def routes(database: Database, settings: Settings, rates: RateLimits) -> list[HT
         async with coming as found:
             written = CommitInfo(message=message, key=caller.key, at=utc_now())
 
-            def work(db: Connection) -> Answer:
+            def work(db: Connection) -> HttpResponse:
                 return _committed(db, caller.project, into, found, written, made, settings.root_path)
 
             return await once(request, database, body.digest(), work)
@@ -162,7 +162,7 @@ def _committed(
     written: CommitInfo,
     made: TestSet | None,
     root: str,
-) -> Answer:
+) -> HttpResponse:
     if made is not None:
         revision, is_new = commits.create_testset(db, project, made, found.prepared, written), True
     else:

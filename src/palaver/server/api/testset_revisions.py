@@ -11,7 +11,7 @@ from msgspec import UNSET
 from sqlalchemy import Connection
 
 from palaver.errors import ConflictingFields
-from palaver.protocols.base import Answer
+from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import (
     After,
     Asked,
@@ -109,7 +109,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
         caller = caller_of(request)
         written = CommitInfo(message=body.message, key=caller.key, at=utc_now())
 
-        def work(db: Connection) -> Answer:
+        def work(db: Connection) -> HttpResponse:
             revision, is_new = commits.commit(db, caller.project, testset, prepared, written)
             shown = revision_view(revision, is_new=is_new)
             place = f"{settings.root_path}/api/testsets/{testset}/revisions/{revision.number}"

@@ -10,7 +10,7 @@ from msgspec import UNSET
 from sqlalchemy import Connection
 
 from palaver.errors import MissingScope
-from palaver.protocols.base import Answer
+from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import (
     After,
     Asked,
@@ -70,7 +70,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
         wanted = TestSet(id=new_id("ts"), name=body.name, description=body.description, created_at=now, updated_at=now)
         written = CommitInfo(message=body.message, key=caller.key, at=now)
 
-        def work(db: Connection) -> Answer:
+        def work(db: Connection) -> HttpResponse:
             commits.create_testset(db, caller.project, wanted, prepared, written)
             made = testsets.get_testset(db, caller.project, wanted.id)
             return shown_as(view(made), status=201, location=f"{settings.root_path}/api/testsets/{made.id}")

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from palaver.core import json
 from palaver.errors import PalaverError, RequestError, ThreadNotFound, UnsupportedMediaType
-from palaver.protocols.base import Answer
+from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import Asked, Filter, Search, caller_of, exchange_of, new_id, shown_as, takes
 from palaver.server.api.idempotency import once
 from palaver.server.api.problems import told
@@ -100,7 +100,7 @@ def routes(database: Database, settings: Settings, *, new: Callable[[str], str] 
         raw = await exchange.body(settings)
         files, faults = _read(raw, settings)
 
-        def work(db: Connection) -> Answer:
+        def work(db: Connection) -> HttpResponse:
             kept = [] if faults else files
             made = [thread_files.import_thread(db, project, file, id=new("conv")) for file in kept]
             names = [thread.id for thread in made if thread is not None]

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from palaver.core.messages import Message
 from palaver.errors import ConflictingFields, InvalidValue, ItemNotFound, UnknownCall
-from palaver.protocols.base import Answer
+from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import After, Asked, Limit, caller_of, read_body, shown_as, takes, utc_now
 from palaver.server.api.idempotency import once
 from palaver.server.api.thread_views import (
@@ -131,7 +131,7 @@ def routes(database: Database, settings: Settings, *, running: Running = nobody)
             raise ConflictingFields("What is replaced says where it goes: leave out parent.", pointer="/parent")
         project, now = caller_of(request).project, utc_now()
 
-        def work(db: Connection) -> Answer:
+        def work(db: Connection) -> HttpResponse:
             parent = _parent(db, project, thread, given)
             told = with_files(db, project, messages, raw)
             _check_results(db, project, thread, parent, told)

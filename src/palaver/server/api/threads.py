@@ -16,7 +16,7 @@ from palaver.core.history import HistoryLimits, check_history_limits, validate_h
 from palaver.core.messages import Message, has_files
 from palaver.core.variants import check_parameters_size, parse_reference
 from palaver.errors import InvalidValue
-from palaver.protocols.base import Answer
+from palaver.protocols.base import HttpResponse
 from palaver.server import file_references
 from palaver.server.api.conventions import (
     After,
@@ -146,7 +146,7 @@ def routes(
             board=given.cell.board if given.cell else None,
         )
 
-        def work(db: Connection) -> Answer:
+        def work(db: Connection) -> HttpResponse:
             made = threads.create_thread(db, project, wanted, with_files(db, project, messages, raw))
             if given.cell is not None:
                 filled = BoardCell(row=given.cell.row, column=given.cell.column, thread=name)
@@ -216,7 +216,7 @@ def routes(
         changes = ThreadChanges(title=given.title or UNSET, workflow=given.workflow, variant=given.variant)
         project, name, now = caller_of(request).project, new("conv"), utc_now()
 
-        def work(db: Connection) -> Answer:
+        def work(db: Connection) -> HttpResponse:
             made = thread_copies.duplicate_thread(
                 db, project, thread, id=name, at=now, upto=given.upto, branches=given.branches, changes=changes
             )
@@ -278,5 +278,5 @@ def _changes(given: ChangeThread) -> ThreadChanges:
     return ThreadChanges(title=given_title, **fields)
 
 
-def _made(thread: Thread, settings: Settings) -> Answer:
+def _made(thread: Thread, settings: Settings) -> HttpResponse:
     return shown_as(view(thread), status=201, location=f"{settings.root_path}/api/threads/{thread.id}")

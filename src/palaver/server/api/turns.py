@@ -15,7 +15,7 @@ from palaver.core.messages import Message
 from palaver.engine.ids import new_run_id
 from palaver.engine.run_reader import RunReader
 from palaver.errors import ConflictingFields, Overloaded
-from palaver.protocols.base import Answer, Headers, accepted, ids
+from palaver.protocols.base import Headers, HttpResponse, run_headers, valid_traceparent
 from palaver.server.api.conventions import Asked, caller_of, read_body, response, shown_as, takes, utc_now
 from palaver.server.api.idempotency import asked_once
 from palaver.server.api.run_views import HEAD, SSE, RunView, Told, frames, run_view
@@ -93,7 +93,7 @@ def routes(house: House) -> list[HTTPRouteHandler]:
             parameters=body.parameters,
             inputs=body.inputs,
             background=body.background,
-            trace_parent=accepted(request.headers.get("traceparent")),
+            trace_parent=valid_traceparent(request.headers.get("traceparent")),
         )
         once, run = asked_once(request, raw, utc_now()), new_run_id()
         if once is not None:
@@ -107,7 +107,7 @@ def routes(house: House) -> list[HTTPRouteHandler]:
                 await asyncio.shield(database.write(idempotency.release_claim, once, run))
             raise
         row = await house.records.row(caller.project, run)
-        named = ids(await house.records.first(row))
+        named = run_headers(await house.records.first(row))
         whole = await _taken(house, joined, row, named)
         if once is not None:
             kept = StoredResponse(status=whole.status, headers=whole.headers, body=whole.body, run=run)
@@ -131,7 +131,7 @@ def _look(body: TakeTurn, messages: list[Message], raw: bytes) -> TurnPlan:
     return checked
 
 
-async def _taken(house: House, joined: ResolvedCall, row: RunRow, named: Headers) -> Answer:
+async def _taken(house: House, joined: ResolvedCall, row: RunRow, named: Headers) -> HttpResponse:
     """The run as it begins, and what was said."""
     project, thread = joined.origin.project, joined.origin.thread
     assert thread is not None
@@ -165,7 +165,7 @@ async def _given_again(house: House, request: Asked, once: IdempotentRequest, be
     kept: StoredResponse | None = before
     row = await house.calling.appeared(caller_of(request).project, before.run)
     if _wants_stream(request):
-        return _told(house, request, row, ids(await house.records.first(row)), replayed=True)
+        return _told(house, request, row, run_headers(await house.records.first(row)), replayed=True)
     try:
         async with asyncio.timeout(_KEPT_SECONDS):
             while kept is None or kept.status is None:  # It is being answered just now.
@@ -173,4 +173,4 @@ async def _given_again(house: House, request: Asked, once: IdempotentRequest, be
                 kept = await house.database.write(idempotency.claim_for_run, once, row.id)
     except TimeoutError:
         raise Overloaded("The same was asked a moment ago, and is not answered yet: try again.") from None
-    return response(Answer(status=kept.status, headers=(*kept.headers, REPLAYED_HEADER), body=kept.body))
+    return response(HttpResponse(status=kept.status, headers=(*kept.headers, REPLAYED_HEADER), body=kept.body))

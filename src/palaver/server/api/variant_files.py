@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from palaver.core.variants import VariantFile, decode_variant_file, encode_variant_line
 from palaver.discovery.registry import Registry
 from palaver.errors import PalaverError, RequestError, UnsupportedMediaType
-from palaver.protocols.base import Answer
+from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import Asked, Filter, caller_of, exchange_of, new_id, shown_as, takes, utc_now
 from palaver.server.api.idempotency import once
 from palaver.server.api.problems import told
@@ -66,7 +66,7 @@ def routes(database: Database, registry: Registry, settings: Settings) -> list[H
         mode = "look" if dry_run or faults else "commit"
         now, new = utc_now(), partial(new_id, "var")
 
-        def work(db: Connection) -> Answer:
+        def work(db: Connection) -> HttpResponse:
             report = variants.import_variants(db, caller.project, files, new_id=new, at=now, key=caller.key, mode=mode)
             return shown_as(Imported(report.created, report.updated, report.unchanged, faults))
 

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from palaver.core.variants import DEFAULT_VARIANT, VariantReference, diff_json, parse_reference
 from palaver.discovery.registry import Registry
 from palaver.errors import MethodNotAllowed, NotFound
-from palaver.protocols.base import Answer
+from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import (
     After,
     Asked,
@@ -90,7 +90,7 @@ def routes(
         )
         made_id, now = new("var"), utc_now()
 
-        def work(db: Connection) -> Answer:
+        def work(db: Connection) -> HttpResponse:
             variants.create_variant(db, caller.project, wanted, id=made_id, at=now)
             made = variants.get_head(db, caller.project, made_id)
             return shown_as(views.view(made), status=201, location=f"{settings.root_path}/api/variants/{made_id}")
@@ -166,7 +166,7 @@ def _version_routes(database: Database, views: Views, settings: Settings) -> lis
         )
         now = utc_now()
 
-        def work(db: Connection) -> Answer:
+        def work(db: Connection) -> HttpResponse:
             made, is_new = variants.commit_version(db, caller.project, variant, wanted, base=body.base, at=now)
             place = f"{settings.root_path}/api/variants/{variant}/versions/{made.number}"
             view = version_view(made, is_new=is_new)

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from palaver.core import json
 from palaver.errors import TooLarge
-from palaver.protocols.base import Answer
+from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import (
     After,
     Asked,
@@ -82,7 +82,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
         kept = _checked(body)
         made = SavedView(id=new_id("view"), page=body.page, name=body.name, body=kept, created_at=now, updated_at=now)
 
-        def work(db: Connection) -> Answer:
+        def work(db: Connection) -> HttpResponse:
             saved_views.insert_view(db, project, made)
             return shown_as(_shown(made), status=201, location=f"{settings.root_path}/api/views/{made.id}")
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from palaver.errors import NotFound, PalaverError, RateLimited, ShuttingDown
-from palaver.protocols.base import Answer
+from palaver.protocols.base import HttpResponse
 from palaver.server import routing, scopes, security
 from palaver.server.request import Exchange, Receive, Scope, Send
 from palaver.server.tab_socket import envelopes
@@ -69,7 +69,7 @@ async def _admit(server: "Server", exchange: Exchange) -> "Caller":
     return caller
 
 
-async def refuse_handshake(exchange: Exchange, answer: Answer) -> None:
+async def refuse_handshake(exchange: Exchange, answer: HttpResponse) -> None:
     """Answer an opening as if it were a request; where the server underneath cannot, close it."""
     exchange.status = answer.status
     if "websocket.http.response" not in (exchange.scope.get("extensions") or {}):

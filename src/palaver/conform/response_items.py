@@ -1,0 +1,509 @@
+"""Response objects and finished items, as snapshots of a stream or as a whole body: I12, I14, I15, I18 and B1 to B4."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from palaver.conform.findings import Findings, as_object, list_in, number_in, object_in, quote, text_in
+from palaver.conform.frames import Frame
+
+_STATUSES: Mapping[str, tuple[str, ...]] = {
+    "created": ("queued", "in_progress"),
+    "queued": ("queued",),
+    "in_progress": ("in_progress",),
+    "completed": ("completed",),
+    "failed": ("failed",),
+    "incomplete": ("incomplete", "cancelled"),
+    "whole": ("completed", "incomplete", "cancelled", "queued", "in_progress"),
+}
+_NUMBER = (int, float)
+_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "created_at": _NUMBER,
+    "error": dict,
+    "incomplete_details": dict,
+    "instructions": (str, list),
+    "max_output_tokens": int,
+    "metadata": dict,
+    "model": str,
+    "parallel_tool_calls": bool,
+    "previous_response_id": str,
+    "reasoning": dict,
+    "temperature": _NUMBER,
+    "tools": list,
+    "top_p": _NUMBER,
+    "truncation": str,
+}
+_NEVER_NULL = """background created_at frequency_penalty id metadata model object output parallel_tool_calls
+    presence_penalty service_tier status store temperature text tool_choice tools top_logprobs top_p
+    truncation""".split()
+_MAY_BE_NULL = """completed_at conversation error incomplete_details instructions max_output_tokens max_tool_calls
+    previous_response_id prompt_cache_key reasoning safety_identifier usage""".split()
+_MLFLOW_ITEMS = """message function_call function_call_output reasoning mcp_approval_request mcp_approval_response
+    file_search_call computer_call web_search_call""".split()
+# MLflow takes these statuses, and these kinds of item with no other.
+_ITEM_STATUSES = ("in_progress", "completed", "incomplete")
+_WITH_STATUS = _MLFLOW_ITEMS[:6]
+_OPENAI_ITEMS = [
+    *_MLFLOW_ITEMS,
+    *"""additional_tools apply_patch_call apply_patch_call_output code_interpreter_call compaction computer_call_output
+    custom_tool_call custom_tool_call_output image_generation_call local_shell_call local_shell_call_output mcp_call
+    mcp_list_tools program program_output shell_call shell_call_output tool_search_call tool_search_output""".split(),
+]
+_REQUIRED_FIELDS = {
+    "function_call": ("call_id", "name", "arguments"),
+    "function_call_output": ("call_id",),
+    "mcp_approval_request": ("name", "arguments", "server_label"),
+}
+# What a person or a model gets of an item; the rest (status, logprobs) may differ and nobody would notice.
+_COMPARED_KEYS = ("type", "id", "call_id", "name", "arguments", "output", "text", "refusal", "value", "data")
+
+
+def check_response(findings: Findings, frame: Frame | None, body: dict[str, Any], event: str) -> None:
+    """A response object; `event` is the last word of the type that carries it, or `whole`."""
+    broke = findings.broke
+    if list_in(body, "output") is None:
+        broke("F3", frame, f"output is {quote(body.get('output'))}, not a list")
+    if body.get("object") != "response" or not text_in(body, "id"):
+        broke("B1", frame, f"object is {quote(body.get('object'))}, id is {quote(body.get('id'))}")
+    status = body.get("status")
+    if status not in _STATUSES[event]:
+        broke("B1", frame, f"status is {quote(status)}")
+    elif status == "failed" and not _has_error_text(object_in(body, "error")):
+        broke("B1", frame, f"it failed, and error is {quote(body.get('error'))}")
+    elif status in ("incomplete", "cancelled") and not text_in(object_in(body, "incomplete_details") or {}, "reason"):
+        broke("B1", frame, f"it is {status}, and incomplete_details is {quote(body.get('incomplete_details'))}")
+    _check_keys(findings, frame, body)
+    _check_usage(findings, frame, body.get("usage"))
+
+
+def check_item(findings: Findings, frame: Frame | None, item: dict[str, Any]) -> None:
+    """A finished item, of which it is known that it has a type."""
+    broke, kind = findings.broke, str(item.get("type"))
+    if findings.protocol == "invocations":
+        if kind not in _MLFLOW_ITEMS:
+            broke("I14", frame, f"MLflow knows no item type {quote(kind)}")
+    elif kind not in _OPENAI_ITEMS and not kind.startswith("palaver:"):
+        broke("I14b", frame, f"OpenAI knows no item type {quote(kind)}, and it does not begin palaver:")
+    for name in ("id", *_REQUIRED_FIELDS.get(kind, ())):
+        if not isinstance(item.get(name), str) and (findings.protocol == "responses" or name != "id" or name in item):
+            broke("I15", frame, f"{name} of the {kind} is {quote(item.get(name))}")
+    # OpenAI's outputs may be lists of parts; ours are strings, as MLflow wants them.
+    allowed = str if findings.protocol == "invocations" else (str, list)
+    if kind == "function_call_output" and not isinstance(item.get("output"), allowed):
+        broke("I15", frame, f"output is {quote(item.get('output'))}")
+    status = item.get("status")
+    known = findings.protocol == "responses" or kind not in _WITH_STATUS or status in _ITEM_STATUSES
+    if status is not None and not (isinstance(status, str) and known):
+        broke("F3", frame, f"status of the {kind} is {quote(status)}")
+    if kind == "message":
+        _check_message(findings, frame, item)
+    elif kind == "reasoning" and not _is_summary(list_in(item, "summary")):
+        broke("I15", frame, f"summary is {quote(item.get('summary'))}")
+
+
+def _is_summary(parts: list[Any] | None) -> bool:
+    return parts is not None and all(text_in(as_object(part) or {}, "text") is not None for part in parts)
+
+
+def _check_message(findings: Findings, frame: Frame | None, item: dict[str, Any]) -> None:
+    broke, content = findings.broke, list_in(item, "content")
+    if item.get("role") != "assistant":
+        broke("I15", frame, f"role is {quote(item.get('role'))}")
+    if not content:
+        broke("I15", frame, f"content is {quote(item.get('content'))}")
+        return
+    if len(content) > 1:
+        broke("I15b", frame, f"it has {len(content)} parts")
+    for part in content:
+        match part:
+            case {"type": "output_text", "text": str(text)}:
+                if not text:
+                    broke("I15b", frame, "its text is empty")
+                _check_annotations(findings, frame, part)
+            case {"type": "refusal", "refusal": str(text)}:
+                if not text:
+                    broke("I15b", frame, "its refusal is empty")
+                if findings.protocol == "invocations":
+                    broke("I18", frame, "it has a refusal part")
+            case _:
+                broke("I15", frame, f"a part is {quote(part)}")
+
+
+def _check_annotations(findings: Findings, frame: Frame | None, part: dict[str, Any]) -> None:
+    annotations = list_in(part, "annotations")
+    if annotations is None:
+        findings.broke("I15", frame, f"annotations is {quote(part.get('annotations'))}")
+        return
+    for annotation in annotations:
+        match annotation:
+            case {"type": "url_citation", "url": str(), "start_index": int(), "end_index": int()}:
+                pass
+            case {"type": str()} if findings.protocol == "responses":
+                pass
+            case _:
+                findings.broke("I18", frame, f"an annotation is {quote(annotation)}")
+
+
+def check_output(findings: Findings, frame: Frame, output: list[Any], finished: Mapping[int, dict[str, Any]]) -> None:
+    """The terminal output against the done items."""
+    done = [item for _, item in sorted(finished.items())]
+    if output == done:
+        return
+    if [comparable(item) for item in output] == [comparable(item) for item in done]:
+        findings.broke("I12b", frame, _output_difference(output, done))
+    else:
+        findings.broke("I12", frame, _output_difference(output, done))
+
+
+def comparable(value: Any) -> Any:
+    """What is said in an item."""
+    item = as_object(value)
+    if item is None:
+        return value
+    kept: dict[str, Any] = {name: item[name] for name in _COMPARED_KEYS if name in item}
+    for name in ("content", "summary"):
+        if (parts := list_in(item, name)) is not None:
+            kept[name] = [comparable(part) for part in parts]
+    return kept
+
+
+def _output_difference(output: list[Any], done: list[dict[str, Any]]) -> str:
+    if len(output) != len(done):
+        return f"output has {len(output)} items, {len(done)} were done"
+    index = next(index for index, (one, other) in enumerate(zip(output, done, strict=True)) if one != other)
+    return f"output[{index}] is {quote(output[index])}, done was {quote(done[index])}"
+
+
+def _check_keys(findings: Findings, frame: Frame | None, body: dict[str, Any]) -> None:
+    for name, types in _TYPES.items():
+        if body.get(name) is not None and not isinstance(body[name], types):
+            findings.broke("F3", frame, f"{name} is {quote(body[name])}")
+    if findings.protocol == "invocations":
+        if nulls := [name for name, value in body.items() if value is None]:
+            findings.broke("B3", frame, f"null: {quote(nulls)}")
+        return
+    if missing := [name for name in (*_NEVER_NULL, *_MAY_BE_NULL) if name not in body]:
+        findings.broke("B2", frame, f"missing: {quote(missing)}")
+    if nulls := [name for name in _NEVER_NULL if name in body and body[name] is None]:
+        findings.broke("B2", frame, f"null: {quote(nulls)}")
+
+
+def _check_usage(findings: Findings, frame: Frame | None, usage: Any) -> None:
+    if usage is None:
+        return
+    told = as_object(usage) or {}
+    counts = all(number_in(told, name) is not None for name in ("input_tokens", "output_tokens", "total_tokens"))
+    cached = number_in(object_in(told, "input_tokens_details") or {}, "cached_tokens")
+    reasoning = number_in(object_in(told, "output_tokens_details") or {}, "reasoning_tokens")
+    if not counts or cached is None or reasoning is None:
+        findings.broke("B4", frame, f"usage is {quote(usage)}")
+
+
+def _has_error_text(error: dict[str, Any] | None) -> bool:
+    return error is not None and text_in(error, "code") is not None and text_in(error, "message") is not None
+
+
+class _Stem(NamedTuple):
+    """A kind of text that grows by deltas: `response.{stem}.delta`, then `response.{stem}.done`."""
+
+    done: str
+    """The field of `.done` that has it whole."""
+    place: str | None
+    """The field that says which part of the item it is."""
+
+
+_STEMS: Mapping[str, _Stem] = {
+    "output_text": _Stem("text", "content_index"),
+    "refusal": _Stem("refusal", "content_index"),
+    "reasoning_text": _Stem("text", "content_index"),
+    "reasoning_summary_text": _Stem("text", "summary_index"),
+    "function_call_arguments": _Stem("arguments", None),
+    "mcp_call_arguments": _Stem("arguments", None),
+    "custom_tool_call_input": _Stem("input", None),
+}
+_PARTS = {"content_part": "content_index", "reasoning_summary_part": "summary_index"}
+# Which text stands in which part: a delta wants its part to be there.
+_PART_OF = {
+    "output_text": "content_part",
+    "refusal": "content_part",
+    "reasoning_summary_text": "reasoning_summary_part",
+}
+_LISTS = {"message": "content", "reasoning": "summary"}
+_Key = tuple[str, int]
+
+
+@dataclass(eq=False)
+class _Item:
+    id: str
+    type: str | None
+    index: int | None
+    call: object = None
+    """Its `call_id` when it was added."""
+    announced: bool = True
+    """Did it begin with `added`? Else only with a delta, or it is there all at once."""
+    done: bool = False
+    pieces: dict[_Key, list[str]] = field(default_factory=dict[_Key, list[str]])
+    whole: set[_Key] = field(default_factory=set[_Key])
+    """Texts that had their `.done`."""
+    parts: dict[_Key, bool] = field(default_factory=dict[_Key, bool])
+    """Parts that were added: are they still open?"""
+    annotations: dict[int, list[Any]] = field(default_factory=dict[int, list[Any]])
+
+    def said(self, stem: str, index: int) -> str | None:
+        """The joined deltas; None where there were none and none had to be."""
+        pieces = self.pieces.get((stem, index))
+        return "".join(pieces) if pieces is not None else "" if self.announced else None
+
+
+class ItemChecker:
+    """Follows every item. `asked` are the calls of the input that have no result yet."""
+
+    def __init__(self, findings: Findings, asked: Collection[str]) -> None:
+        self._broke = findings.broke
+        self._findings = findings
+        self._items: dict[str, _Item] = {}
+        self._open: list[_Item] = []
+        self._next = 0
+        self._calls: set[str] = set()
+        self._unanswered = set(asked)
+        self.finished: dict[int, dict[str, Any]] = {}
+        """Items as their `done` had them, by index."""
+
+    def feed(self, frame: Frame, kind: str, value: dict[str, Any]) -> None:
+        """Look at a frame of an item; `kind` is its type without `response.`."""
+        if kind in ("output_item.added", "output_item.done"):
+            said = object_in(value, "item")
+            identity = self._identity(said) if said is not None else None
+            if said is None or text_in(said, "type") is None:
+                self._broke("F3", frame, "it has no item with a type")
+            elif identity is None:
+                self._broke("I15", frame, f"the id of its item is {quote(said.get('id'))}")
+            elif kind == "output_item.added":
+                self._added(frame, identity, said, value)
+            else:
+                self._done(frame, identity, said, value)
+            return
+        identity = text_in(value, "item_id")
+        if identity is None:
+            self._broke("F3", frame, f"its item_id is {quote(value.get('item_id'))}")
+            return
+        item = self._of(frame, identity, value)
+        if item is not None:
+            self._grow(frame, item, kind, value)
+
+    def end(self, frame: Frame) -> None:
+        """The run is over: nothing may be open."""
+        for item in self._open:
+            self._broke("I7", frame, f"the item {quote(item.id)} has no done")
+            item.done = True
+        self._open.clear()
+
+    # An item's beginning and end
+
+    def _identity(self, said: dict[str, Any]) -> str | None:
+        """Its id. MLflow's own results have none, and are known by their call."""
+        if self._findings.protocol == "invocations" and "id" not in said and "call_id" in said:
+            return f"{said.get('type')} of {said['call_id']}"
+        return text_in(said, "id")
+
+    def _added(self, frame: Frame, identity: str, said: dict[str, Any], value: dict[str, Any]) -> None:
+        kind = text_in(said, "type") or ""
+        item = self._begin(frame, identity, kind, value)
+        if item is None:
+            return
+        item.call = said.get("call_id")
+        if kind in _LISTS and list_in(said, _LISTS[kind]) is None:
+            self._broke("F3", frame, f"the added {kind} has no list as {_LISTS[kind]}")
+        if kind == "function_call":
+            arguments = text_in(said, "arguments")
+            if arguments is None:
+                self._broke("F3", frame, f"arguments is {quote(said.get('arguments'))}, not a string")
+            elif arguments:  # Deltas go on from there.
+                item.pieces["function_call_arguments", 0] = [arguments]
+
+    def _done(self, frame: Frame, identity: str, said: dict[str, Any], value: dict[str, Any]) -> None:
+        item = self._items.get(identity)
+        if item is None:
+            index = number_in(value, "output_index")
+            other = next((one for one in self._open if one.index == index and index is not None), None)
+            if other is not None:
+                self._broke("I5", frame, f"the item was added as {quote(other.id)} and is done as {quote(identity)}")
+                item = self._items[identity] = other
+            else:
+                self._broke("I7b", frame, "the item is done, but was never added")
+                item = self._begin(frame, identity, text_in(said, "type"), value, announced=False)
+                assert item is not None
+        elif item.done:
+            self._broke("I7", frame, "the item was done before")
+            return
+        self._check_place(frame, item, value)
+        self._check_texts(frame, item, said)
+        self._check_call(frame, said)
+        check_item(self._findings, frame, said)
+        item.done = True
+        self._open.remove(item)
+        self.finished[item.index if item.index is not None else len(self.finished)] = said
+
+    def _begin(
+        self, frame: Frame, identity: str, kind: str | None, value: dict[str, Any], *, announced: bool = True
+    ) -> _Item | None:
+        if identity in self._items:
+            self._broke("I6", frame, f"there was an item {quote(identity)} before")
+            return None
+        index = number_in(value, "output_index")
+        if index != self._next:
+            self._misplaced(frame, value, f"{self._next} is next")
+        self._next = self._next + 1 if index is None else max(self._next, index + 1)
+        # Palaver's own items may stand inside another one: clients skip what they do not know.
+        if self._open and not (_is_palaver_item(kind) and not _is_palaver_item(self._open[-1].type)):
+            self._broke("I8", frame, f"it begins while {quote(self._open[-1].id)} is open")
+        item = _Item(identity, kind, index, announced=announced)
+        self._items[identity] = item
+        self._open.append(item)
+        return item
+
+    def _of(self, frame: Frame, identity: str, value: dict[str, Any]) -> _Item | None:
+        """The item that a frame belongs to, if it may."""
+        item = self._items.get(identity)
+        if item is None:
+            self._broke("I7b", frame, f"no item {quote(identity)} was added")
+            return self._begin(frame, identity, None, value, announced=False)
+        if item.done:
+            self._broke("I7", frame, f"the item {quote(identity)} is done")
+            return None
+        self._check_place(frame, item, value)
+        return item
+
+    def _check_place(self, frame: Frame, item: _Item, value: dict[str, Any]) -> None:
+        if number_in(value, "output_index") != item.index:
+            self._misplaced(frame, value, f"its item has {item.index}")
+        if self._open[-1] is not item:
+            self._broke("I8", frame, f"it stands between the frames of {quote(self._open[-1].id)}")
+        said = object_in(value, "item")
+        if said is not None and item.type not in (None, said["type"]):
+            self._broke("I5", frame, f"the item was added as {quote(item.type)} and is done as {quote(said['type'])}")
+        elif said is not None and item.announced and item.call != said.get("call_id"):
+            self._broke("I5", frame, f"call_id was {quote(item.call)} and is {quote(said.get('call_id'))}")
+
+    def _misplaced(self, frame: Frame, value: dict[str, Any], expected: str) -> None:
+        is_odd = "output_index" in value and number_in(value, "output_index") is None
+        self._broke("F3" if is_odd else "I5", frame, f"output_index is {quote(value.get('output_index'))}, {expected}")
+
+    # What it holds
+
+    def _grow(self, frame: Frame, item: _Item, kind: str, value: dict[str, Any]) -> None:
+        stem, _, verb = kind.rpartition(".")
+        if stem in _STEMS and verb in ("delta", "done"):
+            self._text(frame, item, stem, verb, value)
+        elif stem in _PARTS and verb in ("added", "done"):
+            self._part(frame, item, stem, verb, value)
+        elif kind == "output_text.annotation.added":
+            at = self._index(frame, value, "content_index")
+            added = item.annotations.setdefault(at, [])
+            if object_in(value, "annotation") is None:
+                self._broke("F3", frame, f"annotation is {quote(value.get('annotation'))}, not an object")
+            if number_in(value, "annotation_index") != len(added):
+                told = quote(value.get("annotation_index"))
+                self._broke("I10b", frame, f"annotation_index is {told}, not {len(added)}")
+            added.append(value.get("annotation"))
+
+    def _index(self, frame: Frame, value: dict[str, Any], name: str | None) -> int:
+        if name is None:
+            return 0
+        index = number_in(value, name)
+        if index != 0:
+            # SDKs look the part up by this number. MLflow's own agents leave it out, and their clients do without.
+            is_left_out = self._findings.protocol == "invocations" and name not in value
+            rule = "F3" if index is None and not is_left_out else "I10"
+            self._broke(rule, frame, f"{name} is {quote(value.get(name))}")
+        return index or 0
+
+    def _text(self, frame: Frame, item: _Item, stem: str, verb: str, value: dict[str, Any]) -> None:
+        fields = _STEMS[stem]
+        index = self._index(frame, value, fields.place)
+        key = (stem, index)
+        name = "delta" if verb == "delta" else fields.done
+        said = text_in(value, name)
+        if said is None:
+            self._broke("F3", frame, f"{name} is {quote(value.get(name))}, not a string")
+            return
+        if key in item.whole:
+            self._broke("I7", frame, f"this {stem} is done")
+            return
+        part = _PART_OF.get(stem)
+        if part is not None and item.announced and not item.parts.get((part, index)):
+            self._broke("I7b", frame, f"it has no open {part}")
+        if verb == "delta":
+            if stem == "output_text" and item.annotations.get(index):
+                self._broke("I10b", frame, "an annotation stands before it")
+            item.pieces.setdefault(key, []).append(said)
+            return
+        item.whole.add(key)
+        self._compare(frame, item, key, said, "the done text")
+
+    def _part(self, frame: Frame, item: _Item, stem: str, verb: str, value: dict[str, Any]) -> None:
+        index = self._index(frame, value, _PARTS[stem])
+        key, part = (stem, index), object_in(value, "part")
+        if part is None or text_in(part, "type") is None:
+            self._broke("F3", frame, "it has no part with a type")
+            return
+        if verb == "added":
+            if key in item.parts:
+                self._broke("I7b", frame, "the part was added before")
+            item.parts[key] = True
+            return
+        if not item.parts.get(key) and item.announced:
+            self._broke("I7b", frame, "the part is done, but not open")
+        item.parts[key] = False
+        self._compare_part(frame, item, index, part)
+
+    def _check_texts(self, frame: Frame, item: _Item, said: dict[str, Any]) -> None:
+        """Is the finished item what its frames said?"""
+        if item.announced:
+            needed = {("function_call_arguments", 0)} if said["type"] == "function_call" else set[_Key]()
+            for key in (item.pieces.keys() | needed) - item.whole:
+                self._broke("I7b", frame, f"its {key[0]} has no done")
+            for key in (key for key, is_open in item.parts.items() if is_open):
+                self._broke("I7b", frame, f"its {key[0]} has no done")
+        for name in ("content", "summary"):
+            for index, part in enumerate(list_in(said, name) or ()):
+                self._compare_part(frame, item, index, as_object(part) or {})
+        if said["type"] == "function_call" and (arguments := text_in(said, "arguments")) is not None:
+            self._compare(frame, item, ("function_call_arguments", 0), arguments, "the arguments")
+
+    def _compare_part(self, frame: Frame, item: _Item, index: int, part: dict[str, Any]) -> None:
+        match part:
+            case {"type": "output_text", "text": str(text)}:
+                self._compare(frame, item, ("output_text", index), text, "the text of the part")
+                annotations, added = list_in(part, "annotations") or [], item.annotations.get(index, [])
+                if item.announced and annotations != added:
+                    self._broke("I10b", frame, f"annotations are {quote(annotations)}, added were {quote(added)}")
+            case {"type": "refusal", "refusal": str(text)}:
+                self._compare(frame, item, ("refusal", index), text, "the refusal")
+            case {"type": "summary_text", "text": str(text)}:
+                self._compare(frame, item, ("reasoning_summary_text", index), text, "the summary")
+            case _:
+                pass
+
+    def _compare(self, frame: Frame, item: _Item, key: _Key, text: str, what: str) -> None:
+        said = item.said(*key)
+        if said is not None and said != text:
+            self._broke("I9", frame, f"{what} is {quote(text)}, the deltas said {quote(said)}")
+
+    def _check_call(self, frame: Frame, said: dict[str, Any]) -> None:
+        call = text_in(said, "call_id")
+        if call is None:
+            return
+        if said["type"] == "function_call":
+            if call in self._calls:
+                self._broke("I6", frame, f"there was a call {quote(call)} before")
+            self._calls.add(call)
+            self._unanswered.add(call)
+        elif said["type"] == "function_call_output":
+            if call not in self._unanswered:
+                self._broke("I11", frame, f"it answers {quote(call)}, which is no open call")
+            self._unanswered.discard(call)
+
+
+def _is_palaver_item(kind: str | None) -> bool:
+    return (kind or "").startswith("palaver:")

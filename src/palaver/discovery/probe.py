@@ -1,0 +1,355 @@
+"""Finding out what stands at a stranger's URL: is it a chat, how do we know, how is it called (discovery.md §4).
+
+`discover` asks, and never raises for what the stranger does: what went wrong is in the result. `insist` is for someone
+who is going to call it, and raises when that is not possible. What a document means is read in evidence.py; how a
+remote workflow is called stands in frameworks/.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, get_args
+
+import msgspec
+from msgspec import Struct
+
+from palaver.discovery.evidence import (
+    Confidence,
+    Dialect,
+    Discovery,
+    DocumentFacts,
+    Evidence,
+    ProbeStep,
+    read_agent_info,
+    read_inspect,
+    read_models,
+    read_openapi,
+)
+from palaver.errors import DiscoveryRefused, InvalidOption, NotDiscovered, UpstreamFailed
+from palaver.outbound import check_url, client, printable, read_limited
+
+if TYPE_CHECKING:
+    import httpx
+
+MAX_DOCUMENT_BYTES = 1024 * 1024
+
+# What a URL copied from some client's settings may end in, and what is spoken there.
+_ENDPOINTS: dict[str, Dialect | None] = {
+    "/invoke": "invoke",
+    "/inspect": None,
+    "/run": "run",
+    "/test": "run",
+    "/responses": "responses",
+    "/invocations": "responses",
+    "/chat/completions": "chat-completions",
+}
+_GATEWAY_STATUSES = (502, 503, 504)
+_MAX_MODELS_SHOWN = 20
+_NO_FACTS = DocumentFacts(found="")
+
+
+class _Address(Struct, frozen=True):
+    base: str
+    path: str
+    endpoint: str | None
+    notes: tuple[str, ...]
+
+
+class _Verdict(Struct, frozen=True):
+    evidence: Evidence
+    is_chat: bool | None = None
+    confidence: Confidence | None = None
+    known: DocumentFacts = _NO_FACTS
+
+
+class _CredentialsRequired(Exception):
+    """The stranger wants credentials: the search is over."""
+
+
+async def discover(
+    url: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    model: str | None = None,
+    request_seconds: float = 5.0,
+    total_seconds: float = 15.0,
+    transport: "httpx.AsyncBaseTransport | None" = None,
+) -> Discovery:
+    """Ask what stands at a URL. The first step that answers decides, and later ones are not asked.
+
+    A `transport` may refuse to connect (outbound/ssrf.py): that is raised.
+    """
+    address = _parse_address(url)
+    refused = False
+    async with client(headers=headers, timeout=request_seconds, transport=transport) as http:
+        deadline = asyncio.get_running_loop().time() + total_seconds
+        search = _Search(http, address.base, request_seconds, deadline)
+        try:
+            verdict = await _search_evidence(search, address)
+        except _CredentialsRequired:
+            verdict, refused = _Verdict("none"), True
+    known = verdict.known
+    chosen = model or (known.models[0] if len(known.models) == 1 else None)
+    spoken = known.dialect
+    if verdict.evidence == "openai.models" and address.endpoint and _ENDPOINTS[address.endpoint] == "responses":
+        spoken = "responses"  # Such servers speak both, and the URL says which is meant.
+    unreachable = all(tried.status in (None, *_GATEWAY_STATUSES) for tried in search.tried if tried.request)
+    return Discovery(
+        url=address.base,
+        is_chat=verdict.is_chat,
+        evidence=verdict.evidence,
+        confidence=verdict.confidence,
+        dialect=spoken,
+        call=_call_request(address.base, spoken, known.endpoint, named=address.endpoint, evidence=verdict.evidence),
+        streams=known.streams,
+        schemas=known.schemas,
+        warnings=tuple(dict.fromkeys(_warnings(address, search, verdict, model, unreachable=unreachable))),
+        tried=tuple(search.tried),
+        parameters=known.parameters,
+        name=known.name,
+        description=known.description,
+        models=known.models,
+        model=chosen,
+        endpoint=address.endpoint,
+        refused=refused,
+        unreachable=unreachable,
+    )
+
+
+def require_callable(
+    found: Discovery, *, is_chat: bool | None = None, dialect: Dialect | None = None, model: str | None = None
+) -> Discovery:
+    """What was found, with what the operator says put over it; raises when that is not enough to call it.
+
+    A service that is merely down (`found.unreachable`) is enough only when the operator says the rest.
+    """
+    if dialect is not None and dialect not in get_args(Dialect):
+        raise InvalidOption(f"No dialect '{dialect}'. Known: {', '.join(get_args(Dialect))}.")
+    implied = True if dialect in ("responses", "chat-completions") else None
+    chat = next((value for value in (is_chat, found.is_chat, implied) if value is not None), None)
+    spoken, asked = dialect or found.dialect, model or found.model
+    if chat is None or spoken is None:
+        raise _not_discovered(found)
+    if not asked and (spoken == "chat-completions" or (spoken == "responses" and found.models)):
+        details = {"models": list(found.models), "tried": msgspec.to_builtins(found.tried)}
+        raise NotDiscovered(_model_required(found), details=details)
+    warnings = list(found.warnings)
+    if chat != found.is_chat and found.is_chat is not None:
+        warnings.append(f"is_chat={chat} was given, against {found.evidence}.")
+    if spoken != found.dialect and found.dialect is not None:
+        warnings.append(f"dialect={spoken} was given, though {found.dialect} was found.")
+    kept = spoken == found.dialect
+    return msgspec.structs.replace(
+        found,
+        is_chat=chat,
+        confidence="declared" if is_chat is not None else found.confidence or "assumed",
+        dialect=spoken,
+        call=found.call
+        if kept
+        else _call_request(found.url, spoken, None, named=found.endpoint, evidence=found.evidence),
+        model=asked,
+        warnings=tuple(warnings),
+    )
+
+
+# The search
+
+
+async def _search_evidence(search: "_Search", address: _Address) -> _Verdict:
+    inspected = await search.ask("inspect.flags", "POST /inspect", read_inspect)
+    if search.tried[-1].status in (404, 405):
+        inspected = await search.ask("inspect.flags", "GET /inspect", read_inspect)
+    if inspected and inspected.is_chat is not None:
+        return _Verdict("inspect.flags", inspected.is_chat, "declared", inspected)
+    described = await search.ask("openapi.flags", "GET /openapi.json", lambda it: read_openapi(it, address.path))
+    known = next((reading for reading in search.read if reading.endpoint), _NO_FACTS)
+    if described and described.is_chat is not None:
+        return _Verdict("openapi.flags", described.is_chat, "declared", known)
+    if marked := next((reading.marked for reading in search.read if reading.marked), None):
+        search.tried.append(ProbeStep("schema.marker", None, None, f"the input {marked} is marked as messages"))
+        return _Verdict("schema.marker", True, "marked", known)
+    takes = next((reading.takes_messages for reading in search.read if reading.takes_messages is not None), None)
+    if takes is not None:
+        found = f"the input schema has {'a' if takes else 'no'} property messages"
+        search.tried.append(ProbeStep("schema.messages", None, None, found))
+        return _Verdict("schema.messages", takes, "guessed", known)
+    info = await search.ask("mlflow.info", "GET /agent/info", read_agent_info)
+    if info and info.is_chat:
+        return _Verdict("mlflow.info", True, "declared", info)
+    models = await search.ask("openai.models", f"GET {_v1_prefix(address.base)}/models", read_models)
+    if models and models.models:
+        return _Verdict("openai.models", True, "assumed", models)
+    return _Verdict("none")
+
+
+@dataclass
+class _Search:
+    """The requests of one discovery, and what became of them."""
+
+    http: "httpx.AsyncClient"
+    base: str
+    seconds: float
+    deadline: float
+    tried: list[ProbeStep] = field(default_factory=list[ProbeStep])
+    read: list[DocumentFacts] = field(default_factory=list[DocumentFacts])
+    missed: list[str] = field(default_factory=list[str])
+
+    async def ask(self, step: Evidence, request: str, read: Callable[[object], DocumentFacts]) -> DocumentFacts | None:
+        """What the document at a path says; None when there is none to read."""
+        status, answer = await self._fetch(*request.split(" ", 1))
+        document = _decode_object(answer) if isinstance(answer, bytes) else answer
+        if isinstance(document, str):
+            self.tried.append(ProbeStep(step, request, status, document))
+            if status in (401, 403):
+                raise _CredentialsRequired
+            if status not in (404, 405, 410):
+                self.missed.append(f"{request}: {document}")
+            return None
+        reading = read(document)
+        self.tried.append(ProbeStep(step, request, status, reading.found))
+        self.read.append(reading)
+        return reading
+
+    async def _fetch(self, method: str, path: str) -> tuple[int | None, bytes | str]:
+        """Status and body, or a line that says why there is no body to read."""
+        import httpx
+
+        left = min(self.seconds, self.deadline - asyncio.get_running_loop().time())
+        if left <= 0:
+            return None, "not asked, the time was up"
+        # Some servers close a connection without saying so; with a new one for each request that is no failure.
+        headers = {"accept": "application/json", "connection": "close"}
+        body = None
+        if method == "POST":
+            headers["content-type"], body = "application/json", b"{}"
+        status = None
+        try:
+            async with (
+                asyncio.timeout(left),
+                self.http.stream(method, self.base + path, content=body, headers=headers) as response,
+            ):
+                status = response.status_code
+                if status == 200:
+                    return status, await read_limited(response, MAX_DOCUMENT_BYTES)
+                return status, _status_text(status, response.extensions["location"])
+        except (TimeoutError, httpx.TimeoutException):
+            return status, f"no answer within {left:.2g} s"
+        except httpx.ConnectError as error:
+            return status, f"no connection: {printable(str(error))}"
+        except UpstreamFailed as error:
+            return status, error.message.rstrip(".")
+        except httpx.HTTPError:
+            return status, "the connection broke"
+
+
+def _status_text(status: int, location: str) -> str:
+    match status:
+        case 401 | 403:
+            return "wants credentials"
+        case 404 | 405 | 410:
+            return "not there"
+        case 301 | 302 | 303 | 307 | 308:
+            return f"redirects to '{printable(location)}', which is not followed"
+        case _:
+            return f"answered {status}"
+
+
+def _decode_object(body: bytes) -> dict[str, Any] | str:
+    """The JSON object of a body, or a line that says why there is none."""
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except (ValueError, RecursionError):  # Not JSON, no object, not UTF-8, or nested beyond all reason.
+        return "not readable as a JSON object"
+
+
+# The words of the result
+
+
+def _warnings(
+    address: _Address, search: _Search, verdict: _Verdict, model: str | None, *, unreachable: bool
+) -> Iterator[str]:
+    yield from address.notes
+    for reading in search.read:
+        yield from reading.warnings
+    messages = any(reading.marked or reading.takes_messages for reading in search.read)
+    if verdict.is_chat is False and verdict.confidence == "declared" and messages:
+        yield f"{verdict.evidence} says is_chat = false beside a schema with messages: the declaration is taken."
+    if search.tried[-1].status in (401, 403):
+        yield f"{_path(search.tried[-1])} wants credentials: pass headers=."
+    if verdict.is_chat is not None and verdict.known.dialect is None:
+        yield f"We do not speak what is spoken at {verdict.known.endpoint}: pass dialect=."
+    if model and verdict.known.models and model not in verdict.known.models:
+        yield f"The model '{printable(model)}' is not among those that are listed."
+    if unreachable:
+        yield f"{address.base} cannot be reached."
+        return
+    strength = "Evidence" if verdict.evidence == "none" else "Stronger evidence"
+    yield from (f"{strength} could not be read: {missed}." for missed in search.missed)
+
+
+def _not_discovered(found: Discovery) -> NotDiscovered | DiscoveryRefused:
+    details = {"tried": msgspec.to_builtins(found.tried)}
+    if found.refused:
+        return DiscoveryRefused(f"{_path(found.tried[-1])} wants credentials: pass headers=", details=details)
+    what = "cannot be reached" if found.unreachable else "does not say what it is"
+    if found.evidence != "none":
+        what = "speaks no dialect of ours"
+    tried = "; ".join(f"{one.request or one.step}: {one.found}" for one in found.tried)
+    return NotDiscovered(
+        f"{found.url} {what}. Tried: {tried}. If you know, pass dialect= and is_chat=.", details=details
+    )
+
+
+def _model_required(found: Discovery) -> str:
+    if not found.models:
+        return f"{found.url} is asked for a model by name: pass model=."
+    shown = ", ".join(found.models[:_MAX_MODELS_SHOWN])
+    more = len(found.models) - _MAX_MODELS_SHOWN
+    return f"{found.url} has several models: pass model=. Known: {shown}{f' and {more} more' if more > 0 else ''}."
+
+
+# URLs
+
+
+def _parse_address(url: str) -> _Address:
+    import httpx
+
+    check_url(url)
+    given = httpx.URL(url)
+    bare = given.copy_with(query=None, fragment=None)
+    base, notes = str(bare).rstrip("/"), list[str]()
+    if given.query:
+        notes.append("The query of the URL is not used.")
+    path = bare.raw_path.decode().rstrip("/")  # Not the whole URL: a host may be called "test".
+    endpoint = next((ending for ending in _ENDPOINTS if path.endswith(ending)), None)
+    if endpoint:
+        base = base.removesuffix(endpoint).rstrip("/")
+        notes.append(f"The URL ended in {endpoint}: its base {base} is asked.")
+    return _Address(base, httpx.URL(base).path.rstrip("/"), endpoint, tuple(notes))
+
+
+def _call_request(
+    base: str, dialect: Dialect | None, endpoint: str | None, *, named: str | None, evidence: Evidence
+) -> str | None:
+    """The request that calls it: where a document says, else where the given URL said, else where it usually is."""
+    match dialect:
+        case None:
+            return None
+        case "invoke" | "run":
+            usual = f"/{dialect}"
+        case "responses":
+            # MLflow's servers say that they are such; all others follow OpenAI.
+            usual = "/invocations" if evidence == "mlflow.info" else f"{_v1_prefix(base)}/responses"
+        case "chat-completions":
+            usual = f"{_v1_prefix(base)}/chat/completions"
+    named = named if named and _ENDPOINTS[named] == dialect else None
+    return f"POST {base}{endpoint or named or usual}"
+
+
+def _path(tried: ProbeStep) -> str:
+    return (tried.request or "").partition(" ")[2]
+
+
+def _v1_prefix(base: str) -> str:
+    named_so = base.endswith("/v1") and not base.endswith("//v1")  # The latter is a host.
+    return "" if named_so else "/v1"

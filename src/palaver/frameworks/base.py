@@ -1,0 +1,78 @@
+"""What the adapters share: the workflow that wraps a framework's object, and the model parameters that may be shown."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from palaver.core.messages import APPROVAL_RESPONSE, Data
+from palaver.core.runs import Call
+from palaver.errors import NotImplementedYet
+from palaver.workflows.options import Options
+from palaver.workflows.workflow import FunctionWorkflow, Producer
+
+
+class AdoptedWorkflow(FunctionWorkflow):
+    """A graph, an agent, a runnable, served as it is."""
+
+    reads_ids = False
+
+    def __init__(
+        self,
+        thing: Any,
+        function: Callable[..., Any],
+        *,
+        place: str,
+        resumes: bool,
+        name: str,
+        description: str,
+        flags: Mapping[str, bool],
+        options: Options,
+    ) -> None:
+        self.thing = thing
+        self._place = place
+        self._resumes = resumes
+        super().__init__(function, name=name, description=description, flags=dict(flags), options=options)
+
+    @property
+    def place(self) -> str:
+        """Its framework and its own name: an object knows no file and line."""
+        return self._place
+
+    def bind(self, call: Call) -> Producer:
+        """The object with its history, ready to run."""
+        last = call.messages[-1].parts if call.messages else ()
+        approves = any(isinstance(part, Data) and part.name == APPROVAL_RESPONSE for part in last)
+        if approves and not self._resumes:
+            raise NotImplementedYet(f"{self.description.name} cannot go on after an approval: its run was not kept.")
+        return super().bind(call)
+
+
+_VISIBLE_PARAMETERS = frozenset(
+    (
+        "frequency_penalty",
+        "logprobs",
+        "max_completion_tokens",
+        "max_output_tokens",
+        "max_tokens",
+        "n",
+        "parallel_tool_calls",
+        "presence_penalty",
+        "reasoning_effort",
+        "response_format",
+        "seed",
+        "service_tier",
+        "stop",
+        "stop_sequences",
+        "temperature",
+        "tool_choice",
+        "top_k",
+        "top_logprobs",
+        "top_p",
+        "verbosity",
+    )
+)
+
+
+def visible_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that were given, and are JSON."""
+    kept = {name: value for name, value in given.items() if name in _VISIBLE_PARAMETERS and value is not None}
+    return {name: value for name, value in kept.items() if isinstance(value, str | int | float | bool | list | dict)}

@@ -1,0 +1,129 @@
+"""LangChain and LangGraph: graphs, agents, chat models and other runnables, served as they are.
+
+    chat(graph)                  a LangGraph graph or agent; its thread is the run's session
+    chat(model), chat(prompt | model)   any runnable that takes messages
+    workflow(runnable)           one that does not: a value in, a value out
+    Reader                       what a function of the author's own yields: messages, chunks, lists of them
+    written(messages)            a history as LangChain's messages, for a function that asks for `list[BaseMessage]`
+    message_to_items, stream_to_responses   the same conversion without a server
+
+Options of a call, such as `temperature`, are not applied: the author made the model as it should be. LangChain is
+imported only inside functions, because this module is loaded to see whether an object is LangChain's at all.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
+
+from palaver.core.dialects.common import dict_or_empty
+from palaver.core.grammar import OutputValue
+from palaver.core.messages import Message
+from palaver.frameworks.base import AdoptedWorkflow
+from palaver.frameworks.langchain.graph import chat_function, workflow_function
+from palaver.frameworks.langchain.messages import HistoryEcho, unanswered_calls, written
+from palaver.frameworks.langchain.stream import MessageStream
+from palaver.workflows.adapters import choose_name
+from palaver.workflows.options import Options
+
+if TYPE_CHECKING:
+    from langchain_core.runnables import Runnable
+
+    from palaver.frameworks.langchain.responses import message_to_items, stream_to_responses
+
+    MESSAGES: type | None
+
+PACKAGES = ("langchain_core", "langchain", "langgraph", "langchain_classic", "langchain_community")
+"""Whose objects are recognised here; models of other packages are subclasses of theirs."""
+
+__all__ = [
+    "MESSAGES",
+    "PACKAGES",
+    "Reader",
+    "adopt",
+    "message_to_items",
+    "stream_to_responses",
+    "written",
+]
+
+_LAZY = {
+    "MESSAGES": ("langchain_core.messages", "BaseMessage"),
+    "message_to_items": ("palaver.frameworks.langchain.responses", "message_to_items"),
+    "stream_to_responses": ("palaver.frameworks.langchain.responses", "stream_to_responses"),
+}
+"""What would load LangChain, or a protocol, before anybody needs it."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, own = _LAZY[name]
+    return getattr(import_module(module), own)
+
+
+# What a function gives
+
+
+class Reader:
+    """Understands LangChain's objects among what one run gives."""
+
+    def __init__(self, history: Sequence[Message] = ()) -> None:
+        from langchain_core.messages import BaseMessage
+
+        self._kind = BaseMessage
+        self._history = history
+        self._stream = MessageStream(asked=unanswered_calls(history))
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What was left out."""
+        return self._stream.warnings
+
+    @cached_property
+    def _echo(self) -> HistoryEcho:
+        return HistoryEcho(written(self._history))
+
+    def feed(self, value: Any) -> Iterable[OutputValue] | None:
+        """What a message or chunk amounts to, alone, in a list, or with its metadata as LangGraph streams it."""
+        kind = self._kind
+        match value:
+            case kind():
+                return self._stream.feed(value)
+            case (kind() as message, dict()):
+                return self._stream.feed(message, branch=dict_or_empty(value[1]).get("langgraph_checkpoint_ns", ""))
+            case list() if all(isinstance(message, kind) for message in cast("list[Any]", value)):
+                fresh = self._echo.fresh(cast("list[Any]", value))
+                return [given for message in fresh for given in self._stream.feed(message)]
+            case _:
+                return None
+
+    def end(self) -> Iterable[OutputValue]:
+        """What was held back, and how the last message ended."""
+        return self._stream.end()
+
+
+# What an author declares
+
+
+def adopt(
+    thing: object, *, name: str | None, description: str | None, flags: Mapping[str, bool], options: Options
+) -> AdoptedWorkflow | None:
+    """The workflow that a runnable makes; None for any other object of LangChain's."""
+    from langchain_core.runnables import Runnable
+    from langchain_core.tools import BaseTool
+
+    if not isinstance(thing, Runnable) or isinstance(thing, BaseTool):
+        return None
+    runnable = cast("Runnable[Any, Any]", thing)
+    own = getattr(runnable, "name", None)
+    name = choose_name(name, own if own != "LangGraph" else "langgraph", type(runnable).__name__.lower())
+    return AdoptedWorkflow(
+        runnable,
+        chat_function(runnable, name) if flags["is_chat"] else workflow_function(runnable),
+        place=f"LangChain: {type(runnable).__name__}",
+        resumes=True,
+        name=name,
+        description=description or "",
+        flags=flags,
+        options=options,
+    )

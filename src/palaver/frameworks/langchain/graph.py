@@ -1,0 +1,401 @@
+"""One run of a LangGraph graph: what goes in, what its stream says, and what it waits for.
+
+A graph with a checkpointer remembers its thread, which is the run's session: it is given only what it does not know.
+"""
+
+import logging
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, Any, NamedTuple, cast, get_origin
+from uuid import uuid4
+
+from msgspec import UNSET, UnsetType
+
+from palaver.core.dialects.common import as_list
+from palaver.core.events import RunFinished
+from palaver.core.grammar import OutputValue
+from palaver.core.messages import Data, Message
+from palaver.errors import ChatWithoutMessages, Failure
+from palaver.frameworks.langchain.approvals import (
+    approval_answers,
+    approval_requests,
+    check_arguments_unchanged,
+    parse_interrupts,
+    resume_value,
+)
+from palaver.frameworks.langchain.messages import (
+    HistoryEcho,
+    MessageCall,
+    message_calls,
+    to_json_value,
+    unanswered_calls,
+    written,
+)
+from palaver.frameworks.langchain.stream import MessageStream, RepeatPolicy
+from palaver.workflows.annotations import strip_annotation
+from palaver.workflows.config_models import ConfigModel, is_config_model
+from palaver.workflows.context import Context
+
+if TYPE_CHECKING:
+    from langchain_core.runnables import Runnable
+
+
+RESUME_INPUT = "resume"
+"""The input that an interrupted graph goes on with, as it is."""
+
+log = logging.getLogger("palaver.run")
+
+
+class GraphThread(NamedTuple):
+    """What a graph remembers: nothing, for one without a checkpointer or a thread that is new."""
+
+    exists: bool = False
+    messages: Sequence[Any] = ()
+    interrupts: Sequence[Any] = ()
+
+    @property
+    def calls(self) -> dict[str, MessageCall]:
+        """The calls that its messages make."""
+        return {call.call_id: call for message in self.messages for call in message_calls(message) if call.call_id}
+
+    @property
+    def pending(self) -> list[MessageCall]:
+        """Those that have no result; a model may count its calls anew in every turn."""
+        waiting: dict[str, MessageCall] = {}
+        for message in self.messages:
+            waiting |= {call.call_id: call for call in message_calls(message) if call.call_id}
+            waiting.pop(getattr(message, "tool_call_id", ""), None)
+        return list(waiting.values())
+
+
+_NEW_THREAD = GraphThread()
+
+
+async def run_graph(
+    graph: Any,
+    messages: Sequence[Message],
+    inputs: Mapping[str, Any],
+    context: Context,
+    *,
+    resume: Any | UnsetType = UNSET,
+    takes_list: bool = False,
+) -> AsyncGenerator[object, None]:
+    """What one run of the graph says. Where it waits for something, `resume` is what it goes on with, as it is."""
+    config: Any = {"configurable": {"thread_id": context.session}}
+    thread = await _load_thread(graph, config)
+    answers = approval_answers(_since_last_answer(messages))
+    if resume is not UNSET or answers:
+        given, history = _resume_command(thread, messages, answers, resume), thread.messages
+    else:
+        passed = _input_messages(thread, messages)
+        given, history = (passed if takes_list else {**inputs, "messages": passed}), [*thread.messages, *passed]
+    reading = GraphStreamReader(
+        thread, asked=unanswered_calls(messages), history=history, answers_with=_answer_keys(graph)
+    )
+    async with aclosing(
+        graph.astream(given, config, stream_mode=["messages", "updates", *reading.further_modes], subgraphs=True)
+    ) as steps:
+        async for namespace, mode, payload in steps:
+            for said in reading.feed(namespace, mode, payload):
+                yield said
+    for said in reading.end():
+        yield said
+    for warning in reading.stream.warnings:
+        log.info("run %s: %s", context.run_id, warning)
+
+
+async def _load_thread(graph: Any, config: Any) -> GraphThread:
+    if not graph.checkpointer:
+        return _NEW_THREAD
+    snapshot = await graph.aget_state(config, subgraphs=True)
+    found = list(_snapshot_messages(snapshot))
+    return GraphThread(exists=snapshot.created_at is not None, messages=found, interrupts=snapshot.interrupts)
+
+
+def _snapshot_messages(snapshot: Any) -> Iterator[Any]:
+    """The messages of a state, and of those of the graphs that wait inside it."""
+    values: object = snapshot.values
+    yield from _update_messages(
+        cast("Mapping[str, Any]", values).get("messages") if isinstance(values, Mapping) else values
+    )
+    for task in snapshot.tasks:
+        if hasattr(task.state, "tasks"):
+            yield from _snapshot_messages(task.state)
+
+
+# What goes in
+
+
+def _resume_command(
+    thread: GraphThread, messages: Sequence[Message], answers: Mapping[str, Mapping[str, Any]], resume: Any | UnsetType
+) -> Any:
+    """What a graph that waits goes on with."""
+    from langgraph.types import Command
+
+    if not thread.interrupts:
+        raise Failure("approval_not_found", "Nothing here waits for an approval.", status=404)
+    if resume is not UNSET:
+        return Command(resume=resume)
+    questions = parse_interrupts(thread.interrupts, thread.pending)
+    check_arguments_unchanged(questions, unanswered_calls(messages))
+    return Command(resume=resume_value(questions, answers))
+
+
+def _input_messages(thread: GraphThread, messages: Sequence[Message]) -> list[Any]:
+    """The messages that the graph is given."""
+    passed = written(_since_last_answer(messages) if thread.exists else messages)
+    known = {message.id: (message.type, message.content) for message in thread.messages}
+    for message in passed:
+        # By its id we know a message again when a node gives it back. One that has the id of other words in the thread
+        # would replace them.
+        said = message.type, message.content
+        if message.id is None or known.get(message.id, said) != said:
+            message.id = str(uuid4())
+    return cast("list[Any]", passed)
+
+
+def _since_last_answer(messages: Sequence[Message]) -> Sequence[Message]:
+    last = max((index for index, message in enumerate(messages) if message.role in ("assistant", "tool")), default=-1)
+    return messages[last + 1 :]
+
+
+# What comes out
+
+
+class GraphStreamReader:
+    """Understands the stream of one run."""
+
+    def __init__(
+        self,
+        thread: GraphThread = _NEW_THREAD,
+        *,
+        asked: Collection[str] = (),
+        history: Sequence[Any] = (),
+        answers_with: Sequence[str] | None = None,
+        repeats: RepeatPolicy = "complete",
+    ) -> None:
+        self.stream = MessageStream(repeats=repeats, asked=asked, thread=thread.calls)
+        self.further_modes = ["values"] if answers_with is not None else []
+        self._thread = thread
+        self._echo = HistoryEcho(history)
+        self._interrupts: dict[str, Any] = {}
+        self._answers_with = answers_with
+        self._state: Mapping[str, Any] | None = None
+
+    def feed(self, namespace: Sequence[str], mode: str, payload: Any) -> Iterable[OutputValue]:
+        """The events of one step of the stream."""
+        match mode:
+            case "messages":
+                message, about = payload
+                return self._message(message, about.get("langgraph_checkpoint_ns", ""))
+            case "updates":
+                return self._updates(cast("Mapping[str, Any]", payload))
+            case _:
+                if not namespace and isinstance(payload, Mapping):
+                    self._state = cast("Mapping[str, Any]", payload)
+                return ()
+
+    def end(self) -> Iterator[OutputValue]:
+        """What the graph waits for, what it came to, how it ended."""
+        if self._interrupts:
+            yield from (given for given in self.stream.end() if not isinstance(given, RunFinished))
+            answered = self.stream.answered
+            pending = [call for call in self._thread.pending if call.call_id not in answered]
+            pending += [
+                MessageCall(call_id=m.asked, name=m.name, arguments=m.arguments) for m in self.stream.unanswered
+            ]
+            yield from approval_requests(parse_interrupts(list(self._interrupts.values()), pending))
+            yield RunFinished(finish="tool-calls")
+            return
+        if self._answers_with is not None and self._state is not None:
+            came_to = {key: to_json_value(self._state[key]) for key in self._answers_with if key in self._state}
+            yield Message.assistant(Data(name="output", value=came_to))
+        yield from self.stream.end()
+
+    def _message(self, message: Any, branch: str) -> Iterable[OutputValue]:
+        is_chunk = not message.type.islower()
+        if not is_chunk and self._echo.repeats(message, branch):
+            return ()
+        return self.stream.feed(message, branch=branch)
+
+    def _updates(self, updates: Mapping[str, Any]) -> Iterator[OutputValue]:
+        for node, update in updates.items():
+            if node == "__interrupt__":
+                self._interrupts |= {interrupt.id: interrupt for interrupt in update}
+                continue
+            for change in as_list(update):
+                found = cast("Mapping[str, Any]", change).get("messages") if isinstance(change, Mapping) else change
+                for message in self._echo.fresh(_update_messages(found)):
+                    self._echo.note(message)
+                    yield from self.stream.feed(message)
+
+
+def _update_messages(found: Any) -> list[Any]:
+    """The messages of an update: one, or a list; those in LangChain's shorthand are spelled out."""
+    from langchain_core.messages import BaseMessage, convert_to_messages
+
+    if isinstance(found, tuple) and not _is_shorthand(found):
+        return _update_messages(list(cast("Sequence[Any]", found)))
+    known = [each for each in as_list(found) if isinstance(each, BaseMessage) or _is_shorthand(each)]
+    return cast("list[Any]", convert_to_messages(known))
+
+
+def _is_shorthand(found: Any) -> bool:
+    """Is it a message as LangGraph also takes them: `("ai", "Hi.")`, or a dict with a role?"""
+    if isinstance(found, dict):
+        return "content" in found and ("role" in found or "type" in found)
+    match found:
+        case (str(), str()):
+            return True
+        case _:
+            return False
+
+
+def _answer_keys(graph: Any) -> Sequence[str] | None:
+    """The keys of the state that a graph answers with, if `messages` is not among them."""
+    keys: str | Sequence[str] = graph.output_channels
+    return None if isinstance(keys, str) or "messages" in keys else keys
+
+
+class _Argument(NamedTuple):
+    """One argument of the function that we make."""
+
+    annotation: Any
+    required: bool = False
+
+
+_MESSAGES = {"messages": _Argument(list[Message], required=True)}
+_CONTEXT = {"ctx": _Argument(Context, required=True)}
+
+
+def chat_function(runnable: "Runnable[Any, Any]", name: str) -> Callable[..., Any]:
+    """The function that answers a history with the runnable."""
+    if is_graph(runnable):
+        return _graph_chat_function(runnable, name)
+    variables = _prompt_variables(runnable)
+    if variables is not None and "messages" not in variables:
+        raise ChatWithoutMessages(
+            f"{name} is declared as a chat but its prompt has no place for the history: give it a placeholder named "
+            "messages, or declare it with workflow(…)."
+        )
+
+    async def answer(messages: list[Message], **given: Any) -> AsyncGenerator[object, None]:
+        history = written(messages)
+        async with aclosing(
+            _astream(runnable, history if variables is None else {**given, "messages": history})
+        ) as said:
+            async for chunk in said:
+                yield chunk
+
+    return _with_signature(answer, {**(variables or {}), **_MESSAGES})
+
+
+def _graph_chat_function(graph: Any, name: str) -> Callable[..., Any]:
+    keys = _state_keys(graph)
+    takes_list = keys is None and _starts_with_list(graph)
+    if keys is not None and "messages" not in keys:
+        raise ChatWithoutMessages(
+            f"{name} is declared as a chat but its state has no messages: add them, or declare it with workflow(…)."
+        )
+    # A key of the state's own goes before.
+    resume = {RESUME_INPUT: _Argument(Any)} if graph.checkpointer and RESUME_INPUT not in (keys or {}) else {}
+
+    async def answer(messages: list[Message], ctx: Context, **given: Any) -> AsyncGenerator[object, None]:
+        resumed = given.pop(RESUME_INPUT, UNSET) if resume else UNSET
+        async with aclosing(run_graph(graph, messages, given, ctx, resume=resumed, takes_list=takes_list)) as said:
+            async for each in said:
+                yield each
+
+    return _with_signature(answer, {**resume, **(keys or {}), **_MESSAGES, **_CONTEXT})
+
+
+def workflow_function(runnable: "Runnable[Any, Any]") -> Callable[..., Any]:
+    """The function that hands its inputs to the runnable: by name where it knows names, else the one called `input`."""
+    named = _state_keys(runnable) if is_graph(runnable) else _prompt_variables(runnable)
+
+    def value_of(given: dict[str, Any]) -> Any:
+        return given["input"] if named is None else given
+
+    async def stream(**given: Any) -> AsyncGenerator[object, None]:
+        async with aclosing(_astream(runnable, value_of(given))) as said:
+            async for chunk in said:
+                yield chunk
+
+    async def call(ctx: Context, **given: Any) -> Any:
+        config: Any = {"configurable": {"thread_id": ctx.session}}
+        return to_json_value(await runnable.ainvoke(value_of(given), config))
+
+    taken = {"input": _Argument(Any, required=True)} if named is None else named
+    return _with_signature(stream, taken) if _streams_text(runnable) else _with_signature(call, {**taken, **_CONTEXT})
+
+
+def is_graph(runnable: object) -> bool:
+    """Is it a LangGraph graph? Without LangGraph nothing is."""
+    return any(
+        base.__name__ == "Pregel" and base.__module__.startswith("langgraph.") for base in type(runnable).__mro__
+    )
+
+
+# What a runnable takes and gives
+
+
+def _astream(runnable: "Runnable[Any, Any]", value: Any) -> AsyncGenerator[object, None]:
+    return cast("AsyncGenerator[object, None]", runnable.astream(value))
+
+
+def _state_keys(graph: Any) -> dict[str, _Argument] | None:
+    """The keys of a graph's state that it may be given; None where it takes one value without a name."""
+    schema = getattr(getattr(graph, "builder", None), "input_schema", None)
+    if not is_config_model(schema):
+        return None
+    # Reducers, which stand beside the type, are no matter of the caller's.
+    fields = [field for field in ConfigModel(schema).fields if field.attribute not in graph.builder.managed]
+    return {field.attribute: _Argument(strip_annotation(field.annotation)) for field in fields}
+
+
+def _starts_with_list(graph: Any) -> bool:
+    start = strip_annotation(getattr(graph.channels.get("__start__"), "typ", Any))
+    kind = get_origin(start) or start
+    return isinstance(kind, type) and issubclass(kind, Sequence)
+
+
+def _prompt_variables(runnable: Any) -> dict[str, _Argument] | None:
+    """The variables of the prompt that a chain begins with; None where it begins with anything else."""
+    from langchain_core.prompts import BasePromptTemplate
+
+    first = _end_of_chain(runnable, "first")
+    if not isinstance(first, BasePromptTemplate):
+        return None
+    prompt = cast("BasePromptTemplate[Any]", first)
+    return {name: _Argument(Any) for name in prompt.optional_variables} | {
+        name: _Argument(Any if name in prompt.input_types else str, required=True) for name in prompt.input_variables
+    }
+
+
+def _streams_text(runnable: Any) -> bool:
+    """Does it stream text, or messages of a model?"""
+    from langchain_core.language_models import BaseLanguageModel
+    from langchain_core.output_parsers import StrOutputParser
+
+    return isinstance(_end_of_chain(runnable, "last"), BaseLanguageModel | StrOutputParser)
+
+
+def _end_of_chain(runnable: Any, end: str) -> Any:
+    """The first or last step of a chain, whatever is wrapped around it."""
+    while (further := getattr(runnable, end, None) or getattr(runnable, "bound", None)) is not None:
+        runnable = further
+    return runnable
+
+
+def _with_signature(function: Callable[..., Any], taken: Mapping[str, _Argument]) -> Callable[..., Any]:
+    """The function, with a signature that says by name what it takes."""
+    declared: Any = function
+    declared.__annotations__ = {name: argument.annotation for name, argument in taken.items()}
+    declared.__signature__ = Signature(
+        [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=Parameter.empty if argument.required else None)
+            for name, argument in taken.items()
+        ]
+    )
+    return function

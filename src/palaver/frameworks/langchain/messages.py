@@ -1,0 +1,448 @@
+"""What a LangChain message says, piece by piece: text, reasoning, refusals, files, the places of its calls.
+
+Content is a string, or a list of blocks in any of the spellings that providers gave them. Pure, and without LangChain:
+a message is looked at by its attributes, a block by its keys. How pieces become events is langchain_stream.py's.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import msgspec
+
+from palaver.core import json
+from palaver.core.dialects.common import (
+    UNKNOWN_MEDIA,
+    as_list,
+    dict_or_empty,
+    file_from_url,
+    optional_int,
+    optional_str,
+    result_text,
+    without_none,
+)
+from palaver.core.events import FinishReason
+from palaver.core.messages import Annotation, Data, File, Message, Part, Refusal, Text, ToolCall, Usage
+
+if TYPE_CHECKING:
+    from langchain_core.messages import AIMessage, BaseMessage
+
+
+_Block = Mapping[str, Any]
+
+
+class TextPiece(msgspec.Struct, frozen=True, kw_only=True):
+    """Some text, and notes on it whose places count from the beginning of its block."""
+
+    text: str
+    notes: tuple[Annotation, ...] = ()
+    block: str | None = None
+    """The id of the block, where it has one: two texts of different ids are two."""
+    index: int | str | None = None
+    """Which block of a streamed message this continues."""
+
+
+class ReasoningPiece(msgspec.Struct, frozen=True, kw_only=True):
+    """Some of a model's thinking."""
+
+    text: str
+    encrypted: str | None = None
+    paragraph: int | None = None
+    """Which paragraph of a streamed summary this continues."""
+
+
+class CallMarker(msgspec.Struct, frozen=True, kw_only=True):
+    """Here stands a call."""
+
+    call_id: str
+
+
+class MessageCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call of a whole message; `call_id` is empty where the model gave none."""
+
+    call_id: str
+    name: str
+    arguments: str
+    understood: bool = True
+    """Could LangChain read its arguments?"""
+
+
+ContentPiece = TextPiece | ReasoningPiece | CallMarker | Refusal | File | Data
+
+_CALL_BLOCKS = ("tool_use", "tool_call", "function_call")
+_IGNORED_BLOCKS = ("redacted_thinking", "input_json_delta", "tool_call_chunk", "invalid_tool_call")
+_MEDIA_TYPES = {
+    "image": "image/*",
+    "image_url": "image/*",
+    "input_image": "image/*",
+    "audio": "audio/*",
+    "video": "video/*",
+}
+_FILE_BLOCKS = (*_MEDIA_TYPES, "file", "input_file", "input_audio")
+
+
+def content_pieces(message: Any) -> list[ContentPiece]:
+    """What a message or chunk says, in order; what stands beside its content is put where it belongs."""
+    found = [piece for block in as_list(message.content) for piece in _block_pieces(block)]
+    extra = dict_or_empty(message.additional_kwargs)
+    if not any(isinstance(piece, ReasoningPiece) for piece in found):
+        beside = extra.get("reasoning")
+        thought = (
+            optional_str(extra.get("reasoning_content")) or optional_str(beside) or _summary(dict_or_empty(beside))
+        )
+        found = [*([ReasoningPiece(text=thought)] if thought else ()), *found]
+    refusal = optional_str(extra.get("refusal"))
+    return [*found, *([Refusal(text=refusal)] if refusal else ())]
+
+
+def message_text(message: Any) -> str:
+    """Its text alone."""
+    found = (piece for block in as_list(message.content) for piece in _block_pieces(block))
+    return "".join([piece.text for piece in found if isinstance(piece, TextPiece)])
+
+
+def _block_pieces(block: Any) -> Iterator[ContentPiece]:
+    """One or none."""
+    if isinstance(block, str):
+        if block:
+            yield TextPiece(text=block)
+        return
+    block = dict_or_empty(block)
+    match block.get("type"):
+        case "text" | "output_text" | None if isinstance(block.get("text"), str):
+            notes = tuple(_annotations(block))
+            if block["text"] or notes:
+                index = block.get("index")
+                index = index if isinstance(index, int | str) else None
+                yield TextPiece(text=block["text"], notes=notes, block=optional_str(block.get("id")), index=index)
+        case "thinking" | "reasoning" | "reasoning_content":
+            yield from _reasoning(block)
+        case "refusal" if isinstance(block.get("refusal"), str):
+            if block["refusal"]:
+                yield Refusal(text=block["refusal"])
+        case kind if kind in _FILE_BLOCKS and (file := _file(block)) is not None:
+            yield file
+        case kind if kind in _CALL_BLOCKS:
+            if call_id := optional_str(block.get("call_id")) or optional_str(block.get("id")):
+                yield CallMarker(call_id=call_id)
+        case kind if kind in _IGNORED_BLOCKS:
+            pass
+        case kind:
+            yield Data(
+                name=f"langchain:{kind if isinstance(kind, str) and kind else 'block'}", value=to_json_value(block)
+            )
+
+
+def _reasoning(block: _Block) -> Iterator[ReasoningPiece]:
+    """Thinking as Anthropic, OpenAI, Bedrock and LangChain itself spell it; an empty one may still bring its seal."""
+    inner = dict_or_empty(block.get("reasoning_content"))  # Bedrock's.
+    extras = dict_or_empty(block.get("extras"))
+    said = (block.get("thinking"), block.get("reasoning"), inner.get("text"), block.get("reasoning_content"))
+    text = next((text for text in said if isinstance(text, str)), "") or _summary(block)
+    seals = (block.get("signature"), block.get("encrypted_content"), inner.get("signature"), extras.get("signature"))
+    encrypted = next((seal for seal in seals if isinstance(seal, str) and seal), None)
+    if text or encrypted:
+        summary = [dict_or_empty(part) for part in as_list(block.get("summary"))]
+        paragraph = optional_int(summary[0].get("index")) if summary else None
+        yield ReasoningPiece(text=text, encrypted=encrypted, paragraph=paragraph)
+
+
+def _summary(block: _Block) -> str:
+    texts = [optional_str(dict_or_empty(part).get("text")) for part in as_list(block.get("summary"))]
+    return "\n\n".join([text for text in texts if text])
+
+
+# Files
+
+
+def _file(block: _Block) -> File | None:
+    """A file by URL, as base64, or by id, wherever its provider puts that; None where it is nowhere."""
+    kind = str(block["type"])
+    inner = dict_or_empty(block.get(kind)) or dict_or_empty(block.get("source")) or block
+    name = optional_str(inner.get("filename")) or optional_str(dict_or_empty(block.get("extras")).get("filename"))
+    said = optional_str(inner.get("mime_type")) or optional_str(inner.get("media_type"))
+    form = optional_str(inner.get("format"))
+    media = said or (f"audio/{form}" if form and "audio" in kind else _MEDIA_TYPES.get(kind, UNKNOWN_MEDIA))
+    detail = optional_str(inner.get("detail"))
+    address = next(
+        (inner[key] for key in ("url", "image_url", "file_url", "file_data") if optional_str(inner.get(key))), None
+    )
+    data = optional_str(inner.get("base64")) or optional_str(inner.get("data"))
+    if address is not None and (":" in address[:6] or not data):
+        return file_from_url(address, media, filename=name, detail=detail)
+    if data:
+        return File(media_type=media, data=data, filename=name, detail=detail)
+    file_id = optional_str(inner.get("file_id"))
+    return File(media_type=media, file_id=file_id, filename=name, detail=detail) if file_id else None
+
+
+# Notes on text
+
+
+def _annotations(block: _Block) -> Iterator[Annotation]:
+    for note in [*as_list(block.get("annotations")), *as_list(block.get("citations"))]:
+        note = dict_or_empty(note)
+        # A document's own indexes (start_char_index …) count in the document, not in what is said.
+        start, end = optional_int(note.get("start_index")), optional_int(note.get("end_index"))
+        title = (
+            optional_str(note.get("title"))
+            or optional_str(note.get("document_title"))
+            or optional_str(note.get("filename"))
+        )
+        url, file_id = optional_str(note.get("url")), optional_str(note.get("file_id"))
+        if url is not None:
+            yield Annotation(kind="url", title=title, url=url, start=start, end=end)
+        elif file_id is not None or "document_index" in note or "document_title" in note:
+            yield Annotation(kind="file", title=title, file_id=file_id, start=start, end=end)
+        elif start is not None or end is not None:
+            yield Annotation(kind="span", title=title, start=start, end=end)
+
+
+def shift_annotation(note: Annotation, by: int) -> Annotation:
+    """The note, counted from further back."""
+    if not by:
+        return note
+    start = None if note.start is None else note.start + by
+    return msgspec.structs.replace(note, start=start, end=None if note.end is None else note.end + by)
+
+
+# Calls
+
+
+def message_calls(message: Any) -> list[MessageCall]:
+    """The calls of a whole message: those that LangChain understood, then those that it could not."""
+    exact = {
+        dict_or_empty(call).get("id"): optional_str(dict_or_empty(dict_or_empty(call).get("function")).get("arguments"))
+        for call in as_list(dict_or_empty(message.additional_kwargs).get("tool_calls"))
+    }
+    understood = [
+        MessageCall(
+            call_id=call.get("id") or "",
+            name=call["name"],
+            arguments=_arguments_text(exact.get(call.get("id")) if call.get("id") else None, call["args"]),
+        )
+        for call in _calls_of(message, "tool_calls")
+    ]
+    return understood + [
+        MessageCall(
+            call_id=call.get("id") or "",
+            name=call.get("name") or "unknown",
+            arguments=call.get("args") or "",
+            understood=False,
+        )
+        for call in _calls_of(message, "invalid_tool_calls")
+    ]
+
+
+def _arguments_text(exact: str | None, arguments: Any) -> str:
+    return exact if exact is not None else to_json_text(arguments)
+
+
+def _calls_of(message: Any, kind: Literal["tool_calls", "invalid_tool_calls"]) -> Sequence[Mapping[str, Any]]:
+    return getattr(message, kind, None) or ()
+
+
+def to_json_text(value: Any) -> str:
+    """Compact JSON; what has none is written as `str()` says it."""
+    return json.encode(to_json_value(value)).decode()
+
+
+def to_json_value(value: Any) -> Any:
+    """The value as JSON; a part of it that is not JSON becomes its `str()`."""
+    try:
+        return json.to_builtins(value)
+    except json.NotJson:
+        pass
+    match value:
+        case dict():
+            return {str(key): to_json_value(inner) for key, inner in cast("dict[Any, Any]", value).items()}
+        case list() | tuple():
+            return [to_json_value(inner) for inner in cast("Sequence[Any]", value)]
+        case _:
+            return json.replace_surrogates(str(value))
+
+
+# What it cost, and how it ended
+
+
+def message_usage(message: Any) -> Usage | None:
+    """What the message or chunk says that it cost."""
+    if known := dict_or_empty(getattr(message, "usage_metadata", None)):
+        read, made = dict_or_empty(known.get("input_token_details")), dict_or_empty(known.get("output_token_details"))
+        return Usage(
+            input_tokens=optional_int(known.get("input_tokens")) or 0,
+            output_tokens=optional_int(known.get("output_tokens")) or 0,
+            cached_input_tokens=optional_int(read.get("cache_read")),
+            cache_creation_input_tokens=optional_int(read.get("cache_creation")),
+            reasoning_tokens=optional_int(made.get("reasoning")),
+        )
+    extra = dict_or_empty(message.response_metadata)
+    told = dict_or_empty(extra.get("token_usage")) or dict_or_empty(extra.get("usage"))
+    asked, answered = optional_int(told.get("prompt_tokens")), optional_int(told.get("completion_tokens"))
+    if asked is None and answered is None:
+        return None
+    return Usage(input_tokens=asked or 0, output_tokens=answered or 0)
+
+
+_FINISHES: Mapping[str, FinishReason] = {
+    "length": "length",
+    "max_tokens": "length",
+    "max_output_tokens": "length",
+    "content_filter": "content-filter",
+    "refusal": "content-filter",
+    "safety": "content-filter",
+}
+
+
+def finish_reason(message: Any) -> FinishReason | None:
+    """How the model ended its message; None where it does not say."""
+    extra = dict_or_empty(message.response_metadata)
+    reasons = [optional_str(extra.get(key)) for key in ("finish_reason", "stop_reason", "done_reason")]
+    reasons.append(optional_str(dict_or_empty(extra.get("incomplete_details")).get("reason")))
+    for reason in reasons:
+        if reason and reason.lower() in _FINISHES:
+            return _FINISHES[reason.lower()]
+    return "stop" if any(reasons) else None
+
+
+_ROLES = {"AIMessageChunk": "ai", "chat": "ai", "ChatMessageChunk": "ai", "function": "tool"}
+
+
+def written(messages: Sequence[Message]) -> "list[BaseMessage]":
+    """Our messages as LangChain's. Reasoning and data are left out, and an assistant's message that is nothing else."""
+    names = {call.call_id: call.name for message in messages for call in message.tool_calls}
+    return [each for message in messages for each in _to_langchain(message, names)]
+
+
+def _to_langchain(message: Message, names: Mapping[str, str]) -> "Iterator[BaseMessage]":
+    from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
+
+    said: dict[str, Any] = {"content": _content(message.parts), **without_none(id=message.id, name=message.name)}
+    match message.role:
+        case "system":
+            yield SystemMessage(**said)
+        case "developer":
+            yield SystemMessage(**said, additional_kwargs={"__openai_role__": "developer"})
+        case "user":
+            if not message.parts or not all(isinstance(part, Data) for part in message.parts):
+                yield HumanMessage(**said)  # An approval reaches a graph otherwise.
+        case "assistant":
+            if said["content"] or message.tool_calls:
+                yield _assistant(message, said)
+        case "tool":
+            pass
+    only = message.id if len(message.tool_results) == 1 and message.role == "tool" else None
+    for result in message.tool_results:
+        yield ToolMessage(
+            content=result_text(result.output),
+            tool_call_id=result.call_id,
+            status="error" if result.is_error else "success",
+            **without_none(id=only, name=names.get(result.call_id)),
+        )
+
+
+def _assistant(message: Message, said: dict[str, Any]) -> "AIMessage":
+    """One message, however many calls; what no model could read of them is kept apart, as LangChain does."""
+    from langchain_core.messages import AIMessage
+
+    read = [(call, call.parsed) for call in message.tool_calls]
+    return AIMessage(
+        **said,
+        tool_calls=[
+            {"type": "tool_call", "id": call.call_id, "name": call.name, "args": arguments}
+            for call, arguments in read
+            if isinstance(arguments, dict)
+        ],
+        invalid_tool_calls=[
+            {"type": "invalid_tool_call", "id": call.call_id, "name": call.name, "args": call.arguments, "error": None}
+            for call, arguments in read
+            if not isinstance(arguments, dict)
+        ],
+    )
+
+
+def _content(parts: Sequence[Part]) -> "str | list[str | dict[str, Any]]":
+    """Text as one string; with files, a list of LangChain's own blocks."""
+    blocks: list[str | dict[str, Any]] = []
+    texts: list[str] = []
+    for part in parts:
+        match part:
+            case Text(text=text) | Refusal(text=text):
+                texts.append(text)
+                blocks.append({"type": "text", "text": text})
+            case File():
+                blocks.append(_block(part))
+            case _:
+                pass
+    return blocks if len(blocks) > len(texts) else "".join(texts)
+
+
+def _block(file: File) -> dict[str, Any]:
+    kind = file.media_type.partition("/")[0]
+    extras = without_none(filename=file.filename, detail=file.detail)
+    return {
+        "type": kind if kind in ("image", "audio", "video") else "file",
+        "mime_type": file.media_type,
+        **without_none(url=file.url, base64=file.data, file_id=file.file_id, extras=extras or None),
+    }
+
+
+class HistoryEcho:
+    """Tells what is given back of a history from what is new: by id, else by what it says, in order from the start."""
+
+    def __init__(self, history: Sequence[Any]) -> None:
+        self._ids = {message.id for message in history if message.id}
+        self._gists = [_comparison_key(message) for message in history]
+        self._reached: dict[str, int] = {}
+        self._nameless: list[tuple[object, ...]] = []
+
+    def note(self, message: Any) -> None:
+        """This was said without an id: when it comes again, under the one that a graph gave it, it is an echo."""
+        if not message.id:
+            self._nameless.append(_comparison_key(message))
+
+    def begin(self, branch: str = "") -> None:
+        """From here on, what comes in this branch may be the history from its start."""
+        self._reached[branch] = 0
+
+    def repeats(self, message: Any, branch: str = "") -> bool:
+        """Is this message one of the history?"""
+        gist, at = _comparison_key(message), self._reached.get(branch, 0)
+        # No answer begins with a user's or the system's message; without one, the same words may be said anew.
+        if gist in self._gists[at : at + 1] and (at or message.type in ("human", "system")):
+            self._reached[branch] = at + 1
+        elif message.id in self._ids:
+            return True
+        elif message.id and gist in self._nameless:
+            self._nameless.remove(gist)
+        else:
+            return False
+        if message.id:
+            self._ids.add(message.id)
+        return True
+
+    def fresh(self, messages: Sequence[Any]) -> list[Any]:
+        """The messages of a list that are none of the history."""
+        self.begin()
+        return [message for message in messages if not self.repeats(message)]
+
+
+def _comparison_key(message: Any) -> tuple[object, ...]:
+    """What two spellings of one message have in common."""
+    asked = [call.get("id") for call in getattr(message, "tool_calls", None) or ()]
+    asked += [call.get("id") for call in getattr(message, "invalid_tool_calls", None) or ()]
+    return (
+        _ROLES.get(message.type, message.type),
+        message_text(message),
+        tuple(asked),
+        getattr(message, "tool_call_id", None),
+    )
+
+
+def unanswered_calls(messages: Sequence[Message]) -> dict[str, ToolCall]:
+    """By id, the calls in our messages that have no result; some models count theirs anew in every turn."""
+    waiting: dict[str, ToolCall] = {}
+    for message in messages:
+        waiting |= {call.call_id: call for call in message.tool_calls}
+        for result in message.tool_results:
+            waiting.pop(result.call_id, None)
+    return waiting

@@ -1,0 +1,169 @@
+"""LangChain's messages as items of Responses, and its streams as events of Responses: our conversion without a server.
+
+    items = message_to_items(AIMessage("Hello."))
+    async for event in stream_to_responses(agent.astream({"messages": …}, stream_mode="messages")): …
+
+The same machines as behind /v1/responses: what LangChain gives becomes events of ours, the grammar makes them lawful,
+and the protocol's own encoder writes them.
+"""
+
+import logging
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Any, cast
+from uuid import uuid4
+
+from palaver.core import json
+from palaver.core.dialects.common import dict_or_empty
+from palaver.core.events import Event, RunFailed, RunFinished, RunStarted, TerminalEvent
+from palaver.core.grammar import Grammar, OutputValue
+from palaver.core.messages import Message, ToolCall
+from palaver.errors import PalaverError, WorkflowFailed
+from palaver.frameworks.langchain.graph import GraphStreamReader as GraphReading
+from palaver.frameworks.langchain.stream import MessageStream
+from palaver.protocols.responses import adapter as responses
+from palaver.protocols.responses.request import Profile, ResponsesRequest
+
+log = logging.getLogger("palaver.langchain")
+
+
+def message_to_items(message: Any, *, profile: Profile = "open") -> list[dict[str, Any]]:
+    """One LangChain message as items of Responses, in order; a user's or the system's as none.
+
+    An item is named after its message; where that has no id, a new name is made.
+    """
+    asked = [str(call_id)] if (call_id := getattr(message, "tool_call_id", None)) else []
+    history = [Message.assistant(*[ToolCall(call_id=each, name="") for each in asked])]
+    run = _LocalRun(history)
+    stream = MessageStream(asked=asked)
+    events = [*run.start(), *run.feed(stream.feed(message)), *run.feed(stream.end()), *run.end()]
+    answer = responses.encode_response(events, ResponsesRequest(profile=profile), status=200)
+    return json.decode(answer.body)["output"]
+
+
+async def stream_to_responses(
+    stream: AsyncIterable[Any] | Iterable[Any], *, profile: Profile = "open", model: str = "langchain"
+) -> AsyncGenerator[dict[str, Any], None]:
+    """A LangChain stream as events of Responses, from `response.created` to the terminal one.
+
+    It may give messages or chunks, alone or with their metadata (`stream_mode="messages"`), updates of a graph, several
+    stream modes together, with or without subgraphs, or what `astream_events` gives. An exception of the stream ends
+    the response as failed; its text is for the log.
+    """
+    run = _LocalRun()
+    encode = responses.stream_encoder(ResponsesRequest(profile=profile, model=model, workflow=model, stream=True))
+    async with aclosing(_event_batches(stream, run)) as batches:
+        async for batch in batches:
+            for event in batch:
+                for frame in _decode_frames(encode(event)):
+                    yield frame
+
+
+async def _event_batches(
+    stream: AsyncIterable[Any] | Iterable[Any], run: "_LocalRun"
+) -> AsyncGenerator[Sequence[Event], None]:
+    """The lawful events of a stream, in batches; whatever happens, the last one ends it."""
+    yield run.start()
+    reader = _StreamReader()
+    end = None
+    try:
+        async with aclosing(_values(stream)) as values:
+            async for value in values:
+                yield run.feed(reader.feed(value))
+        yield run.feed(reader.end())
+    except PalaverError as error:
+        end = RunFailed(code=error.code, message=error.message)
+    except Exception:
+        log.exception("A stream of LangChain's failed (%s).", run.id)
+        end = RunFailed(code=WorkflowFailed.code, message=f"The stream failed ({run.id}).")
+    yield run.end(end)
+
+
+async def _values(stream: AsyncIterable[Any] | Iterable[Any]) -> AsyncGenerator[Any, None]:
+    if not isinstance(stream, AsyncIterable):
+        for value in stream:
+            yield value
+        return
+    iterator = aiter(stream)
+    try:
+        async for value in iterator:
+            yield value
+    finally:
+        if close := getattr(iterator, "aclose", None):
+            await close()
+
+
+def _decode_frames(frames: bytes) -> Iterator[dict[str, Any]]:
+    """The frames of a stream, as the objects that they carry."""
+    for line in frames.split(b"\n"):
+        data = line.removeprefix(b"data: ")
+        if data is not line and data != b"[DONE]":
+            yield json.decode(data)
+
+
+class _LocalRun:
+    """A grammar with an id of its own."""
+
+    def __init__(self, history: Sequence[Message] = ()) -> None:
+        self.id = f"run_{uuid4().hex[:26]}"
+        self._grammar = Grammar(self.id, history=history)
+
+    def start(self) -> Sequence[Event]:
+        return self._grammar.start(RunStarted(run_id=self.id, at=datetime.now(UTC)))
+
+    def feed(self, said: Iterable[OutputValue]) -> Sequence[Event]:
+        return [event for given in said for event in self._grammar.feed(given)]
+
+    def end(self, terminal: TerminalEvent | None = None) -> Sequence[Event]:
+        last = terminal or self._grammar.ending or RunFinished()
+        return self._grammar.end(last, at=datetime.now(UTC))
+
+
+class _StreamReader:
+    """Understands any kind of LangChain's streams by its values."""
+
+    def __init__(self) -> None:
+        self._reading: GraphReading | None = None
+
+    def feed(self, value: Any) -> Iterable[OutputValue]:
+        """The events that one value amounts to."""
+        if self._reading is None:
+            # Messages alone are all meant; what a graph streams may come twice, in two modes or from two nodes.
+            alone = isinstance(value, list) or hasattr(value, "type")
+            self._reading = GraphReading(repeats="keep" if alone else "complete")
+        return self._understood(value, self._reading)
+
+    def end(self) -> Iterable[OutputValue]:
+        """What was held back, and how the last message ended."""
+        return self._reading.end() if self._reading else ()
+
+    def _understood(self, value: Any, reading: GraphReading) -> Iterable[OutputValue]:
+        match value:
+            case (tuple(), str(mode), payload):
+                return reading.feed(value[0], mode, payload)
+            case (str(mode), payload):
+                return reading.feed((), mode, payload)
+            case (_, dict()):
+                return reading.feed((), "messages", value)
+            case {"event": str(kind), "data": dict(), "run_id": str(run_id)}:
+                return _callback_events(kind, dict_or_empty(value["data"]), run_id, reading)
+            case dict():
+                return reading.feed((), "updates", value)
+            case list():
+                return [each for message in cast("list[Any]", value) for each in reading.stream.feed(message)]
+            case _:
+                return reading.stream.feed(value)
+
+
+def _callback_events(kind: str, data: Mapping[str, Any], run_id: str, reading: GraphReading) -> Iterable[OutputValue]:
+    """An event of `astream_events`: models that speak, and tools that answer."""
+    match kind:
+        case "on_chat_model_stream":
+            return reading.stream.feed(data["chunk"], branch=run_id)
+        case "on_chat_model_end":
+            return reading.stream.feed(data["output"], branch=run_id)
+        case "on_tool_end" if getattr(data.get("output"), "type", None) == "tool":
+            return reading.stream.feed(data["output"])
+        case _:
+            return ()

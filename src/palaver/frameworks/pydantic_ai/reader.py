@@ -1,0 +1,316 @@
+"""What Pydantic AI says while an agent runs, as our events.
+
+A sync machine, one per run. The model's words come as parts that start, grow and end; what tools answered as events of
+their own. The call of an output tool is no call: it is how a model gives a structured answer, and shown as the answer.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, cast
+
+from palaver.core import json
+from palaver.core.events import (
+    FinishReason,
+    PartAdded,
+    ReasoningDelta,
+    ReasoningEnded,
+    ReasoningStarted,
+    RunFinished,
+    TextDelta,
+    TextEnded,
+    TextStarted,
+    ToolDelta,
+    ToolEnded,
+    ToolStarted,
+)
+from palaver.core.grammar import OutputValue
+from palaver.core.messages import APPROVAL_REQUEST, Annotation, Data, File, Message, Text, ToolResult, Usage
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import (
+        BaseToolCallPart,
+        BaseToolReturnPart,
+        Citation,
+        ModelMessage,
+        ModelResponsePart,
+        ModelResponsePartDelta,
+        TextPart,
+    )
+    from pydantic_ai.run import AgentRunResult
+    from pydantic_ai.tools import DeferredToolRequests
+    from pydantic_ai.usage import RequestUsage, RunUsage
+
+_FINISHES: dict[str | None, FinishReason] = {"length": "length", "content_filter": "content-filter"}
+
+
+class Reader:
+    """Understands what one run of an agent gives."""
+
+    def __init__(self, _history: Sequence[Message] = ()) -> None:
+        self.finish: FinishReason = "stop"
+        """How the last response of the model ended."""
+        self._began = False
+        self._silent = True  # Nothing was said since the last result of a tool.
+        self._waiting: tuple[int, BaseToolCallPart[Any]] | None = None  # Until the next event says what kind it is.
+        self._outputs: set[str] = set()  # Calls that are answers.
+        self._calls: dict[str, str] = {}  # The framework's id of a call -> ours, of the newest that has it.
+        self._times: dict[str, int] = {}  # How often a call had that id.
+        self._output_tool: str | None = None
+        self._open: dict[int, str] = {}  # The calls of this response, by the index of their part.
+        self._spent = Usage(input_tokens=0, output_tokens=0)
+
+    def feed(self, value: object) -> Iterator[OutputValue] | None:
+        """What one object of the framework amounts to, or a list of them; None for what is not said in a run."""
+        from pydantic_ai import messages as theirs
+        from pydantic_ai.run import AgentRunResult, AgentRunResultEvent
+
+        match value:
+            case theirs.FinalResultEvent():
+                return self._settle(output=value.tool_call_id)
+            case AgentRunResultEvent():
+                return chain(self._settle(), self._result(cast("AgentRunResultEvent[Any]", value).result))
+            case AgentRunResult():
+                return self._result(cast("AgentRunResult[Any]", value))
+            case theirs.ModelResponse() | theirs.ModelRequest():
+                return self._whole(value)
+            case list():
+                said = [self.feed(each) for each in cast("list[object]", value)]
+                return None if None in said else chain.from_iterable(each for each in said if each)
+            case _ if isinstance(kind := getattr(value, "event_kind", None), str):
+                return chain(self._settle(), self._event(kind, value))
+            case _:
+                return None
+
+    def spend(self, total: "RunUsage") -> Iterator[OutputValue]:
+        """Say what the run has cost beyond what was said."""
+        more = _usage_difference(agent_usage(total), self._spent)
+        if more.total_tokens > 0:
+            self._spent += more
+            yield more
+
+    def end(self) -> Iterable[OutputValue]:
+        """How the run ends, where the model did not come to its own end."""
+        return [] if self.finish == "stop" else [RunFinished(finish=self.finish)]
+
+    def _event(self, kind: str, event: Any) -> Iterator[OutputValue]:
+        self._began = True
+        match kind:
+            case "part_start":
+                yield from self._start(event.index, event.part)
+            case "part_delta":
+                yield from self._grow(event.index, event.delta)
+            case "part_end":
+                yield from self._finish(event.index, event.part)
+            case "function_tool_call" | "output_tool_call":
+                yield from self._called(event.part)
+            case "function_tool_result" | "output_tool_result":
+                yield from self._answered(event.part)
+            case "custom" if event.ui:
+                yield PartAdded(part=Data(name=event.name, value=to_json_value(event.to_payload())), transient=True)
+            case _:
+                pass  # Between the framework and its model.
+
+    # The model's words, as they come
+
+    def _start(self, index: int, part: "ModelResponsePart") -> Iterator[OutputValue]:
+        if index == 0:
+            self._open = {}
+        match part.part_kind:
+            case "text":
+                # The first words of a response may name its message; later ones belong to the one that is open.
+                yield TextStarted(message=part.id or "" if index == 0 else "")
+                yield from self._say(part.content)
+            case "thinking":
+                yield ReasoningStarted()
+                yield ReasoningDelta(delta=part.content)
+            case "tool-call":
+                self._waiting = index, part
+            case "builtin-tool-call":
+                yield from self._call(index, part)
+            case "builtin-tool-return":
+                yield from self._answered(part)
+            case "file":
+                self._silent = False
+                yield File(media_type=part.content.media_type, data=part.content.base64)
+            case "compaction" | "speech":
+                pass
+
+    def _grow(self, index: int, delta: "ModelResponsePartDelta") -> Iterator[OutputValue]:
+        match delta.part_delta_kind:
+            case "text":
+                yield from self._say(delta.content_delta)
+            case "thinking":
+                yield ReasoningDelta(delta=delta.content_delta or "")
+            case "tool_call":
+                if isinstance(delta.args_delta, str) and index in self._open:
+                    yield ToolDelta(item=self._open[index], delta=delta.args_delta)
+            case "speech":
+                pass
+
+    def _finish(self, index: int, part: "ModelResponsePart") -> Iterator[OutputValue]:
+        """A part's end. Pieces of a call may still come, when calls are made side by side: it ends when it is made."""
+        match part.part_kind:
+            case "text" if notes := _annotations(part):
+                yield TextEnded(annotations=notes)
+            case "thinking" if part.signature:
+                yield ReasoningEnded(encrypted=part.signature)
+            case "tool-call" | "builtin-tool-call" if isinstance(part.args, dict) and index in self._open:
+                yield ToolEnded(item=self._open[index], arguments=json.encode(to_json_value(part.args)).decode())
+            case _:
+                pass
+
+    def _say(self, text: str) -> Iterator[OutputValue]:
+        if text:
+            self._silent = False
+            yield TextDelta(delta=text)
+
+    def _settle(self, output: str | None = None) -> Iterator[OutputValue]:
+        """The call that waited: an answer if it is that of the output tool, else a call."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is None:
+            return
+        index, part = waiting
+        if part.tool_call_id == output:
+            self._outputs.add(part.tool_call_id)
+        else:
+            yield from self._call(index, part)
+
+    def _call(self, index: int, part: "BaseToolCallPart[Any]") -> Iterator[OutputValue]:
+        given = part.tool_call_id
+        self._times[given] = times = self._times.get(given, 0) + 1
+        ours = given if times == 1 else f"{given}.{times}"  # Some models count their calls anew in every response.
+        self._calls[given] = self._open[index] = ours
+        yield ToolStarted(item=ours, call_id=ours, name=part.tool_name)
+        if isinstance(part.args, str):
+            yield ToolDelta(item=ours, delta=part.args)
+
+    # What became of it
+
+    def _called(self, part: "BaseToolCallPart[Any]") -> Iterator[OutputValue]:
+        if (ours := self._calls.get(part.tool_call_id)) is not None:
+            yield ToolEnded(item=ours)
+
+    def _answered(self, part: "BaseToolReturnPart[Any]") -> Iterator[OutputValue]:
+        from pydantic_ai.messages import ERROR_OUTCOMES
+
+        if part.tool_call_id in self._outputs:
+            return
+        failed = part.outcome in ERROR_OUTCOMES
+        # Details of a validation error may hold what the author's own code was given: the model is shown less.
+        output = (
+            part.model_response_str() if failed and not isinstance(part.content, str) else to_json_value(part.content)
+        )
+        self._silent = True
+        call_id = self._calls.get(part.tool_call_id, part.tool_call_id)
+        yield ToolResult(call_id=call_id, output=output, is_error=failed)
+
+    def _whole(self, message: "ModelMessage") -> Iterator[OutputValue]:
+        """A message that nobody streamed. What was asked is no answer; only results of tools are."""
+        if message.kind == "request":
+            for part in message.parts:
+                if part.part_kind == "tool-return":
+                    yield from self._answered(part)
+            return
+        for index, part in enumerate(message.parts):
+            yield from self._start(index, part)
+            if part.part_kind == "tool-call" and part.tool_name == self._output_tool:
+                self._outputs.add(part.tool_call_id)
+                self._waiting = None
+            yield from self._settle()
+            yield from self._finish(index, part)
+        self.finish = _FINISHES.get(message.finish_reason, "stop")
+        yield Message.assistant()  # Whatever comes next is another message.
+
+    def _result(self, result: "AgentRunResult[Any]") -> Iterator[OutputValue]:
+        """What the whole result says beyond what was streamed."""
+        from pydantic_ai.messages import ModelResponse
+        from pydantic_ai.tools import DeferredToolRequests
+
+        new = result.new_messages()
+        if not self._began:
+            self._output_tool = getattr(result, "_output_tool_name", None)  # It stands in no message.
+            for message in new:
+                yield from self._whole(message)
+        yield from self.spend(result.usage)
+        last = next((message for message in reversed(new) if isinstance(message, ModelResponse)), None)
+        self.finish = _FINISHES.get(last.finish_reason if last else None, "stop")
+        if isinstance(result.output, DeferredToolRequests):
+            yield from self._ask(result.output)
+        elif result.output is not None:
+            yield from self._give(to_json_value(result.output))
+
+    def _give(self, output: Any) -> Iterator[OutputValue]:
+        """The answer, where it is more than the text that was streamed: its text, for those who read only that."""
+        data = [] if isinstance(output, str) else [Data(name="output", value=output)]
+        if self._silent or self._outputs:
+            text = output if isinstance(output, str) else json.encode(output).decode()
+            yield Message.assistant(Text(text=text), *data)
+        else:
+            yield from data
+
+    def _ask(self, pending: "DeferredToolRequests") -> Iterator[OutputValue]:
+        """Calls that wait for a person's word; those that the client is to run are waiting as they are."""
+        for call in pending.approvals:
+            ours = self._calls.get(call.tool_call_id, call.tool_call_id)
+            arguments = (
+                call.args if isinstance(call.args, str) else json.encode(to_json_value(call.args or {})).decode()
+            )
+            yield Data(
+                name=APPROVAL_REQUEST,
+                value={
+                    "id": ours,
+                    "call_id": ours,
+                    "name": call.tool_name,
+                    "arguments": arguments,
+                    "message": None,
+                    "decisions": ["approve", "reject"],
+                    "interrupt": None,
+                },
+            )
+        self.finish = "tool-calls"
+
+
+def agent_usage(usage: "RunUsage | RequestUsage") -> Usage:
+    """What was spent, of one request or of a whole run."""
+    return Usage(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cached_input_tokens=usage.cache_read_tokens or None,
+        cache_creation_input_tokens=usage.cache_write_tokens or None,
+        reasoning_tokens=usage.output_reasoning_tokens or None,
+        cost=None if usage.cost is None else float(usage.cost),
+    )
+
+
+def _usage_difference(total: Usage, told: Usage) -> Usage:
+    def rest(one: int | None, other: int | None) -> int | None:
+        return (one or 0) - (other or 0) or None
+
+    return Usage(
+        input_tokens=total.input_tokens - told.input_tokens,
+        output_tokens=total.output_tokens - told.output_tokens,
+        cached_input_tokens=rest(total.cached_input_tokens, told.cached_input_tokens),
+        cache_creation_input_tokens=rest(total.cache_creation_input_tokens, told.cache_creation_input_tokens),
+        reasoning_tokens=rest(total.reasoning_tokens, told.reasoning_tokens),
+        cost=None if total.cost is None else total.cost - (told.cost or 0),
+    )
+
+
+def _annotations(part: "TextPart") -> tuple[Annotation, ...]:
+    return tuple(note for citation in part.citations or () for note in _citation_annotations(citation))
+
+
+def _citation_annotations(citation: "Citation") -> Iterator[Annotation]:
+    start, end = (citation.anchor.start, citation.anchor.end) if citation.anchor else (None, None)
+    for source in citation.sources:
+        if source.kind == "web":
+            yield Annotation(kind="url", title=source.title, url=source.url, start=start, end=end)
+        else:
+            yield Annotation(kind="file", title=source.title, file_id=source.document_id, start=start, end=end)
+
+
+def to_json_value(value: object) -> Any:
+    """The value as JSON, as Pydantic itself would write it."""
+    from pydantic_core import to_jsonable_python
+
+    return to_jsonable_python(value, bytes_mode="base64", fallback=str)

@@ -1,0 +1,339 @@
+"""The two forms in which a body says a call: the envelope (it has `data`) and the flat one.
+
+Each thing may be said in several places if all of them say the same; nothing goes silently before anything else.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+from urllib.parse import unquote
+
+import msgspec
+
+from palaver.core import dialects, json
+from palaver.core.descriptions import Description
+from palaver.core.messages import Message
+from palaver.core.runs import Call
+from palaver.errors import (
+    ConflictingFields,
+    FaultyCall,
+    InvalidBody,
+    InvalidMessages,
+    InvalidSessionId,
+    MisplacedField,
+    MissingInput,
+    NotAcceptable,
+    RequestError,
+    UnsupportedFlag,
+)
+from palaver.protocols import accept
+from palaver.protocols.base import HttpRequest
+from palaver.protocols.ui_stream.request import UIRequest, parse_version, ui_request
+
+_SESSION = re.compile(r"[A-Za-z0-9._:-]{1,128}")
+_REFERENCE_FIELDS = ("references", "links", "selector", "meta")
+_DATA_REFERENCE_FIELDS = (
+    "revision",
+    "testcase",
+    "trace",
+    "outputs",
+)  # In the flat form at the root, like all the rest.
+# `secrets` and `credentials` are known so that they are not taken for strays; nobody reads them.
+_KNOWN_FIELDS = frozenset(
+    "version session_id flags data messages inputs parameters ag_config tags secrets credentials".split()
+)
+_Object = Mapping[str, Any]
+
+
+class CallBody(msgspec.Struct, frozen=True, kw_only=True):
+    """What a body says, in whichever form it says it."""
+
+    envelope: bool
+    messages: Any
+    """A chat's history as it was sent; None when it was not."""
+    inputs: dict[str, Any]
+    parameters: dict[str, Any]
+    flags: _Object
+    session: str | None
+    references: dict[str, Any]
+    tags: _Object
+    places: dict[str, str]
+    """Where things stand in the body as it was sent: `/inputs/x` -> `/data/inputs/x`."""
+    strays: frozenset[str]
+    """Top-level keys that mean nothing to us, as steps of a pointer."""
+
+
+def parse_object(request: HttpRequest) -> dict[str, Any]:
+    """The body as a JSON object."""
+    value = json.decode(request.body, request.bounds)
+    if not isinstance(value, dict):
+        raise InvalidBody(f"The body must be a JSON object, not {_json_type_name(value)}.", pointer="")
+    return cast("dict[str, Any]", value)
+
+
+def parse_body(body: _Object, headers: Mapping[str, str], *, is_chat: bool) -> CallBody:
+    """The call that a body says, checked as far as its form goes."""
+    envelope = "data" in body
+    data = _object(body, "data") if envelope else {}
+    if "messages" in data:
+        raise MisplacedField("messages belongs in data.inputs.", pointer="/data/messages")
+    base = "/data" if envelope else ""
+    places = {
+        "/inputs": f"{base}/inputs",
+        "/parameters": f"{base}/parameters",
+        "/messages": "/data/inputs/messages" if envelope else "/messages",
+    }
+    inputs = _inputs(body, data, places, is_chat=is_chat)
+    history = None
+    if is_chat and "messages" in inputs:
+        history = inputs.pop("messages")
+        places["/messages"] = places.pop("/inputs/messages")
+    parameters = _parameters(body, data, places)
+    kept_in_data = data if envelope else body
+    return CallBody(
+        envelope=envelope,
+        messages=history,
+        inputs=inputs,
+        parameters=parameters,
+        session=_session(body, headers),
+        flags=_flags(body),
+        references={name: body[name] for name in _REFERENCE_FIELDS if name in body}
+        | {name: kept_in_data[name] for name in _DATA_REFERENCE_FIELDS if name in kept_in_data},
+        tags=_tags(body),
+        places=places,
+        strays=_unknown_fields(body, envelope=envelope),
+    )
+
+
+def parse_history(form: CallBody) -> tuple[Message, ...]:
+    """The messages of a chat's call; a FaultyCall where they are missing or no messages."""
+    if form.messages is None:
+        raise FaultyCall([MissingInput("Input 'messages' is required.", pointer="/messages")])
+    try:
+        return tuple(dialects.read(form.messages))
+    except InvalidMessages as error:
+        raise FaultyCall([error]) from None
+
+
+def conflicting_fields(first: str, second: str) -> ConflictingFields:
+    """The error of one thing said differently in two places."""
+    return ConflictingFields(f"{first} and {second} say different things: say it once.", pointer=second)
+
+
+def _inputs(body: _Object, data: _Object, places: dict[str, str], *, is_chat: bool) -> dict[str, Any]:
+    """The inputs of all places joined key by key, the history under `messages`; notes where each was found."""
+    joined: dict[str, Any] = {}
+
+    def add(name: str, value: Any, found: str) -> None:
+        first = places.setdefault(f"/inputs/{json.escape_pointer(name)}", found)
+        if name not in joined:
+            joined[name] = value
+        elif not _json_equal(joined[name], value):
+            raise conflicting_fields(first, found)
+
+    for base, holder in (("/data", data), ("", body)):
+        for name, value in _object(holder, "inputs", base).items():
+            if not (is_chat and name == "messages" and value is None):  # A null is a value, but no history.
+                add(name, value, f"{base}/inputs/{json.escape_pointer(name)}")
+    if body.get("messages") is not None:
+        add("messages", body["messages"], "/messages")
+    return joined
+
+
+def _parameters(body: _Object, data: _Object, places: dict[str, str]) -> dict[str, Any]:
+    found: dict[str, Any] | None = None
+    for base, holder, name in (("/data", data, "parameters"), ("", body, "parameters"), ("", body, "ag_config")):
+        if holder.get(name) is None:
+            continue
+        value, place = _object(holder, name, base), f"{base}/{name}"
+        if found is None:
+            found, places["/parameters"] = value, place
+        elif not _json_equal(found, value):
+            raise conflicting_fields(places["/parameters"], place)
+    return found or {}
+
+
+def _session(body: _Object, headers: Mapping[str, str]) -> str | None:
+    pattern = "1 to 128 letters, digits or any of . _ : -"
+    session = body.get("session_id")
+    if session is not None:
+        if not isinstance(session, str) or not _SESSION.fullmatch(session):
+            raise InvalidSessionId(f"session_id must be {pattern}", pointer="/session_id")
+        return session
+    for where, given in (
+        ("The header x-ag-session-id", headers.get("x-ag-session-id")),
+        ("ag.session.id in the header baggage", _baggage(headers.get("baggage", ""))),
+    ):
+        if given is not None:
+            if not _SESSION.fullmatch(given):
+                raise InvalidSessionId(f"{where} must be {pattern}")
+            return given
+    return None
+
+
+def _baggage(header: str) -> str | None:
+    for member in header.split(","):
+        name, _, value = member.partition(";")[0].partition("=")
+        if name.strip() == "ag.session.id":
+            return unquote(value.strip())
+    return None
+
+
+def _flags(body: _Object) -> _Object:
+    flags = _object(body, "flags")
+    for name in ("stream", "trim", "force"):
+        if not isinstance(flags.get(name, False), bool):
+            raise InvalidBody(f"flags.{name} must be true or false.", pointer=f"/flags/{name}")
+    if flags.get("force"):
+        raise UnsupportedFlag("flags.force is not supported: leave it out.", pointer="/flags/force")
+    return flags
+
+
+def _tags(body: _Object) -> _Object:
+    tags = body.get("tags")
+    return cast("_Object", tags) if isinstance(tags, dict) else {} if tags is None else {"tags": tags}
+
+
+def _unknown_fields(body: _Object, *, envelope: bool) -> frozenset[str]:
+    meant = _KNOWN_FIELDS.union(_REFERENCE_FIELDS, () if envelope else _DATA_REFERENCE_FIELDS)
+    return frozenset([json.escape_pointer(name) for name in body if name not in meant] or ())
+
+
+def _object(holder: _Object, name: str, base: str = "") -> dict[str, Any]:
+    value = holder.get(name)
+    if value is None and name != "data":
+        return {}
+    if not isinstance(value, dict):
+        raise InvalidBody(f"{name} must be an object, not {_json_type_name(value)}.", pointer=f"{base}/{name}")
+    return cast("dict[str, Any]", value)
+
+
+def _json_equal(one: Any, other: Any) -> bool:
+    """JSON equality: to Python, true is 1 as well."""
+    match one, other:
+        case dict(), dict():
+            first, second = cast("_Object", one), cast("_Object", other)
+            return first.keys() == second.keys() and all(_json_equal(first[key], second[key]) for key in first)
+        case list(), list():
+            return len(one) == len(other) and all(map(_json_equal, one, other))  # pyright: ignore[reportUnknownArgumentType]  # JSON
+        case _:
+            return one == other and isinstance(one, bool) == isinstance(other, bool)
+
+
+def _json_type_name(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case str():
+            return "a string"
+        case list():
+            return "a list"
+        case _:
+            return "a number"
+
+
+JSON, SSE = "application/json", "text/event-stream"
+
+
+class AgentaRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """How a call was said, and hence how it is to be answered."""
+
+    form: str = JSON
+    """The media type of the answer."""
+    envelope: bool = False
+    trim: bool = False
+    """Only the last message."""
+    is_chat: bool = True
+    ui: UIRequest | None = None
+    """Who reads UI messages (the vercel format); None where messages are told in Chat Completions form."""
+    session: str | None = None
+    places: Mapping[str, str] = {}
+    """Where things stand in the body as it was sent: `/inputs/x` -> `/data/inputs/x`."""
+    strays: frozenset[str] = frozenset()
+    """Top-level keys that mean nothing to us; one of them may be an input in the wrong place."""
+
+    def pointer(self, pointer: str) -> str:
+        """A pointer of the waist (`/messages/3`, `/inputs/x`, `/parameters/x`) as one into the body."""
+        known = max((place for place in self.places if _is_below(pointer, place)), key=len, default=None)
+        return pointer if known is None else self.places[known] + pointer[len(known) :]
+
+
+class RejectedCall(RequestError):
+    """A call that was read but cannot be taken, with the reading that its answer needs."""
+
+    def __init__(self, error: RequestError, reading: AgentaRequest) -> None:
+        super().__init__(error.message, pointer=error.pointer, details=error.details)
+        self.code = error.code
+        self.error = error
+        self.reading = reading
+
+
+# Calls
+
+
+def parse_call(
+    request: HttpRequest, form: CallBody, workflow: Description, *, offers: Sequence[str]
+) -> tuple[Call, AgentaRequest]:
+    """The call of a form, and how to answer it. What the workflow can take comes last, after the form of the answer."""
+    reading = AgentaRequest(
+        envelope=form.envelope,
+        trim=form.flags.get("trim", request.headers.get("x-ag-messages-transcript") == "last"),
+        is_chat=workflow.is_chat,
+        session=form.session,
+        places=form.places,
+        strays=form.strays,
+    )
+    try:
+        version = _ui_version(request.headers)
+        chosen = _negotiate(request.headers, form.flags, offers if version is None else _ui_offers(offers))
+        messages = parse_history(form) if workflow.is_chat else ()
+    except RequestError as error:
+        raise RejectedCall(error, reading) from None
+    ui = None if version is None else ui_request(version, form.messages, messages)
+    call = Call(
+        workflow=workflow.name,
+        messages=messages,
+        inputs=form.inputs,
+        parameters=form.parameters,
+        session=form.session,
+        references=form.references,
+        tags=form.tags,
+        trace_parent=request.trace_parent,
+    )
+    return call, msgspec.structs.replace(reading, form=chosen, ui=ui)
+
+
+def _ui_version(headers: Mapping[str, str]) -> int | None:
+    """The version of the client that wants UI messages; None for one that wants Agenta's own format."""
+    match headers.get("x-ag-messages-format", "agenta"):
+        case "agenta":
+            return None
+        case "vercel":
+            return parse_version(headers)
+        case _:
+            known = ["agenta", "vercel"]
+            raise NotAcceptable(f"That message format is unknown: ask for {' or '.join(known)}.", supported=known)
+
+
+def _ui_offers(offers: Sequence[str]) -> tuple[str, ...]:
+    """The forms in which UI messages can be told: they have no records, and so no lines."""
+    return tuple(offer for offer in offers if offer in (JSON, SSE))
+
+
+def _negotiate(headers: Mapping[str, str], flags: Mapping[str, bool], offers: Sequence[str]) -> str:
+    """The form of the answer, decided before anything runs."""
+    stream = flags.get("stream")
+    left = tuple(offer for offer in offers if stream is None or stream is (offer != JSON))
+    if not left:
+        raise NotAcceptable("Nothing is streamed here: leave flags.stream out, or use /invoke.", supported=offers)
+    chosen = accept.choose_media_type(headers.get("accept"), left)
+    if chosen is None:
+        asked = "" if stream is None else f" with flags.stream {str(stream).lower()}"
+        raise NotAcceptable(f"Nothing accepted can be given{asked}: accept {' or '.join(left)}.", supported=left)
+    return chosen
+
+
+def _is_below(pointer: str, place: str) -> bool:
+    return pointer == place or pointer.startswith(f"{place}/")

@@ -1,0 +1,119 @@
+"""POST /{w}/run and /{w}/test: /invoke's elders. Flat bodies, JSON answers (contract: discovery, 9)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from palaver.core import json
+from palaver.core.dialects import chat_completions
+from palaver.core.events import Event, RunFailed, RunStarted
+from palaver.core.fold import fold
+from palaver.core.runs import Call
+from palaver.errors import MisplacedField, PalaverError
+from palaver.protocols import upstream
+from palaver.protocols.agenta.request import (
+    JSON,
+    AgentaRequest,
+    conflicting_fields,
+    parse_body,
+    parse_call,
+    parse_object,
+)
+from palaver.protocols.agenta.response import encode_outputs, error_response, json_response, run_error_response
+from palaver.protocols.base import EventEncoder, HttpRequest, HttpResponse, WorkflowLookup
+
+_REFERENCES = ("app", "app_id", "environment", "variant_slug", "variant_version")
+
+
+def decode(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, AgentaRequest]:
+    """The call of a flat body; the group of names that picked an app at Agenta's is kept with the run."""
+    workflow = find(request.workflow)
+    body = parse_object(request)
+    if "data" in body:
+        raise MisplacedField("data is not read here: use /invoke.", pointer="/data")
+    form = parse_body(body, request.headers, is_chat=workflow.is_chat)
+    references = form.references | _references(body, request.query)
+    form = msgspec.structs.replace(form, references=references, strays=form.strays - {*_REFERENCES})
+    return parse_call(request, form, workflow, offers=(JSON,))
+
+
+def response_head(started: RunStarted, reading: AgentaRequest) -> HttpResponse | None:
+    """There is no stream here."""
+    return None
+
+
+def stream_encoder(reading: AgentaRequest) -> EventEncoder:
+    """There is no stream here, and so no frame."""
+    return lambda _: b""
+
+
+def encode_response(events: Sequence[Event], reading: AgentaRequest, *, status: int) -> HttpResponse:
+    """The outputs under `data`, with a tree id that is the trace id in another spelling."""
+    started, last = events[0], events[-1]
+    assert isinstance(started, RunStarted)
+    if isinstance(last, RunFailed):
+        return run_error_response(last, started, status=status)
+    outputs = encode_outputs(fold(events), events, reading)
+    document = {
+        "version": "3.0",
+        "data": outputs,
+        "content_type": "text/plain" if isinstance(outputs, str) else JSON,
+        "tree": None,
+        "tree_id": str(UUID(started.trace_id)),
+        "trace_id": started.trace_id,
+        "span_id": started.span_id,
+    }
+    return json_response(status, document, started=started)
+
+
+def encode_error(error: PalaverError, reading: AgentaRequest | None, *, status: int) -> HttpResponse:
+    """One error shape for all of Agenta's routes."""
+    return error_response(error, reading, status=status)
+
+
+# The client half: how we call such a service
+
+
+def build_run_request(call: Call, *, is_chat: bool, stream: bool) -> HttpRequest:
+    """A flat body; `stream` cannot be had here."""
+    inputs = dict(call.inputs)
+    body: dict[str, Any] = {"inputs": inputs, "ag_config": call.parameters}
+    if is_chat:
+        body["messages"] = inputs.pop("messages", None) or chat_completions.write(call.messages)
+    return HttpRequest(headers=upstream.request_headers(call, accept=JSON), body=json.encode(body))
+
+
+class RunReplyDecoder:
+    """Reads the reply of such a service: bytes in; at the end, the value under `data`."""
+
+    streamed = False
+
+    def __init__(self, content_type: str) -> None:
+        self._content_type = content_type
+        self._body = bytearray()
+
+    def feed(self, data: bytes) -> list[object]:
+        """Nothing can be told before the end."""
+        self._body += data
+        return []
+
+    def end(self) -> list[object]:
+        """The outputs."""
+        match upstream.decode_body(self._content_type, bytes(self._body)):
+            case {"data": outputs}:
+                return [outputs]
+            case bare:
+                return [bare]
+
+
+def _references(body: Mapping[str, Any], query: Mapping[str, str]) -> dict[str, Any]:
+    named: dict[str, Any] = {}
+    for name in _REFERENCES:
+        said, asked = body.get(name), query.get(name)
+        if said is not None and asked is not None and str(said) != asked:
+            raise conflicting_fields(f"?{name}", f"/{name}")
+        if said is not None or asked is not None:
+            named[name] = asked if said is None else said
+    return named

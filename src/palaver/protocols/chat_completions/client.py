@@ -1,0 +1,321 @@
+"""Chat Completions, read: the answer of anybody's server, streamed or whole, as events.
+
+Servers agree on the text and differ in the rest. Pieces of calls may name their call by index, by id or not at all, and
+repeat or leave out what they said before; reasoning has two names; usage comes in a chunk of its own or in every one.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from palaver.core import json
+from palaver.core.dialects import chat_completions as dialect
+from palaver.core.events import (
+    FinishReason,
+    PartAdded,
+    ReasoningDelta,
+    RunFailed,
+    RunFinished,
+    TextDelta,
+    TextEnded,
+    ToolDelta,
+    ToolEnded,
+    ToolStarted,
+)
+from palaver.core.messages import Annotation, Refusal, Usage
+from palaver.core.runs import Call
+from palaver.errors import UpstreamFailed
+from palaver.protocols import sse, upstream
+from palaver.protocols.base import HttpRequest
+from palaver.protocols.chat_completions.request import encode_options
+
+SSE = "text/event-stream"
+
+_FINISHES: Mapping[str, FinishReason] = {
+    "length": "length",
+    "max_tokens": "length",
+    "tool_calls": "tool-calls",
+    "function_call": "tool-calls",
+    "content_filter": "content-filter",
+}
+_Object = Mapping[str, Any]
+
+
+class ChatReplyDecoder:
+    """Reads one answer: bytes in, events out, by its content type. The last event is always a terminal one."""
+
+    def __init__(self, content_type: str, *, longest: int = sse.MAX_RECORD_BYTES) -> None:
+        self.streamed = upstream.media_type(content_type) == SSE
+        self._content_type = content_type
+        self._reader = sse.EventStreamDecoder(longest=longest)
+        self._body = bytearray()
+        self._completion = _Completion()
+        self._over = False
+
+    def feed(self, data: bytes) -> list[object]:
+        """What can be told by now."""
+        if not self.streamed:
+            self._body += data
+            return []
+        return [told for frame in self._reader.feed(data) for told in self._frame(frame)]
+
+    def end(self) -> list[object]:
+        """What was left to tell at the end of the body. A stream that just stops has ended."""
+        if self.streamed:
+            return [*(told for frame in self._reader.end() for told in self._frame(frame)), *self._ended()]
+        return self._whole(upstream.decode_body(self._content_type, bytes(self._body)))
+
+    def _frame(self, data: bytes) -> list[object]:
+        if self._over or not data.strip():
+            return []
+        if data.strip() == b"[DONE]":
+            return self._ended()
+        match json.parse_or_text(data.decode("utf-8", "replace")):
+            case {"error": {} | str()} | {"object": "error"} as said:
+                return self._failed(cast("_Object", said))
+            case {} as chunk:
+                return self._completion.chunk(cast("_Object", chunk), "delta")
+            case _:
+                raise UpstreamFailed("The remote's stream holds a record that is no JSON object.")
+
+    def _whole(self, body: Any) -> list[object]:
+        match body:
+            case {"error": {} | str()} | {"object": "error"} as said:
+                return self._failed(cast("_Object", said))
+            case {"choices": [{"message": {}}, *_]}:
+                return [*self._completion.chunk(cast("_Object", body), "message"), *self._ended()]
+            case _:
+                raise UpstreamFailed("The remote's answer is no chat completion.")
+
+    def _failed(self, said: _Object) -> list[object]:
+        self._over = True
+        error = said.get("error")
+        message = error if isinstance(error, str) else _string(_object(error or said).get("message"))
+        return [RunFailed(code="upstream_failed", message=message, usage=self._completion.usage)]
+
+    def _ended(self) -> list[object]:
+        if self._over:
+            return []
+        self._over = True
+        return self._completion.end()
+
+
+class _Completion:
+    """One completion while it arrives."""
+
+    def __init__(self) -> None:
+        self.usage: Usage | None = None
+        self._finish: FinishReason = "stop"
+        self._calls = _Calls()
+        self._refusal: list[str] = []
+        self._in_text = False
+        self._begun = self._length = 0  # Where the text item at hand began in the content, and where we are.
+
+    def chunk(self, chunk: _Object, key: str) -> list[object]:
+        """What one chunk tells; `key` is where it stands in a choice."""
+        self.usage = _usage(chunk.get("usage")) or self.usage
+        told: list[object] = []
+        for choice in _objects(chunk.get("choices")):
+            if choice.get("index") in (0, None):  # We never ask for more than one.
+                told += self._delta(_object(choice.get(key)))
+                if isinstance(reason := choice.get("finish_reason"), str):
+                    self._finish = _FINISHES.get(reason, "stop")
+        return told
+
+    def end(self) -> list[object]:
+        """What was held back, and how it ended."""
+        told = self._calls.end()
+        if self._refusal:
+            told.append(PartAdded(part=Refusal(text="".join(self._refusal))))
+        return [*told, RunFinished(finish=self._finish, usage=self.usage)]
+
+    def _delta(self, delta: _Object) -> Iterable[object]:
+        if reasoning := _string(delta.get("reasoning_content")) or _string(delta.get("reasoning")):
+            self._in_text = False
+            yield ReasoningDelta(delta=reasoning)
+        if text := _content(delta.get("content")):
+            if not self._in_text:
+                self._in_text, self._begun = True, self._length
+            self._length += len(text)
+            yield TextDelta(delta=text)
+        if (notes := self._annotations(delta.get("annotations"))) and self._in_text:
+            self._in_text = False
+            yield TextEnded(annotations=notes)
+        if refusal := _string(delta.get("refusal")):
+            self._refusal.append(refusal)
+        for place, piece in enumerate(_call_pieces(delta)):
+            self._in_text = False
+            yield from self._calls.add(piece, place)
+
+    def _annotations(self, value: Any) -> tuple[Annotation, ...]:
+        """The sources of the text at hand; their indexes count in the whole content, ours in the text alone."""
+        notes: list[Annotation] = []
+        for note in _objects(value):
+            match note.get("url_citation"):
+                case {"url": str(url)} as told:
+                    title, start, end = told.get("title"), told.get("start_index"), told.get("end_index")
+                    notes.append(
+                        Annotation(
+                            kind="url",
+                            url=url,
+                            title=title if isinstance(title, str) and title else None,
+                            start=max(start - self._begun, 0) if type(start) is int else None,
+                            end=max(end - self._begun, 0) if type(end) is int else None,
+                        )
+                    )
+                case _:
+                    pass
+        return tuple(notes)
+
+
+class _Call:
+    """A call while its pieces arrive. It is held until its name is known."""
+
+    def __init__(self, item: str) -> None:
+        self.item = item
+        self.id = ""
+        self.name = ""
+        self.started = False
+        self.held: list[str] = []
+
+
+class _Calls:
+    """Joins the pieces of calls. All stay open to the end: pieces of several may take turns."""
+
+    def __init__(self) -> None:
+        self._calls: list[_Call] = []
+        self._by_index: dict[int, _Call] = {}
+
+    def add(self, piece: _Object, place: int) -> Iterable[object]:
+        """What one piece adds; `place` is where it stands among those that came with it."""
+        function = _object(piece.get("function"))
+        call_id, name = _string(piece.get("id")), _string(function.get("name"))
+        index, arguments = piece.get("index"), _arguments(function.get("arguments"))
+        if not (call_id or name or arguments):
+            return
+        call = self._found(index if type(index) is int else None, call_id, name, place)
+        if not call.id and all(other.id != call_id for other in self._calls):  # Some give all calls one id.
+            call.id = call_id
+        call.name = call.name or name
+        if arguments:
+            call.held.append(arguments)
+        if call.name:
+            yield from _call_events(call)
+
+    def end(self) -> list[object]:
+        """The ends of all calls."""
+        told: list[object] = []
+        for call in self._calls:
+            call.name = call.name or "unknown"
+            told += [*_call_events(call), ToolEnded(item=call.item)]
+        return told
+
+    def _found(self, index: int | None, call_id: str, name: str, place: int) -> _Call:
+        """The call that a piece belongs to: by index, else by id, else the last one; a new id is a new call."""
+        if index is not None:
+            call = self._by_index.get(index)
+            # Some servers give every call the index 0.
+            if call is None or (call_id and call.id and call_id != call.id):
+                call = self._by_index[index] = self._new()
+            return call
+        if call_id:
+            return next((call for call in self._calls if call.id == call_id), None) or self._new()
+        return self._calls[-1] if self._calls and not name and not place else self._new()
+
+    def _new(self) -> _Call:
+        call = _Call(f"call {len(self._calls)}")
+        self._calls.append(call)
+        return call
+
+
+def _call_events(call: _Call) -> Iterable[object]:
+    """What is known of a call and was not told yet."""
+    if not call.started:
+        call.started = True
+        yield ToolStarted(item=call.item, call_id=call.id, name=call.name)
+    yield from (ToolDelta(item=call.item, delta=piece) for piece in call.held)
+    call.held = []
+
+
+def _call_pieces(delta: _Object) -> Iterable[_Object]:
+    yield from _objects(delta.get("tool_calls"))
+    function = delta.get("function_call")
+    if isinstance(function, dict):  # The elder of calls: one, and nameless after its first piece.
+        yield {"index": 0, "function": function}
+
+
+def _content(value: Any) -> str:
+    """Text, or the text of a list of parts."""
+    if isinstance(value, list):
+        return "".join(_string(part.get("text")) for part in _objects(cast("list[Any]", value)))
+    return _string(value)
+
+
+def _arguments(value: Any) -> str:
+    """The exact text; from servers that give the value instead, that one written down."""
+    return value if isinstance(value, str) else "" if value is None else json.encode(value).decode()
+
+
+def _usage(value: Any) -> Usage | None:
+    match value:
+        case {"prompt_tokens": int(), "completion_tokens": int()}:
+            told = cast("_Object", value)
+            prompt = _object(told.get("prompt_tokens_details"))
+            completion = _object(told.get("completion_tokens_details"))
+            return Usage(
+                input_tokens=_count(told["prompt_tokens"]) or 0,
+                output_tokens=_count(told["completion_tokens"]) or 0,
+                # Many servers, ours among them, write 0 for what they do not know.
+                cached_input_tokens=_count(prompt.get("cached_tokens")) or None,
+                reasoning_tokens=_count(completion.get("reasoning_tokens")) or None,
+            )
+        case _:
+            return None
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and value >= 0 else None
+
+
+def _string(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _object(value: Any) -> _Object:
+    return cast("_Object", value) if isinstance(value, dict) else {}
+
+
+def _objects(value: Any) -> list[_Object]:
+    return [item for item in cast("list[Any]", value) if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+JSON = "application/json"
+
+
+# The client half: how we call such a service
+
+
+def build_chat_request(call: Call, *, is_chat: bool, stream: bool, model: str | None = None) -> HttpRequest:
+    """A completion, asked of anybody's server. Only what every one of them takes is sent, unless more was given."""
+    inputs = dict(call.inputs)
+    # A call that came while the service was away was not read as a chat's: its history is still an input.
+    history = inputs.pop("messages", None) or _history(call)
+    body: dict[str, Any] = {} if model is None else {"model": model}
+    body |= {"messages": history, **encode_options(call.options)}
+    if stream:
+        body |= {"stream": True, "stream_options": {"include_usage": True}}
+    if inputs:
+        body["custom_inputs"] = inputs
+    if call.parameters:
+        body["parameters"] = call.parameters
+    return HttpRequest(headers=upstream.request_headers(call, accept=SSE if stream else JSON), body=json.encode(body))
+
+
+def _history(call: Call) -> list[dict[str, Any]]:
+    """The messages without what is ours alone: some servers refuse a key that they do not know."""
+    ours = ("palaver", "reasoning_content", "annotations")
+    history: list[dict[str, Any]] = []
+    for message in dialect.write(call.messages):
+        told = {name: value for name, value in message.items() if name not in ours}
+        if told["role"] != "assistant" or told["content"] != "":  # Null where it has calls or a refusal instead.
+            history.append(told)
+    return history

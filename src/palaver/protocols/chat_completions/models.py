@@ -1,0 +1,38 @@
+"""GET /v1/models and /v1/models/{id}: the chats that are served, as models (contract: other-protocols, 1.4)."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from palaver.core import json
+from palaver.core.descriptions import Description
+from palaver.errors import NotFound
+from palaver.protocols.base import HttpResponse
+
+_HEADERS = (("content-type", "application/json"),)
+
+
+class ModelNotFound(NotFound):
+    """A workflow that is served, and is no model because it is no chat."""
+
+    spelled = "model_not_found"
+
+
+def models_response(descriptions: Iterable[Description], created: int) -> HttpResponse:
+    """Every chat, by name. `created` is when they were registered, in unix seconds."""
+    chats = sorted((one for one in descriptions if one.is_chat), key=lambda chat: chat.name)
+    return _json_response({"object": "list", "data": [_model(chat, created) for chat in chats]})
+
+
+def model_response(description: Description, created: int) -> HttpResponse:
+    """One chat; what is no chat is no model."""
+    if not description.is_chat:
+        raise ModelNotFound(f"No model {description.name!r}: it is a workflow, but not a chat.")
+    return _json_response(_model(description, created))
+
+
+def _model(chat: Description, created: int) -> dict[str, Any]:
+    return {"id": chat.name, "object": "model", "created": created, "owned_by": "palaver"}
+
+
+def _json_response(document: Any) -> HttpResponse:
+    return HttpResponse(status=200, headers=_HEADERS, body=json.encode(document))

@@ -1,0 +1,351 @@
+"""The options of a completion, under the names that Responses has for them, and back again.
+
+One name and one shape for each, so that a workflow need not ask over which protocol it was called.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from palaver.core.dialects import chat_completions
+from palaver.core.messages import Message
+from palaver.errors import InvalidType, InvalidValue, UnknownCall
+from palaver.protocols.openai_errors import UnsupportedValue
+from palaver.protocols.openai_fields import JsonFields, json_type_name
+
+_FORMATS = ("text", "json_object", "json_schema")
+_Object = Mapping[str, Any]
+
+
+def parse_options(fields: JsonFields) -> dict[str, Any]:
+    """What was asked for, checked as far as its form goes; whether it is honoured is the workflow's matter."""
+    body = fields.body
+    asked = {name: _READERS[name](fields, name) for name in body if name in _READERS and body[name] is not None}
+    return _to_responses_names(asked) if asked else asked
+
+
+def encode_options(options: _Object) -> dict[str, Any]:
+    """The options as they are sent to somebody else, without those that this protocol has no name for."""
+    text, reasoning = _object(options.get("text")), _object(options.get("reasoning"))
+    tools = [nested for tool in options.get("tools") or () if (nested := _nest(tool)) is not None]
+    choice = options.get("tool_choice")
+    sent: dict[str, Any] = {name: value for name, value in options.items() if name in _FORWARDED_OPTIONS}
+    sent |= {
+        "max_completion_tokens": options.get("max_output_tokens"),
+        "response_format": _encode_format(_object(text.get("format"))),
+        "verbosity": text.get("verbosity"),
+        "reasoning_effort": reasoning.get("effort"),
+    }
+    if tools:  # The rest means nothing without them, and is refused by some.
+        sent |= {"tools": tools, "parallel_tool_calls": options.get("parallel_tool_calls")}
+        sent["tool_choice"] = choice if isinstance(choice, str) else _nest(choice)
+    return _without_nulls(sent)
+
+
+# Reading: each field has its reader, and costs something only where it is sent
+
+_Reader = Callable[[JsonFields, str], Any]
+
+
+def _number(low: float, high: float) -> _Reader:
+    return lambda fields, name: fields.number(name, low, high)
+
+
+def _integer(low: int, high: int | None = None) -> _Reader:
+    return lambda fields, name: fields.integer(name, low, high)
+
+
+def _string(longest: int | None = None) -> _Reader:
+    return lambda fields, name: fields.string(name, longest=longest)
+
+
+def _boolean(fields: JsonFields, name: str) -> bool:
+    return fields.boolean(name, default=False)
+
+
+def _object_of(fields: JsonFields, name: str) -> dict[str, Any] | None:
+    return fields.object(name)
+
+
+def _one(fields: JsonFields, name: str) -> None:
+    if (fields.integer(name, 1) or 1) > 1:
+        raise UnsupportedValue(f"{name} must be 1: a run is one answer.", pointer=f"/{name}")
+
+
+def _no_audio(fields: JsonFields, name: str) -> None:
+    if name == "audio" or "audio" in (fields.items(name) or ()):
+        raise UnsupportedValue(f"{name} asks for sound, and answers are text.", pointer=f"/{name}")
+
+
+def _stop(fields: JsonFields, name: str) -> str | list[Any] | None:
+    given = fields.body[name]
+    if isinstance(given, str):
+        return given
+    listed = fields.items(name) or []
+    if not all(isinstance(one, str) for one in listed):
+        raise InvalidType("stop must be a string or a list of strings.", pointer="/stop")
+    return listed
+
+
+def _tools(fields: JsonFields, name: str) -> list[Any]:
+    """The tools, each flat, as Responses has them; what is no tool at all is left for the common check."""
+    return [_flatten(tool) for tool in fields.items(name) or ()]
+
+
+def _functions(fields: JsonFields, name: str) -> list[Any]:
+    listed = fields.items(name) or []
+    for index, function in enumerate(listed):
+        match function:
+            case {"name": str()}:
+                pass
+            case _:
+                raise InvalidType(f"{name}[{index}] must be an object with a name.", pointer=f"/{name}/{index}")
+    return [{"type": "function", **function} for function in listed]
+
+
+def _tool_choice(fields: JsonFields, name: str) -> Any:
+    match fields.body[name]:
+        case "auto" | "none" | "required" as choice:
+            return choice
+        case {"type": str()} as choice:
+            return _flatten(cast("_Object", choice))
+        case str() | dict():
+            wanted = "auto, none, required, or an object with a type"
+            raise InvalidValue(f"tool_choice must be {wanted}.", pointer=f"/{name}")
+        case other:
+            raise fields.wrong(name, "a string or an object", other)
+
+
+def _function_choice(fields: JsonFields, name: str) -> Any:
+    match fields.body[name]:
+        case "auto" | "none" as choice:
+            return choice
+        case {"name": str(function)}:
+            return {"type": "function", "name": function}
+        case str() | dict():
+            raise InvalidValue("function_call must be auto, none, or an object with a name.", pointer=f"/{name}")
+        case other:
+            raise fields.wrong(name, "a string or an object", other)
+
+
+def _format(fields: JsonFields, name: str) -> Any:
+    inner = fields.below(name)
+    if inner.string("type", of=_FORMATS) is None:
+        raise inner.wrong("type", "a string", None)
+    if inner.body["type"] == "json_schema" and inner.object("json_schema") is None:
+        raise inner.wrong("json_schema", "an object", None)
+    return _flatten(inner.body)
+
+
+_READERS: Mapping[str, _Reader] = {
+    "temperature": _number(0, 2),
+    "top_p": _number(0, 1),
+    "presence_penalty": _number(-2, 2),
+    "frequency_penalty": _number(-2, 2),
+    "max_completion_tokens": _integer(1),
+    "max_tokens": _integer(1),
+    "stop": _stop,
+    "seed": _integer(-(2**63)),
+    "logit_bias": _object_of,
+    "logprobs": _boolean,
+    "top_logprobs": _integer(0, 20),
+    "tools": _tools,
+    "functions": _functions,
+    "tool_choice": _tool_choice,
+    "function_call": _function_choice,
+    "parallel_tool_calls": _boolean,
+    "response_format": _format,
+    "verbosity": _string(),
+    "reasoning_effort": _string(),
+    "prediction": _object_of,
+    "web_search_options": _object_of,
+    "service_tier": _string(64),
+    "prompt_cache_key": _string(512),
+    "n": _one,
+    "modalities": _no_audio,
+    "audio": _no_audio,
+}
+_FORWARDED_OPTIONS = frozenset(
+    "temperature top_p presence_penalty frequency_penalty stop seed logit_bias logprobs top_logprobs service_tier"
+    " prediction web_search_options".split()
+)
+"""What is told to others as it was asked. The rest has another name there, or is none of a stranger's business."""
+
+
+def _to_responses_names(asked: dict[str, Any]) -> dict[str, Any]:
+    def take(name: str) -> Any:
+        return asked.pop(name, None)
+
+    older, newer = take("max_tokens"), take("max_completion_tokens")
+    choice, function_choice = take("tool_choice"), take("function_call")
+    named: dict[str, Any] = {
+        "max_output_tokens": older if newer is None else newer,
+        "tools": [*(take("tools") or ()), *(take("functions") or ())] or None,
+        "tool_choice": function_choice if choice is None else choice,
+        "text": _without_nulls({"format": take("response_format"), "verbosity": take("verbosity")}) or None,
+        "reasoning": _without_nulls({"effort": take("reasoning_effort")}) or None,
+    }
+    return _without_nulls(asked | named)
+
+
+# One shape and the other: `{"type": "function", "function": {"name": …}}` and `{"type": "function", "name": …}`
+
+
+def _flatten(value: Any) -> Any:
+    """What stands under its own type, beside it; anything else as it is."""
+    given = _object(value)
+    kind = given.get("type")
+    inner = given.get(kind) if isinstance(kind, str) else None
+    return {"type": kind, **cast("_Object", inner)} if isinstance(inner, dict) else value
+
+
+def _nest(value: Any) -> dict[str, Any] | None:
+    """A function or a custom tool in this protocol's shape; None for what it does not know."""
+    given = _object(value)
+    match given:
+        case {"type": "function" | "custom" as kind, "name": str()}:
+            return {"type": kind, kind: _without_nulls({name: told for name, told in given.items() if name != "type"})}
+        case _:
+            return None
+
+
+def _encode_format(given: _Object) -> _Object | None:
+    match given:
+        case {"type": "json_schema"}:
+            inner = {name: told for name, told in given.items() if name != "type"}
+            return {"type": "json_schema", "json_schema": _without_nulls(inner)}
+        case {"type": str()}:
+            return given
+        case _:
+            return None
+
+
+def _object(value: Any) -> _Object:
+    return cast("_Object", value) if isinstance(value, dict) else {}
+
+
+def _without_nulls(values: _Object) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+_COMMON_KEYS = frozenset("role content name id tool_call_id palaver".split())
+_ASSISTANT_KEYS = _COMMON_KEYS.union("refusal reasoning_content annotations tool_calls function_call".split())
+_PART_TYPES = "text, image_url, input_audio, file or refusal"
+
+
+def parse_messages(fields: JsonFields) -> tuple[Message, ...]:
+    """The history of a call; a RequestError where it is none."""
+    given = fields.items("messages")
+    if not given:
+        raise InvalidType("messages must be a list of at least one message.", pointer="/messages")
+    calls = _OpenCalls()
+    return tuple(chat_completions.read([_check_message(message, index, calls) for index, message in enumerate(given)]))
+
+
+class _OpenCalls:
+    """The calls that wait for their results, in the order in which they were made: id and name."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, str] = {}
+
+    def make(self, call_id: str, name: str) -> None:
+        self._open.pop(call_id, None)  # Some models count their calls anew in every turn.
+        self._open[call_id] = name
+
+    def answer(self, call_id: str, pointer: str) -> None:
+        if self._open.pop(call_id, None) is None:
+            raise UnknownCall(f"No call {call_id[:64]!r} before this message waits for a result.", pointer=pointer)
+
+    def last(self, name: str, pointer: str) -> str:
+        """The last open call of that name."""
+        for call_id, called_name in reversed(self._open.items()):
+            if called_name == name:
+                return call_id
+        raise UnknownCall(f"No call of {name[:64]!r} before this message waits for a result.", pointer=pointer)
+
+
+def _check_message(value: Any, index: int, calls: _OpenCalls) -> dict[str, Any]:
+    """The message as the dialect reads it."""
+    at = f"/messages/{index}"
+    if not isinstance(value, dict):
+        raise InvalidType(f"messages[{index}] must be an object, not {json_type_name(value)}.", pointer=at)
+    message = cast("dict[str, Any]", value)
+    known = _ASSISTANT_KEYS if message.get("role") == "assistant" else _COMMON_KEYS
+    if not known.issuperset(message):  # The dialect would find meaning in more keys than this protocol has.
+        message = {name: told for name, told in message.items() if name in known}
+    fields = JsonFields(message, at)
+    role = fields.string("role", of=ROLES)
+    if role is None:
+        raise fields.wrong("role", "a string", None)
+    _check_content(fields, role)
+    match role:
+        case "assistant":
+            _note_calls(fields, index, calls)
+        case "tool":
+            call_id = fields.string("tool_call_id")
+            if call_id is None:
+                raise fields.wrong("tool_call_id", "a string", None)
+            calls.answer(call_id, fields.pointer("tool_call_id"))
+        case "function":
+            name = fields.string("name")
+            if name is None:
+                raise fields.wrong("name", "a string", None)
+            call_id = calls.last(name, at)
+            calls.answer(call_id, at)
+            return {**message, "tool_call_id": call_id}
+        case _:
+            pass
+    return message
+
+
+def _check_content(fields: JsonFields, role: str) -> None:
+    content = fields.body.get("content")
+    if isinstance(content, str) or (content is None and role == "assistant"):
+        return
+    if not isinstance(content, list):
+        raise fields.wrong("content", "a string or a list of parts", content)
+    at = fields.pointer("content")
+    for place, part in enumerate(cast("list[Any]", content)):
+        if not isinstance(part, dict):
+            raise InvalidType(
+                f"A part of content must be an object, not {json_type_name(part)}.", pointer=f"{at}/{place}"
+            )
+        if not _is_part(cast("_Object", part)):
+            raise InvalidValue(f"A part of content is no {_PART_TYPES} that can be read.", pointer=f"{at}/{place}")
+
+
+def _is_part(part: _Object) -> bool:
+    match part:
+        case {"type": "text" | "input_text" | "output_text", "text": str()}:
+            return True
+        case {"type": "image_url", "image_url": str() | {"url": str()}}:
+            return True
+        case {"type": "input_audio", "input_audio": {"data": str(), "format": str()}}:
+            return True
+        case {"type": "file", "file": {"file_data": str()} | {"file_id": str()}}:
+            return True
+        case {"type": "refusal", "refusal": str()}:
+            return True
+        case _:
+            return False
+
+
+def _note_calls(fields: JsonFields, index: int, calls: _OpenCalls) -> None:
+    at = fields.pointer("tool_calls")
+    for place, call in enumerate(fields.items("tool_calls") or ()):
+        match call:
+            case {"id": str(call_id), "function": {"name": str(name)} as function} if call_id:
+                JsonFields(cast("_Object", function), f"{at}/{place}/function").string("arguments")
+                calls.make(call_id, name)
+            case {"type": str(kind)} if kind != "function":
+                raise InvalidValue("A call must be of type function.", pointer=f"{at}/{place}/type")
+            case _:
+                wanted = "an object with an id and a function that has a name"
+                raise InvalidType(f"A call must be {wanted}.", pointer=f"{at}/{place}")
+    if fields.object("function_call") is not None:
+        inner = fields.below("function_call")
+        name = inner.string("name")
+        if name is None:
+            raise inner.wrong("name", "a string", None)
+        inner.string("arguments")
+        calls.make(f"call_{index}", name)  # The id that the dialect gives it.

@@ -1,0 +1,323 @@
+"""Chat Completions, answered: what each event adds to the one message of a completion.
+
+What this protocol cannot show (tools that the workflow ran itself, data, files) is left out here.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Literal, assert_never
+
+import msgspec
+from msgspec import UNSET
+
+from palaver.core import json
+from palaver.core.events import (
+    TERMINAL_EVENTS,
+    Event,
+    PartAdded,
+    ReasoningDelta,
+    ReasoningEnded,
+    ReasoningStarted,
+    RunCancelled,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    TerminalEvent,
+    TextDelta,
+    TextEnded,
+    TextStarted,
+    ToolDelta,
+    ToolEnded,
+    ToolReturned,
+    ToolStarted,
+    UsageAdded,
+)
+from palaver.core.linearize import Linearizer
+from palaver.core.messages import APPROVAL_REQUEST, Data, Refusal, ToolCall, Usage
+from palaver.protocols import openai_errors, sse
+
+Delta = dict[str, Any]
+"""What one chunk adds to the message."""
+
+MESSAGE_SEPARATOR = "\n\n"
+
+_FinishReason = Literal["stop", "length", "content_filter", "tool_calls"]
+
+
+class DeltaEncoder:
+    """Events in, deltas out. A call whose name is among `tools` is the client's: it is told as it comes.
+
+    Every other call is the workflow's own and held back. Its result drops it; what is left at the end is told, so that
+    an author may also leave a call to a client that declared nothing.
+    """
+
+    def __init__(self, tools: Collection[str]) -> None:
+        self.linear = Linearizer()
+        self.usage: Usage | None = None
+        self.finish_reason: _FinishReason = "stop"
+        self._tools = tools
+        self._speaker: str | None = None  # The last message that had text.
+        self._length = 0  # Of the content up to the text item that is open.
+        self._notes = 0
+        self._told = 0  # Calls, so far.
+        self._call: ToolStarted | None = None  # The one that is open;
+        self._live = False  # is it the client's,
+        self._silent = False  # and is there no piece of its arguments yet?
+        self._held: dict[str, ToolCall] = {}  # The workflow's own that have ended, by id.
+        self._unanswered: set[str] = set()  # Calls that were told and have no result.
+
+    def feed(self, event: Event) -> list[Delta]:
+        """What one event adds."""
+        return [delta for told in self.linear.feed(event) for delta in self._of(told)]
+
+    def _of(self, event: Event) -> Sequence[Delta]:
+        match event:
+            case TextDelta(delta=delta):
+                return ({"content": delta},)
+            case ReasoningDelta(delta=delta):
+                return ({"reasoning_content": delta},)
+            case ToolDelta(delta=delta):
+                return self._grow(delta)
+            case RunStarted():
+                return ({"role": "assistant", "content": ""},)
+            case TextStarted(message=message):
+                return self._speak(message)
+            case TextEnded():
+                return self._noted(event)
+            case ReasoningStarted() | ReasoningEnded():
+                return ()
+            case ToolStarted():
+                return self._open(event)
+            case ToolEnded(arguments=arguments):
+                return self._close(arguments)
+            case ToolReturned(call_id=call_id):
+                self._held.pop(call_id, None)
+                self._unanswered.discard(call_id)
+                return ()
+            case PartAdded(part=part):
+                return self._add(part)
+            case UsageAdded(usage=usage):
+                self.usage = self.usage + usage if self.usage else usage
+                return ()
+            case RunFinished() if not is_incomplete(event):
+                return self._finish(event)
+            case RunFinished() | RunFailed() | RunCancelled():
+                self.finish_reason = "length"  # Cut short: no other word says that there is more to say.
+                return ()
+            case _:
+                assert_never(event)
+
+    # Text
+
+    def _speak(self, message: str) -> Sequence[Delta]:
+        before, self._speaker = self._speaker, message
+        if before is None or before == message:
+            return ()
+        self._length += len(MESSAGE_SEPARATOR)
+        return ({"content": MESSAGE_SEPARATOR},)
+
+    def _noted(self, event: TextEnded) -> Sequence[Delta]:
+        """The text's sources, counted in the whole content."""
+        start, end = self._length, self._length + len(event.text)
+        self._length = end
+        notes = [
+            {
+                "url": note.url,
+                "title": note.title or "",
+                "start_index": start if note.start is None else start + note.start,
+                "end_index": end if note.end is None else start + note.end,
+            }
+            for note in event.annotations
+            if note.kind == "url"
+        ]
+        if not notes:
+            return ()
+        # A list that grows must number its entries, or OpenAI's own `stream()` cannot join it.
+        numbers = [{"index": self._notes + place} if self._notes else {} for place in range(len(notes))]
+        self._notes += len(notes)
+        entries = zip(numbers, notes, strict=True)
+        return (
+            {"annotations": [{**number, "type": "url_citation", "url_citation": note} for number, note in entries]},
+        )
+
+    def _add(self, part: object) -> Sequence[Delta]:
+        match part:
+            case Refusal(text=text) if text:
+                return ({"refusal": text},)
+            case Data(name=name, value={"call_id": str(call_id)}) if name == APPROVAL_REQUEST:
+                self._held.pop(call_id, None)  # It is a person's turn, not the client's.
+                return ()
+            case _:
+                return ()
+
+    # Calls
+
+    def _open(self, event: ToolStarted) -> Sequence[Delta]:
+        self._call, self._live, self._silent = event, event.name in self._tools, True
+        return (self._announced(event.call_id, event.name),) if self._live else ()
+
+    def _grow(self, delta: str) -> Sequence[Delta]:
+        self._silent = False
+        return (self._argued(delta),) if self._live else ()  # Of a call that is held, the end says it all.
+
+    def _close(self, arguments: str) -> Sequence[Delta]:
+        call = self._call
+        if self._live:
+            return (self._argued(arguments),) if self._silent and arguments else ()
+        assert call is not None
+        self._held[call.call_id] = ToolCall(call_id=call.call_id, name=call.name, arguments=arguments)
+        return ()
+
+    def _announced(self, call_id: str, name: str) -> Delta:
+        function = {"name": name, "arguments": ""}
+        call = {"index": self._told, "id": call_id, "type": "function", "function": function}
+        self._told += 1
+        self._unanswered.add(call_id)
+        return {"tool_calls": [call]}
+
+    def _argued(self, arguments: str) -> Delta:
+        """A piece of the last call that was told: there is never another one open."""
+        return {"tool_calls": [{"index": self._told - 1, "function": {"arguments": arguments}}]}
+
+    # The end
+
+    def _finish(self, event: RunFinished) -> Sequence[Delta]:
+        deltas: list[Delta] = []
+        # What was streamed is not said again.
+        if event.value is not UNSET and self._speaker is None and (content := _value_text(event.value)):
+            deltas.append({"content": content})
+        for call in self._held.values():
+            deltas.append(self._announced(call.call_id, call.name))
+            if call.arguments:
+                deltas.append(self._argued(call.arguments))
+        match event.finish:
+            case "length":
+                self.finish_reason = "length"
+            case "content-filter":
+                self.finish_reason = "content_filter"
+            case _:
+                self.finish_reason = "tool_calls" if self._unanswered else "stop"
+        return deltas
+
+
+def is_incomplete(event: TerminalEvent) -> bool:
+    """Did the run not come to its end?"""
+    return not isinstance(event, RunFinished) or event.finish == "interrupted"
+
+
+def _value_text(value: Any) -> str:
+    """A value as text: a string as it is, anything else as compact JSON."""
+    return value if isinstance(value, str) else json.encode(value).decode()
+
+
+DONE = sse.data_event(b"[DONE]")
+
+_INTERRUPTED = RunFailed(code="interrupted", message="The run was interrupted.")
+_encode_string = msgspec.json.Encoder().encode
+
+
+class ChatStreamEncoder:
+    """Events in, chunks out. A piece of text is the hot path: all but the text itself is made once."""
+
+    def __init__(self, model: str, tools: Collection[str], *, include_usage: bool) -> None:
+        self._model = model
+        self._include_usage = include_usage
+        self._deltas = DeltaEncoder(tools)
+        self._linear = self._deltas.linear
+        self._head = self._before = b""
+        self._end = b"}\n\n"
+        if include_usage:
+            self._end = b',"usage":null' + self._end
+        self._tail = b',"logprobs":null,"finish_reason":null}]' + self._end
+        self._after = b"}" + self._tail
+
+    def frames(self, event: Event) -> bytes:
+        """The chunks of one event; empty where it has none."""
+        linear = self._linear
+        if type(event) is TextDelta and event.item == linear.flowing:
+            linear.pieces.append(event.delta)
+            return b"".join((self._before, _encode_string(event.delta), self._after))
+        if isinstance(event, RunStarted):
+            self._begin(event)
+        chunks = [self._chunk(delta) for delta in self._deltas.feed(event)]
+        if isinstance(event, TERMINAL_EVENTS):
+            chunks += self._last(event)
+        return b"".join(chunks)
+
+    def _begin(self, started: RunStarted) -> None:
+        named = json.encode(completion_fields(started, self._model, "chat.completion.chunk"))
+        self._head = b'data: %b,"choices":[' % named.removesuffix(b"}")
+        self._before = self._head + b'{"index":0,"delta":{"content":'
+
+    def _chunk(self, delta: Delta) -> bytes:
+        return b'%b{"index":0,"delta":%b%b' % (self._head, json.encode(delta), self._tail)
+
+    def _last(self, event: TerminalEvent) -> Iterable[bytes]:
+        if is_incomplete(event):
+            ended = _INTERRUPTED if isinstance(event, RunFinished) else event
+            yield sse.data_event(json.encode({"error": openai_errors.error_object(ended)}))
+        else:
+            reason = self._deltas.finish_reason.encode()
+            choice = b'{"index":0,"delta":{},"logprobs":null,"finish_reason":"%b"}]' % reason
+            yield self._head + choice + self._end
+            usage = event.usage or self._deltas.usage
+            if self._include_usage and usage is not None:
+                yield b'%b],"usage":%b}\n\n' % (self._head, json.encode(usage_fields(usage)))
+        yield DONE
+
+
+def completion_fields(started: RunStarted, model: str, kind: str) -> dict[str, Any]:
+    """What every chunk, and the whole completion, begins with."""
+    created = 0 if started.at is None else int(started.at.timestamp())
+    return {"id": f"chatcmpl-{started.run_id}", "object": kind, "created": created, "model": model}
+
+
+def join_deltas(deltas: Iterable[Delta]) -> dict[str, Any]:
+    """The message that deltas amount to, as a client would build it."""
+    pieces: dict[str, list[str]] = {"content": [], "refusal": [], "reasoning_content": []}
+    notes: list[Any] = []
+    calls: list[dict[str, Any]] = []
+    arguments: list[list[str]] = []
+    for delta in deltas:
+        for name, value in delta.items():
+            match name:
+                case "content" | "refusal" | "reasoning_content":
+                    pieces[name].append(value)
+                case "annotations":
+                    notes += [{key: told for key, told in note.items() if key != "index"} for note in value]
+                case "tool_calls" if value[0]["index"] == len(calls):
+                    calls.append(value[0])
+                    arguments.append([])
+                case "tool_calls":
+                    arguments[-1].append(value[0]["function"]["arguments"])
+                case _:
+                    pass  # The role, which is known.
+    content, refusal, reasoning = ("".join(said) for said in pieces.values())
+    message: dict[str, Any] = {
+        "role": "assistant",
+        "content": content or (None if calls or refusal else ""),
+        "refusal": refusal or None,
+        "annotations": notes,
+    }
+    if reasoning:
+        message["reasoning_content"] = reasoning
+    if calls:
+        message["tool_calls"] = [
+            {
+                "id": call["id"],
+                "type": "function",
+                "function": {"name": call["function"]["name"], "arguments": "".join(said)},
+            }
+            for call, said in zip(calls, arguments, strict=True)
+        ]
+    return message
+
+
+def usage_fields(usage: Usage) -> dict[str, Any]:
+    """Usage in this protocol's words."""
+    return {
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.total_tokens,
+        "prompt_tokens_details": {"cached_tokens": usage.cached_input_tokens or 0},
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens or 0},
+    }

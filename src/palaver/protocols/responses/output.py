@@ -1,0 +1,512 @@
+"""Items of Responses, as plain JSON: what an answer is made of (contract: responses, 4.3).
+
+Pure builders without any state, for the encoder and for anyone who has messages and wants items.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, assert_never, cast
+
+from msgspec import UNSET
+
+from palaver.core import json
+from palaver.core.events import (
+    Event,
+    FinishReason,
+    PartAdded,
+    ReasoningDelta,
+    ReasoningEnded,
+    ReasoningStarted,
+    RunCancelled,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    TerminalEvent,
+    TextDelta,
+    TextEnded,
+    TextStarted,
+    ToolDelta,
+    ToolEnded,
+    ToolReturned,
+    ToolStarted,
+    UsageAdded,
+)
+from palaver.core.messages import APPROVAL_REQUEST, Annotation, Data, File, Refusal, Usage
+from palaver.protocols.base import text_or_json
+from palaver.protocols.responses.request import Profile, ResponsesRequest
+
+OutputItem = dict[str, Any]
+
+
+def message_item(item: str, text: str, annotations: Sequence[OutputItem] = ()) -> OutputItem:
+    """A message of one text."""
+    return _message(item, text_part(text, annotations))
+
+
+def text_part(text: str, annotations: Sequence[OutputItem] = ()) -> OutputItem:
+    """The part that holds a text."""
+    return {"type": "output_text", "text": text, "annotations": list(annotations), "logprobs": []}
+
+
+def refusal_item(item: str, text: str) -> OutputItem:
+    """A message that declines."""
+    return _message(item, {"type": "refusal", "refusal": text})
+
+
+def reasoning_item(item: str, text: str, encrypted: str | None = None) -> OutputItem:
+    """A model's thinking, as a summary of one part."""
+    summary = [{"type": "summary_text", "text": text}]
+    told: OutputItem = {"type": "reasoning", "id": item, "status": "completed", "summary": summary}
+    return told if encrypted is None else told | {"encrypted_content": encrypted}
+
+
+def function_call_item(item: str, call_id: str, name: str, arguments: str) -> OutputItem:
+    """A call, with its arguments as they were produced; incomplete where they are not JSON."""
+    is_broken = arguments.strip() and not json.is_json(arguments)
+    status = "incomplete" if is_broken else "completed"
+    return {
+        "type": "function_call",
+        "id": item,
+        "call_id": call_id,
+        "name": name,
+        "arguments": arguments,
+        "status": status,
+    }
+
+
+def function_call_output_item(item: str, call_id: str, output: Any, *, is_error: bool = False) -> OutputItem:
+    """What a tool answered, always as text."""
+    told: OutputItem = {
+        "type": "function_call_output",
+        "id": item,
+        "call_id": call_id,
+        "output": text_or_json(output),
+        "status": "completed",
+    }
+    return told | {"palaver:is_error": True} if is_error else told
+
+
+def approval_item(item: str, value: Any, workflow: str) -> OutputItem:
+    """A call that waits for a person; its id is the call's, so that clients show one tool and not two."""
+    asked = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    return {
+        "type": "mcp_approval_request",
+        "id": _string(asked.get("id")) or item,
+        "name": _string(asked.get("name")) or "interrupt",
+        "arguments": text_or_json(asked.get("arguments", {})),
+        "server_label": workflow,
+        "status": "completed",
+    }
+
+
+def data_item(item: str, part: Data) -> OutputItem:
+    """A data part, as an item of our own."""
+    return {"type": "palaver:data", "id": item, "status": "completed", "name": part.name, "value": part.value}
+
+
+def file_item(item: str, part: File) -> OutputItem:
+    """A file part, as an item of our own."""
+    return {"type": "palaver:file", "id": item, "status": "completed"} | file_fields(part)
+
+
+def file_fields(part: File) -> OutputItem:
+    """What is known of a file."""
+    named = {name: getattr(part, name) for name in ("media_type", "url", "data", "file_id", "filename")}
+    return {name: value for name, value in named.items() if value is not None}
+
+
+def annotation_object(note: Annotation, length: int) -> OutputItem:
+    """An annotation of a text that is so long. Clients insist on a title and on both indexes of a URL's."""
+    match note.kind:
+        case "url":
+            return {
+                "type": "url_citation",
+                "url": note.url or "",
+                "title": note.title or "",
+                "start_index": note.start or 0,
+                "end_index": length if note.end is None else note.end,
+            }
+        case "file":
+            index = note.start or 0
+            return {
+                "type": "file_citation",
+                "file_id": note.file_id or "",
+                "filename": note.title or "",
+                "index": index,
+            }
+        case "span":
+            indexes = {"start_index": note.start or 0, "end_index": length if note.end is None else note.end}
+            return {"type": "palaver:span", **indexes, "title": note.title or ""}
+
+
+def _message(item: str, part: OutputItem) -> OutputItem:
+    return {"type": "message", "id": item, "status": "completed", "role": "assistant", "content": [part]}
+
+
+def _string(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+_DEFAULTS: Mapping[str, Any] = {
+    "background": False,
+    "instructions": None,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "parallel_tool_calls": True,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+    "previous_response_id": None,
+    "conversation": None,
+    "prompt_cache_key": None,
+    "reasoning": None,
+    "safety_identifier": None,
+    "service_tier": "default",
+    "store": True,
+    "temperature": 1.0,
+    "text": {"format": {"type": "text"}},
+    "tool_choice": "auto",
+    "tools": [],
+    "top_logprobs": 0,
+    "top_p": 1.0,
+    "truncation": "disabled",
+}
+PendingStatus = Literal["queued", "in_progress"]
+"""How a response is doing that has not ended."""
+_INCOMPLETE: Mapping[FinishReason, str] = {
+    "length": "max_output_tokens",
+    "content-filter": "content_filter",
+    "interrupted": "interrupted",
+}
+
+
+def response_id(run_id: str) -> str:
+    """What a run is called here: one thing, two spellings."""
+    return "resp_" + run_id.removeprefix("run_")
+
+
+class Outcome(NamedTuple):
+    """How a response ended."""
+
+    status: str
+    reason: str | None = None
+    """Why it is incomplete."""
+    error: Mapping[str, str] | None = None
+
+
+def response_outcome(terminal: TerminalEvent) -> Outcome:
+    """A run's end in the words of Responses."""
+    match terminal:
+        case RunFinished(finish=finish):
+            reason = _INCOMPLETE.get(finish)
+            return Outcome("incomplete", reason) if reason else Outcome("completed")
+        case RunCancelled():
+            return Outcome("cancelled", "cancelled")
+        case RunFailed(code=code, message=message):
+            return Outcome("failed", error={"code": code, "message": message})
+
+
+class ResponseObject:
+    """The snapshots of one response."""
+
+    __slots__ = ("_after", "_before", "_metadata", "_profile", "_trace", "id")
+
+    def __init__(self, started: RunStarted, reading: ResponsesRequest) -> None:
+        self.id = response_id(started.run_id)
+        self._profile: Profile = reading.profile
+        self._metadata = dict(reading.metadata)
+        self._trace = f"tr-{started.trace_id}" if reading.trace and started.trace_id else None
+        self._before = b"".join(
+            (b'{"id":"', self.id.encode(), b'","object":"response","created_at":%d' % _created_at(started, reading))
+        )
+        self._after = _constant_fields(reading.profile, reading.model, reading.echo)
+
+    @property
+    def trace(self) -> str | None:
+        """The trace's id, if it was asked for."""
+        return self._trace
+
+    def running(self, status: PendingStatus = "in_progress", output: Sequence[bytes] = ()) -> bytes:
+        """Before the end, with the items that are done."""
+        return self._snapshot(status.encode(), output, Outcome(""), None, None, {}, self._metadata)
+
+    def complete(
+        self, terminal: TerminalEvent, output: Sequence[bytes], usage: Usage | None, custom: Mapping[str, Any]
+    ) -> bytes:
+        """At the end, with the items as they were done."""
+        end = response_outcome(terminal)
+        metadata = self._metadata if self._trace is None else {**self._metadata, "trace_id": self._trace}
+        at = terminal.at if end.status == "completed" else None
+        return self._snapshot(end.status.encode(), output, end, at, usage, custom, metadata)
+
+    def _snapshot(
+        self,
+        status: bytes,
+        output: Sequence[bytes],
+        end: Outcome,
+        at: datetime | None,
+        usage: Usage | None,
+        custom: Mapping[str, Any],
+        metadata: Mapping[str, str],
+    ) -> bytes:
+        if at is not None and usage is None and not custom and not metadata:
+            # By far the most common end, and of a fixed shape.
+            done = (self._before, _DONE, b",".join(output), b'],"completed_at":%d' % _seconds(at))
+            return b"".join((*done, _COMPLETED_TAIL[self._profile], self._after, b"}"))
+        changing: dict[str, Any] = {
+            "completed_at": None if at is None else _seconds(at),
+            "error": end.error,
+            "incomplete_details": None if end.reason is None else {"reason": end.reason},
+            "usage": None if usage is None else usage_object(usage),
+        }
+        if self._profile == "invocations":
+            changing = {name: value for name, value in changing.items() if value is not None}
+        if custom:
+            changing["custom_outputs"] = custom
+        changing["metadata"] = metadata
+        return b"".join(
+            (
+                self._before,
+                b',"status":"',
+                status,
+                b'","output":[',
+                b",".join(output),
+                b"],",
+                json.encode(changing)[1:-1],
+                self._after,
+                b"}",
+            )
+        )
+
+
+def encode_text_response(started: RunStarted, reading: ResponsesRequest, item: bytes, at: datetime) -> bytes:
+    """The response of a run that said one thing and ended well: what ResponseObject would give, in one go."""
+    head = (
+        _ID,
+        started.run_id.removeprefix("run_").encode(),
+        b'","object":"response","created_at":%d' % _created_at(started, reading),
+    )
+    tail = (_COMPLETED_TAIL[reading.profile], _constant_fields(reading.profile, reading.model, reading.echo), b"}")
+    return b"".join((*head, _DONE, item, b'],"completed_at":%d' % _seconds(at), *tail))
+
+
+def usage_object(usage: Usage) -> dict[str, Any]:
+    """Usage, with all the details that validators want."""
+    return {
+        "input_tokens": usage.input_tokens,
+        "input_tokens_details": {
+            "cached_tokens": usage.cached_input_tokens or 0,
+            "cache_write_tokens": usage.cache_creation_input_tokens or 0,
+        },
+        "output_tokens": usage.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens or 0},
+        "total_tokens": usage.total_tokens,
+    }
+
+
+def _encode_fields(profile: Profile, fields: Mapping[str, Any]) -> bytes:
+    if profile == "invocations":
+        fields = {name: value for name, value in fields.items() if value is not None}
+    return b"," + json.encode(fields)[1:-1]
+
+
+_ID = b'{"id":"resp_'
+_DONE = b',"status":"completed","output":['
+_COMPLETED_TAIL: Mapping[Profile, bytes] = {
+    "open": b',"error":null,"incomplete_details":null,"usage":null,"metadata":{}',
+    "invocations": b',"metadata":{}',
+}
+
+
+def _constant_fields(profile: Profile, model: str, echo: Mapping[str, Any]) -> bytes:
+    """The fields that stay the same throughout a response."""
+    if not echo:
+        return _default_fields(profile, model)
+    return b',"model":' + json.encode(model) + _encode_fields(profile, {**_DEFAULTS, **echo})
+
+
+@lru_cache(256)  # Most requests ask for nothing special, of one of a few models.
+def _default_fields(profile: Profile, model: str) -> bytes:
+    return b',"model":' + json.encode(model) + _encode_fields(profile, _DEFAULTS)
+
+
+def _created_at(started: RunStarted, reading: ResponsesRequest) -> int:
+    """A response in the background is there before its run starts."""
+    return _seconds(reading.queued_at or started.at)
+
+
+def _seconds(at: datetime | None) -> int:
+    return int(at.timestamp()) if at else 0
+
+
+class TextItem(NamedTuple):
+    """A text that is done: the annotations that are kept, and its item as it goes on the wire."""
+
+    notes: list[OutputItem]
+    item: bytes
+
+
+class OutputCollector:
+    """Collects what a response says."""
+
+    def __init__(self, reading: ResponsesRequest) -> None:
+        self.items: list[bytes] = []
+        self._reading = reading
+        self._is_open = reading.profile == "open"
+        self._indexes: dict[str, int] = {}
+        self._calls: dict[str, ToolStarted] = {}
+        self._usage: Usage | None = None
+        self._has_text = self._has_output = False
+        self._data: list[Any] = []
+        self._files: list[Any] = []
+        self._run = ""
+
+    @property
+    def custom(self) -> Mapping[str, Any]:
+        """What /invocations has no items for."""
+        lists = {"data": self._data, "files": self._files}
+        return {name: listed for name, listed in lists.items() if listed}
+
+    def usage(self, terminal: TerminalEvent) -> Usage | None:
+        """What the run cost, as far as it is known."""
+        return terminal.usage or self._usage
+
+    def take(self, event: Event) -> None:
+        """Collect one event, for an answer that is not streamed."""
+        match event:
+            case TextDelta() | ReasoningDelta() | ToolDelta():
+                pass  # Their ends say it all.
+            case RunStarted():
+                self.begin(event)
+            case TextStarted() | ReasoningStarted() | ToolStarted():
+                self.added(event)
+            case TextEnded():
+                self.text(event)
+            case ReasoningEnded():
+                self.reasoning(event)
+            case ToolEnded():
+                self.call(event)
+            case ToolReturned():
+                self.result(event)
+            case PartAdded():
+                self.part(event)
+            case UsageAdded():
+                self.count(event)
+            case RunFinished():
+                for said in self.value(event):
+                    self.take(said)
+            case RunFailed() | RunCancelled():
+                pass
+            case _:
+                assert_never(event)
+
+    def begin(self, started: RunStarted) -> None:
+        """The run starts: what the waist has no id for is named after it."""
+        self._run = started.run_id.removeprefix("run_")
+
+    # Items, from their start to their end
+
+    def added(self, event: TextStarted | ReasoningStarted | ToolStarted) -> int:
+        """The index of an item that opens."""
+        if isinstance(event, ToolStarted):
+            self._calls[event.item] = event
+        return self._reserve(event.item)
+
+    def index(self, item: str) -> int:
+        """The index of an item that is open."""
+        return self._indexes[item]
+
+    def text(self, event: TextEnded) -> TextItem:
+        """A text that ends."""
+        self._has_text = True
+        return self._say(event.item, event.text, event)
+
+    def _say(self, item: str, text: str, event: TextEnded | None = None) -> TextItem:
+        annotations = event.annotations if event is not None else ()
+        # The AI SDK's generateText knows no others.
+        kept = annotations if self._is_open else [note for note in annotations if note.kind == "url"]
+        notes = [annotation_object(note, len(text)) for note in kept]
+        return TextItem(notes, self._done(item, json.encode(message_item(item, text, notes))))
+
+    def reasoning(self, event: ReasoningEnded) -> bytes:
+        """Reasoning that ends; sealed only for those who asked for it."""
+        encrypted = event.encrypted if self._reading.encrypted else None
+        return self._done(event.item, json.encode(reasoning_item(event.item, event.text, encrypted)))
+
+    def call(self, event: ToolEnded) -> bytes:
+        """A call that ends."""
+        call = self._calls.pop(event.item)
+        told = function_call_item(event.item, call.call_id, call.name, event.arguments)
+        return self._done(event.item, json.encode(told))
+
+    def name(self, item: str) -> str:
+        """The tool of a call that is open."""
+        return self._calls[item].name
+
+    # What comes whole
+
+    def result(self, event: ToolReturned) -> tuple[int, bytes]:
+        """The result of a call."""
+        told = function_call_output_item(event.item, event.call_id, event.output, is_error=event.is_error)
+        return self._whole(told)
+
+    def part(self, event: PartAdded) -> tuple[int, bytes] | None:
+        """A part, as an item; None where this profile has no item for it."""
+        if event.transient:
+            return None  # Shown, if at all, and not kept.
+        match event.part:
+            case Data(name=name) as data if name == APPROVAL_REQUEST:
+                return self._whole(approval_item(event.item, data.value, self._reading.workflow))
+            case Data() as data:
+                self._has_output = self._has_output or data.name == "output"
+                if self._is_open:
+                    return self._whole(data_item(event.item, data))
+                self._data.append({"id": event.item, "name": data.name, "value": data.value})
+            case File() as file:
+                if self._is_open:
+                    return self._whole(file_item(event.item, file))
+                self._files.append({"id": event.item, **file_fields(file)})
+            case Refusal(text=text):
+                if self._is_open:
+                    return self._whole(refusal_item(event.item, text))
+                # A refusal would end the Databricks provider's stream with a TypeError.
+                index = self._reserve(event.item)
+                return index, self._say(event.item, text).item
+            case None:
+                pass
+        return None
+
+    def count(self, event: UsageAdded) -> None:
+        """Add up what was used."""
+        self._usage = self._usage + event.usage if self._usage else event.usage
+
+    def value(self, event: RunFinished) -> list[Event]:
+        """The value of a workflow that is no chat, as what it would have said; nothing where text went out before."""
+        if event.value is UNSET or self._reading.is_chat or self._has_text:
+            return []
+        text, name = text_or_json(event.value), f"msg_{self._run}_0"  # The grammar counts from 1.
+        said: list[Event] = []
+        if text:
+            said += [TextStarted(item=name, message=name), TextDelta(item=name, delta=text)]
+            said.append(TextEnded(item=name, text=text))
+        if not isinstance(event.value, str) and not self._has_output:
+            data = Data(name="output", value=event.value)
+            said.append(PartAdded(item=f"dat_{self._run}_0", message=name, part=data))
+        return said
+
+    def _reserve(self, item: str) -> int:
+        index = self._indexes[item] = len(self.items)
+        self.items.append(b"")
+        return index
+
+    def _done(self, item: str, encoded: bytes) -> bytes:
+        self.items[self._indexes.pop(item)] = encoded
+        return encoded
+
+    def _whole(self, told: OutputItem) -> tuple[int, bytes]:
+        index, encoded = len(self.items), json.encode(told)
+        self.items.append(encoded)
+        return index, encoded
+
+
+JSON_HEADER = ("content-type", "application/json")

@@ -1,0 +1,489 @@
+"""The items of a Responses request, checked strictly before the dialect reads them (contract: responses, 2.2).
+
+Everything wrong is named with its path, as in `input[2].content[0]`; nothing is guessed or falls away silently. A
+reference stands for an item that was stored: whoever can look it up puts the item in its place.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Literal, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from palaver.core.descriptions import Description
+from palaver.core.dialects import responses as dialect
+from palaver.core.ids import MAX_ID_LENGTH
+from palaver.core.messages import Message, Text
+from palaver.core.runs import Call
+from palaver.errors import ConflictingFields, InvalidType, InvalidValue, ItemNotFound, WorkflowNotFound
+from palaver.protocols.base import HttpRequest, WorkflowLookup
+from palaver.protocols.history import new_messages
+from palaver.protocols.openai_errors import MissingRequired, MutuallyExclusive, StringTooLong, pointer_to_param
+from palaver.protocols.openai_fields import JsonFields, client_tool_names, json_type_name, parse_shared_fields
+
+_ROLES = ("user", "assistant", "system", "developer")
+_MAX_ID_LENGTH = 64
+_Object = Mapping[str, Any]
+
+
+def check_items(items: Sequence[Any], field: str = "input") -> bool:
+    """Raise for the first item that cannot be taken; are there references? `field` is where they stand in the body."""
+    refers = False
+    for index, item in enumerate(items):
+        pointer = f"/{field}/{index}"
+        if not isinstance(item, dict):
+            raise InvalidType(f"{field}[{index}] must be an object, not {json_type_name(item)}.", pointer=pointer)
+        refers |= _check_item(cast("_Object", item), pointer) == "item_reference"
+    return refers
+
+
+def item_references(items: Sequence[_Object]) -> Mapping[int, str]:
+    """The ids of the stored items that are referred to, by place."""
+    return {index: item["id"] for index, item in enumerate(items) if item.get("type") == "item_reference"}
+
+
+def replace_references(items: Sequence[_Object], found: Mapping[str, _Object]) -> list[_Object]:
+    """The items, with those that were found in the places of their references."""
+    named = item_references(items)
+    for index, name in named.items():
+        if name not in found:
+            raise ItemNotFound(name, pointer=f"/input/{index}/id")
+    return [found[named[index]] if index in named else item for index, item in enumerate(items)]
+
+
+def _check_item(item: _Object, pointer: str) -> str:
+    """Raise for an item that cannot be taken; its kind."""
+    kind = item.get("type", "message" if "role" in item else None)
+    if not isinstance(kind, str):
+        raise InvalidValue("An item needs a type or a role.", pointer=pointer)
+    _check_id(item, "id", pointer)
+    match kind:
+        case "message":
+            _check_message(item, pointer)
+        case "function_call":
+            _check_call(item, pointer)
+        case "function_call_output":
+            _check_text(item, "call_id", pointer)
+            if item.get("output") is None:
+                raise InvalidType("output must be there and not null.", pointer=f"{pointer}/output")
+        case "item_reference":
+            _check_text(item, "id", pointer)
+        case "mcp_approval_response":
+            _check_text(item, "approval_request_id", pointer)
+            if not isinstance(item.get("approve"), bool):
+                raise InvalidType("approve must be true or false.", pointer=f"{pointer}/approve")
+        case _:
+            pass  # The rest is kept as it is.
+    return kind
+
+
+def _check_message(item: _Object, pointer: str) -> None:
+    role, content = item.get("role"), item.get("content")
+    if role not in _ROLES:
+        raise InvalidValue(f"role must be one of {', '.join(_ROLES)}.", pointer=f"{pointer}/role")
+    if isinstance(content, str):
+        return
+    if not isinstance(content, list):
+        wanted = f"content must be a string or a list of parts, not {json_type_name(content)}."
+        raise InvalidType(wanted, pointer=f"{pointer}/content")
+    for index, part in enumerate(cast("list[Any]", content)):
+        if not _is_part(part):
+            raise InvalidValue("This is no part of a message that we know.", pointer=f"{pointer}/content/{index}")
+
+
+def _is_part(part: Any) -> bool:
+    match part:
+        case {"type": "refusal", "refusal": str()}:
+            return True
+        case {"type": "input_image"}:
+            return _has(part, "image_url", "file_id")
+        case {"type": "input_file"}:
+            return _has(part, "file_data", "file_url", "file_id")
+        case {"type": "input_audio", "input_audio": {"data": str()}}:
+            return True
+        case {"text": str()}:
+            return True
+        case _:
+            return False
+
+
+def _has(part: _Object, *names: str) -> bool:
+    """Does it name its content in one of these ways?"""
+    for name in names:
+        match part.get(name):
+            case str() | {"url": str()}:
+                return True
+            case _:
+                pass
+    return False
+
+
+def _check_call(item: _Object, pointer: str) -> None:
+    _check_text(item, "call_id", pointer)
+    _check_text(item, "name", pointer)
+    arguments = item.get("arguments")
+    if arguments is not None and not isinstance(arguments, str):
+        wanted = f"arguments must be a JSON text, not {json_type_name(arguments)}."
+        raise InvalidType(wanted, pointer=f"{pointer}/arguments")
+
+
+def _check_text(item: _Object, name: str, pointer: str) -> None:
+    if not isinstance(item.get(name), str):
+        raise InvalidType(
+            f"{name} must be a string, not {json_type_name(item.get(name))}.", pointer=f"{pointer}/{name}"
+        )
+    if name.endswith("id"):
+        _check_id(item, name, pointer)
+
+
+def _check_id(item: _Object, name: str, pointer: str) -> None:
+    value = item.get(name)
+    if value is not None and not isinstance(value, str):
+        raise InvalidType(f"{name} must be a string, not {json_type_name(value)}.", pointer=f"{pointer}/{name}")
+    if value is not None and len(value) > _MAX_ID_LENGTH:
+        raise StringTooLong(f"{name} is longer than {_MAX_ID_LENGTH} characters.", pointer=f"{pointer}/{name}")
+
+
+Profile = Literal["open", "invocations"]
+"""`open` is for OpenAI's SDKs and validators, `invocations` for MLflow's clients and the Databricks provider."""
+_PROFILES: Mapping[str, Profile] = {"v1/responses": "open", "invocations": "invocations", "responses": "invocations"}
+
+_MAX_MODEL_LENGTH = 256
+_EMPTY: Mapping[str, Any] = {}
+
+
+class ResponsesRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """How a request was made, and hence how it is to be answered."""
+
+    profile: Profile = "open"
+    stream: bool = False
+    model: str = ""
+    workflow: str = ""
+    is_chat: bool = True
+    echo: Mapping[str, Any] = _EMPTY
+    """Fields of the response object that repeat the request's, where they differ from the defaults."""
+    metadata: Mapping[str, str] = _EMPTY
+    encrypted: bool = False
+    """Is reasoning to be given back as its provider sealed it?"""
+    trace: bool = False
+    """Is the trace's id to be told?"""
+    places: tuple[str, ...] = ()
+    """Where each message of the call stands in the body: `instructions`, `input[2]` …"""
+    stored: bool = True
+    """Is the response to be kept, to be read again, resumed, cancelled and gone on from?"""
+    background: bool = False
+    """Does it run on by itself, whoever reads it?"""
+    queued_at: datetime | None = None
+    """When a response in the background was created, which the server says: it may start much later."""
+    unresolved: tuple[Mapping[str, Any], ...] = ()
+    """The items of the input while some of them are references; response_history.resolved makes messages of them."""
+
+    @property
+    def references(self) -> Sequence[str]:
+        """The ids of the stored items that the input refers to: to be looked up before the call can be made."""
+        return list(item_references(self.unresolved).values())
+
+    def param(self, pointer: str) -> str:
+        """A pointer of the waist (`/messages/3`, `/inputs/x`, `/parameters/x`) in the words of the body."""
+        first, _, rest = pointer.removeprefix("/").partition("/")
+        match first:
+            case "messages":
+                index, _, below = rest.partition("/")
+                known = index.isdecimal() and int(index) < len(self.places)
+                return (self.places[int(index)] if known else "input") + (f".{below}" if below else "")
+            case "inputs":
+                return f"custom_inputs.{rest}" if rest else "custom_inputs"
+            case _:
+                return pointer_to_param(pointer)
+
+
+def parse_request(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, ResponsesRequest]:
+    """The call, and how to answer it."""
+    fields = JsonFields.of(request)
+    body = fields.body
+    profile = _PROFILES[request.route]
+    model = fields.string("model", longest=_MAX_MODEL_LENGTH) if "model" in body else None
+    workflow = _select_workflow(request.workflow, model, find, profile)
+    asked: dict[str, Any] = {}
+    for name, value in body.items():
+        if name in _READERS and value is not None:
+            asked[name] = _READERS[name](fields, name)
+    stream = asked.pop("stream", False)
+    if asked:
+        _check_stored(asked)
+    said = None if _SHARED_FIELDS.isdisjoint(body) else parse_shared_fields(fields, workflow)
+    goes_on = "previous_response_id" in asked or "conversation" in asked
+    messages, places, unresolved = _messages(fields, goes_on=goes_on) if workflow.is_chat else _NO_MESSAGES
+    returns_trace = asked.pop("databricks_options", False)
+    trace = returns_trace or request.headers.get("x-mlflow-return-trace-id", "").lower() == "true"
+    name, parent = workflow.name, request.trace_parent
+    if not asked and said is None and not trace and not unresolved:  # Most requests: nothing but an input.
+        call = Call(workflow=name, messages=messages, stored=True, trace_parent=parent)
+        return call, _simple_request(profile, model or name, name, places, stream=stream, is_chat=workflow.is_chat)
+    call = Call(
+        workflow=name,
+        messages=messages,
+        preface=1 if "instructions" in asked and workflow.is_chat else 0,
+        inputs=said.inputs if said else _EMPTY,
+        parameters=said.parameters if said else _EMPTY,
+        session=said.session if said else None,
+        user=said.user if said else None,
+        conversation=asked["conversation"]["id"] if "conversation" in asked else None,
+        previous=asked.get("previous_response_id"),
+        refers=bool(unresolved),
+        stored=asked.get("store", True),
+        background=asked.get("background", False),
+        client_tools=client_tool_names(fields) if "tools" in asked else frozenset(),
+        options={name: value for name, value in asked.items() if name not in _NOT_OPTIONS},
+        tags=said.metadata if said else _EMPTY,
+        trace_parent=parent,
+    )
+    return call, ResponsesRequest(
+        profile=profile,
+        stream=stream,
+        model=model or name,
+        workflow=name,
+        is_chat=workflow.is_chat,
+        echo=_echo_fields(asked, profile),
+        metadata=said.metadata if said else _EMPTY,
+        encrypted="reasoning.encrypted_content" in asked.get("include", ()),
+        trace=trace,
+        places=places,
+        stored=asked.get("store", True),
+        background=asked.get("background", False),
+        unresolved=unresolved,
+    )
+
+
+def items_to_messages(items: Sequence[Mapping[str, Any]]) -> tuple[tuple[Message, ...], tuple[str, ...]]:
+    """The messages of items that have been checked, and where each begins."""
+    indexed = dialect.read_indexed(items)
+    return tuple([message for message, _ in indexed]), tuple([f"input[{index}]" for _, index in indexed])
+
+
+def in_open_profile(reading: ResponsesRequest) -> ResponsesRequest:
+    """The same request in the profile `open`, in which stored responses are shown however they were begun."""
+    if reading.profile == "open":
+        return reading
+    return replace(reading, profile="open", echo=_complete_echo(reading.echo))
+
+
+@lru_cache(256)
+def _simple_request(
+    profile: Profile, model: str, workflow: str, places: tuple[str, ...], *, stream: bool, is_chat: bool
+) -> ResponsesRequest:
+    return ResponsesRequest(
+        profile=profile, model=model, workflow=workflow, places=places, stream=stream, is_chat=is_chat
+    )
+
+
+def _select_workflow(named: str | None, model: str | None, find: WorkflowLookup, profile: Profile) -> Description:
+    """The workflow: the path's, else the one that `model` names, else the default one."""
+    if named is not None or model is None:
+        return find(named)
+    try:
+        return find(model)
+    except WorkflowNotFound:
+        if profile == "open":
+            raise
+        return find(None)  # Chat apps send `title-model` and the like.
+
+
+_NO_MESSAGES: tuple[tuple[Message, ...], tuple[str, ...], tuple[Any, ...]] = (), (), ()
+
+
+def _messages(fields: JsonFields, *, goes_on: bool) -> tuple[tuple[Message, ...], tuple[str, ...], tuple[Any, ...]]:
+    """The messages and their places; where the input holds references its items, too, and none of their messages."""
+    given = fields.body.get("input")
+    instructions = fields.string("instructions") if "instructions" in fields.body else None
+    messages, places, unresolved = _NO_MESSAGES
+    if isinstance(given, str):
+        messages, places = ((Message(role="user", parts=(Text(text=given),)),) if given else ()), ("input",)
+    elif isinstance(given, list):
+        items = cast("list[Any]", given)
+        if check_items(items):
+            unresolved = tuple(items)
+        else:
+            messages, places = items_to_messages(items)
+    elif given is not None:
+        raise fields.wrong("input", "a string or a list of items", given)
+    elif not goes_on:
+        raise MissingRequired("input is required: a text, or a list of items.", pointer="/input")
+    if instructions is not None:
+        messages, places = (Message.system(instructions), *messages), ("instructions", *places)
+    return messages, places, unresolved
+
+
+def _check_stored(asked: dict[str, Any]) -> None:
+    """Raise for contradictions, and forget what only says the default: most requests ask for nothing special."""
+    if asked.get("store") is True:
+        del asked["store"]
+    if asked.get("background") is False:
+        del asked["background"]
+    if "background" in asked and "store" in asked:
+        raise ConflictingFields("background needs store: leave store out, or set it to true.", pointer="/background")
+    if "previous_response_id" in asked and "conversation" in asked:
+        raise MutuallyExclusive(
+            "previous_response_id and conversation exclude each other: send one of them.", pointer="/conversation"
+        )
+
+
+# Fields, each with its reader
+
+_Reader = Callable[[JsonFields, str], Any]
+
+
+def _number(low: float, high: float) -> _Reader:
+    return lambda fields, name: fields.number(name, low, high)
+
+
+def _integer(low: int, high: int | None = None) -> _Reader:
+    return lambda fields, name: fields.integer(name, low, high)
+
+
+def _string(longest: int | None = None, *of: str) -> _Reader:
+    return lambda fields, name: fields.string(name, longest=longest, of=of)
+
+
+def _boolean(fields: JsonFields, name: str) -> bool:
+    return fields.boolean(name, default=False)
+
+
+def _tool_choice(fields: JsonFields, name: str) -> Any:
+    value = fields.body[name]
+    match value:
+        case "auto" | "none" | "required" | {"type": str()}:
+            return value
+        case _:
+            pass
+    if isinstance(value, str | dict):
+        raise InvalidValue("tool_choice must be auto, none, required, or an object with a type.", pointer=f"/{name}")
+    raise fields.wrong(name, "a string or an object", value)
+
+
+def _include(fields: JsonFields, name: str) -> list[str]:
+    value = fields.items(name) or []
+    if not all(isinstance(item, str) for item in value):
+        raise InvalidValue("include must be a list of strings.", pointer=f"/{name}")
+    return value
+
+
+def _conversation(fields: JsonFields, name: str) -> dict[str, str]:
+    """As the response object repeats it."""
+    if isinstance(fields.body[name], str):
+        named = fields.string(name, longest=MAX_ID_LENGTH)
+    else:
+        named = fields.below(name).string("id", longest=MAX_ID_LENGTH)
+    if not named:
+        raise InvalidValue("conversation must be an id, or an object with an id.", pointer=f"/{name}")
+    return {"id": named}
+
+
+def _return_trace(fields: JsonFields, name: str) -> bool:
+    return fields.below(name).boolean("return_trace", default=False)
+
+
+_READERS: Mapping[str, _Reader] = {
+    "stream": _boolean,
+    "store": _boolean,
+    "background": _boolean,
+    "parallel_tool_calls": _boolean,
+    "previous_response_id": _string(MAX_ID_LENGTH),
+    "conversation": _conversation,
+    "temperature": _number(0, 2),
+    "top_p": _number(0, 1),
+    "presence_penalty": _number(-2, 2),
+    "frequency_penalty": _number(-2, 2),
+    "max_output_tokens": _integer(1),
+    "max_tool_calls": _integer(1),
+    "top_logprobs": _integer(0, 20),
+    "tools": lambda fields, name: fields.items(name),
+    "tool_choice": _tool_choice,
+    "text": lambda fields, name: fields.object(name),
+    "reasoning": lambda fields, name: fields.object(name),
+    "truncation": _string(None, "auto", "disabled"),
+    "service_tier": _string(64),
+    "include": _include,
+    "stream_options": lambda fields, name: fields.object(name),
+    "prompt_cache_key": _string(512),
+    "safety_identifier": _string(512),
+    "user": _string(512),
+    "instructions": _string(),
+    "databricks_options": _return_trace,
+}
+_SHARED_FIELDS = frozenset({"custom_inputs", "parameters", "context", "metadata", "safety_identifier", "user"})
+_STORAGE_FIELDS = frozenset({"store", "background", "previous_response_id", "conversation"})
+_NOT_OPTIONS = _STORAGE_FIELDS | {"instructions", "safety_identifier", "user"}
+_ECHOED_FIELDS = frozenset(_READERS) - {"include", "stream_options", "user"}
+
+
+def _echo_fields(asked: Mapping[str, Any], profile: Profile) -> Mapping[str, Any]:
+    """What the response object repeats. Nulls inside are for validators; the Databricks provider cannot take them."""
+    echoed = {name: value for name, value in asked.items() if name in _ECHOED_FIELDS}
+    return _complete_echo(echoed) if profile == "open" else echoed
+
+
+def _complete_echo(echo: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {name: _complete_field(name, value) for name, value in echo.items()}
+
+
+def _complete_field(name: str, value: Any) -> Any:
+    """An echoed object with the fields that validators miss otherwise."""
+    match name:
+        case "tools":
+            return [_complete_tool(tool) for tool in value]
+        case "reasoning":
+            return {"effort": None, "summary": None, **value}
+        case "text":
+            return {**value, "format": _complete_format(value.get("format"))}
+        case _:
+            return value
+
+
+def _complete_tool(tool: dict[str, Any]) -> dict[str, Any]:
+    if tool.get("type") != "function":
+        return tool
+    return {"description": None, "parameters": None, "strict": None, **tool}
+
+
+def _complete_format(form: Any) -> Any:
+    match form:
+        case {"type": "json_schema"}:
+            return {"description": None, "strict": None, **form}
+        case None:
+            return {"type": "text"}
+        case _:
+            return form
+
+
+def resolve_references(
+    call: Call, reading: ResponsesRequest, found: Mapping[str, Mapping[str, Any]]
+) -> tuple[Call, ResponsesRequest]:
+    """The call with the stored items that its input refers to, by their ids; ItemNotFound where one is missing.
+
+    They are found among the items of stored responses (response_store.items) and conversations (item_pages.placed).
+    """
+    if not reading.unresolved:
+        return call, reading
+    messages, places = items_to_messages(replace_references(reading.unresolved, found))
+    messages, places = (*call.messages, *messages), (*reading.places, *places)
+    return replace(call, messages=messages), replace(reading, places=places, unresolved=())
+
+
+def continue_history(
+    call: Call, reading: ResponsesRequest, stored: Sequence[Message], *, answerable: Collection[str] | None = None
+) -> tuple[Call, ResponsesRequest]:
+    """The call after the stored messages that it follows: instructions, what is stored, and what is new.
+
+    `answerable` are the calls whose results may come from a client, None for all: one that a workflow ran itself and
+    did not finish is not among them.
+    """
+    first = call.preface
+    fresh = new_messages(stored, call.messages[first:], start=first, answerable=answerable)
+    field = "previous_response_id" if call.previous is not None else "conversation"
+    own = [reading.places[index] for index in fresh]
+    messages = (*call.messages[:first], *stored, *fresh.values())
+    places = (*reading.places[:first], *[field] * len(stored), *own)
+    return replace(call, messages=messages), replace(reading, places=places)
