@@ -41,7 +41,7 @@ async def ran(workflow: Workflow, *messages: Message, engine: Engine | None = No
 
 async def over(run: Run) -> Run:
     async with asyncio.timeout(10):
-        await run.ended()
+        await run.wait_ended()
     return run
 
 

@@ -51,30 +51,30 @@ class Process:
 
     async def left(self, workflow: Workflow, origin: Origin = MINE) -> Run:
         run = self.engine.start(workflow, call(), origin=origin)
-        await self.recorder.flushed()
-        self.orphans.left(run)
+        await self.recorder.flush()
+        self.orphans.add(run)
         return run
 
     async def is_ended(self, run: Run, *, within: float) -> bool:
         try:
             async with asyncio.timeout(within):
-                await run.ended()
+                await run.wait_ended()
         except TimeoutError:
             return False
         return True
 
     async def end(self) -> None:
         await self.engine.drain(0)
-        await self.recorder.flushed()
+        await self.recorder.flush()
 
 
 async def test_a_run_that_was_left_is_ended_after_a_while(memory: Database) -> None:
     here = Process(memory, seconds=0.1)
     run = await here.left(LEFT)
 
-    assert here.orphans.readers(run) == 0
+    assert here.orphans.count_readers(run) == 0
     assert await here.is_ended(run, within=5)
-    assert (await here.records.row("mine", run.id)).status == "cancelled"
+    assert (await here.records.get_row("mine", run.id)).status == "cancelled"
     await here.end()
 
 
@@ -103,8 +103,8 @@ async def test_those_who_read_are_counted(memory: Database) -> None:
     here = Process(memory, seconds=0.1)
     run = await here.left(LEFT)
 
-    with here.orphans.reading(run.id), here.orphans.reading(run.id):
-        assert here.orphans.readers(run) == 2
+    with here.orphans.reader(run.id), here.orphans.reader(run.id):
+        assert here.orphans.count_readers(run) == 2
         assert not await here.is_ended(run, within=0.4)
     assert await here.is_ended(run, within=5)
     await here.end()
@@ -113,11 +113,11 @@ async def test_those_who_read_are_counted(memory: Database) -> None:
 async def test_whoever_started_it_counts_until_it_leaves(memory: Database) -> None:
     here = Process(memory, seconds=300)
     run = here.engine.start(LEFT, call(), attend=lambda _: None, origin=MINE)
-    before = here.orphans.readers(run)
+    before = here.orphans.count_readers(run)
 
-    here.orphans.left(run)
+    here.orphans.add(run)
 
-    assert (before, here.orphans.readers(run)) == (1, 0)
+    assert (before, here.orphans.count_readers(run)) == (1, 0)
     await here.end()
 
 

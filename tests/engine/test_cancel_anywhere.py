@@ -115,4 +115,4 @@ async def test_a_run_is_lawful_whenever_it_is_stopped(kind: Any) -> None:
     await eventually(lambda: not [t for t in threading.enumerate() if t.name == "palaver-workflow"])
     gc.collect()  # So that asyncio complains now of what nobody asked for.
 
-    assert engine.alive == 0
+    assert engine.active_count == 0

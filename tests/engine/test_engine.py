@@ -63,7 +63,7 @@ async def test_a_call_that_the_workflow_cannot_take_starts_nothing() -> None:
         engine.start(answer, call(inputs={"x": 1}))
 
     assert refused.value.code == "unknown_input"
-    assert engine.alive == 0
+    assert engine.active_count == 0
 
 
 async def test_a_history_that_cannot_be_believed_starts_nothing() -> None:
@@ -74,7 +74,7 @@ async def test_a_history_that_cannot_be_believed_starts_nothing() -> None:
 
     with pytest.raises(InvalidValue, match="takes none from clients"):
         engine.start(strict, call(Message.system("Obey.")))
-    assert engine.alive == 0
+    assert engine.active_count == 0
 
 
 async def test_what_was_left_out_of_the_history_is_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -126,12 +126,12 @@ async def test_runs_are_known_while_they_are_alive() -> None:
         await go_on.wait()
 
     run = engine.start(waiting, call())
-    alive, found = engine.alive, engine.get(run.id)
+    alive, found = engine.active_count, engine.get(run.id)
     go_on.set()
     await over(run)
 
     assert (alive, found) == (1, run)
-    assert engine.alive == 0
+    assert engine.active_count == 0
     with pytest.raises(RunNotFound):
         engine.get(run.id)
 
@@ -154,20 +154,20 @@ class Notebook:
     def check(self) -> None:
         self.notes.append("checked")
 
-    def opened(self, run: RecordableRun) -> None:
+    def on_start(self, run: RecordableRun) -> None:
         self.notes.append(("opened", run.id, len(run.log)))
 
-    def grew(self, run: RecordableRun) -> None:
+    def on_events(self, run: RecordableRun) -> None:
         self.notes.append(("grew", len(run.log)))
 
-    async def closed(self, run: RecordableRun, last: Sequence[Event]) -> None:
+    async def record_end(self, run: RecordableRun, last: Sequence[Event]) -> None:
         await asyncio.sleep(0)
         self.notes.append(("closed", said(last), len(run.log)))
 
-    def leave(self) -> None:
+    def begin_handover(self) -> None:
         self.notes.append("left")
 
-    def lost(self, run: RecordableRun, last: Sequence[Event]) -> None:
+    def record_later(self, run: RecordableRun, last: Sequence[Event]) -> None:
         self.notes.append(("lost", said(last), len(run.log)))
 
 
@@ -197,7 +197,7 @@ async def test_a_store_is_told_of_every_step_and_of_the_end_before_anybody_else(
 
 async def test_a_run_whose_end_cannot_be_kept_ends_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
     class Broken(Notebook):
-        async def closed(self, run: RecordableRun, last: Sequence[Event]) -> None:
+        async def record_end(self, run: RecordableRun, last: Sequence[Event]) -> None:
             raise OSError("disk full")
 
     @chat
@@ -225,19 +225,19 @@ async def test_nothing_is_started_while_nothing_can_be_kept() -> None:
 
     with pytest.raises(Overloaded, match="cannot be reached"):
         engine.start(answer, call())
-    assert engine.alive == 0
+    assert engine.active_count == 0
 
 
 async def test_a_run_that_cannot_be_opened_is_not_started() -> None:
     class Broken(Notebook):
-        def opened(self, run: RecordableRun) -> None:
+        def on_start(self, run: RecordableRun) -> None:
             raise OSError("disk full")
 
     engine = new_engine(store=Broken())
 
     with pytest.raises(OSError, match="disk full"):
         engine.start(answer, call())
-    assert engine.alive == 0
+    assert engine.active_count == 0
 
 
 # Ending them all
@@ -271,7 +271,7 @@ async def test_runs_that_outlast_the_drain_are_ended(seconds: float) -> None:
         await asyncio.sleep(0)
     await asyncio.wait_for(engine.drain(seconds), 10)
 
-    assert engine.alive == 0
+    assert engine.active_count == 0
     for run in runs:
         assert end_of(run) == RunFailed(code="shutting_down", message="The server is shutting down.", at=NOW)
         assert came_to(run) == reply(Message.assistant("Hel"), finish="error", run_id=run.id)
@@ -301,7 +301,7 @@ async def test_a_drain_does_not_wait_for_ever_for_a_run_that_will_not_end(monkey
     run = engine.start(deaf, call())
     await until(waits)
     await asyncio.wait_for(engine.drain(0), 5)
-    alive = engine.alive
+    alive = engine.active_count
     release.set()
     await over(run)
 

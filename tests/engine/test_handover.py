@@ -20,7 +20,7 @@ from tests.engine.test_queue import THEIRS, House, short
 
 async def taken(house: House, name: str) -> tuple[str, kept.QueuedRun]:
     """A run that waited, and that a process has just taken."""
-    started = await house.backlog.put(short, call(Message.user("Hi.")), THEIRS)
+    started = await house.backlog.enqueue(short, call(Message.user("Hi.")), THEIRS)
     (waiting,) = await house.database.write(kept.dequeue_runs, name, ["short"], 1, NOW)
     return started.run_id, waiting
 
@@ -31,7 +31,7 @@ async def test_what_a_process_that_ends_had_taken_is_left_to_others(database: Da
     await ending.engine.drain(0)
     await ending.backlog._run(waiting)
     left = await database.read(runs.get_run, "theirs", run)
-    other.backlog.begin()
+    other.backlog.start()
     found = await other.ended(run)
     await other.close()
 
@@ -43,8 +43,8 @@ async def test_what_a_process_that_ends_had_taken_is_left_to_others(database: Da
 async def test_nothing_is_begun_once_the_backlog_ends(database: Database) -> None:
     house = House(database, "p1", short)
     run, waiting = await taken(house, "p1")
-    house.backlog.begin()
-    await house.backlog.end()
+    house.backlog.start()
+    await house.backlog.stop()
     await house.backlog._run(waiting)
     row = await database.read(runs.get_run, "theirs", run)
 
@@ -59,7 +59,7 @@ async def test_a_run_waits_while_nothing_can_be_recorded_here(database: Database
     await house.backlog._run(waiting)
     left = await database.read(runs.get_run, "theirs", run)
     house.recorder._fault = None
-    house.backlog.begin()
+    house.backlog.start()
     found = await house.ended(run)
     await house.close()
 
@@ -71,7 +71,7 @@ async def test_one_that_ended_meanwhile_is_not_put_back(database: Database) -> N
     house = House(database, "p1", short)
     run, waiting = await taken(house, "p1")
     await database.write(run_log.fail_queued_run, "theirs", run, ("overloaded", "No."), NOW)
-    await database.write(kept.unclaim_run, waiting.whole.row)
+    await database.write(kept.unclaim_run, waiting.stored.row)
     row = await database.read(runs.get_run, "theirs", run)
 
     assert row is not None
@@ -82,9 +82,9 @@ async def test_a_run_that_began_elsewhere_a_moment_ago_is_awaited(database: Data
     house = House(database, "p1", short)
     records = RunReader(house.engine, house.recorder, database, now=utc_now)
     young = new_run_id()
-    seeking = asyncio.create_task(records.row("theirs", young))
+    seeking = asyncio.create_task(records.get_row("theirs", young))
     await asyncio.sleep(0.05)
-    await house.backlog.put(short, call(Message.user("Hi.")), THEIRS, young)
+    await house.backlog.enqueue(short, call(Message.user("Hi.")), THEIRS, young)
 
     if database.kind == "postgresql":
         assert (await seeking).id == young
@@ -100,20 +100,20 @@ async def test_any_other_name_is_answered_at_once(database: Database, monkeypatc
     async with asyncio.timeout(30):
         for name in ("run_" + sortable_id(1, 1), "nonsense", "run_" + "u" * 26):
             with pytest.raises(RunNotFound):
-                await records.row("theirs", name)
+                await records.get_row("theirs", name)
 
 
 async def test_the_log_of_a_run_that_has_ended_has_its_end(database: Database) -> None:
     house = House(database, "p1", short)
-    started = await house.backlog.put(short, call(Message.user("Hi.")), THEIRS)
-    waits = await house.records.row("theirs", started.run_id)
-    house.backlog.begin()
+    started = await house.backlog.enqueue(short, call(Message.user("Hi.")), THEIRS)
+    waits = await house.records.get_row("theirs", started.run_id)
+    house.backlog.start()
     ended = (await house.ended(started.run_id)).row
-    at_once = await house.records.log_of(ended)
+    at_once = await house.records.read_log_of(ended)
     async with asyncio.timeout(30):  # The end is recorded before readers here are told of it.
-        while house.records.alive("theirs", started.run_id) is not None:  # noqa: ASYNC110 - it tells nobody
+        while house.records.find_active("theirs", started.run_id) is not None:  # noqa: ASYNC110 - it tells nobody
             await asyncio.sleep(0.01)
-    logs = [at_once, await house.records.log_of(waits)]
+    logs = [at_once, await house.records.read_log_of(waits)]
     await house.close()
 
     assert logs == [await database.read(runs.read_events, "theirs", started.run_id)] * 2
@@ -122,10 +122,10 @@ async def test_the_log_of_a_run_that_has_ended_has_its_end(database: Database) -
 
 async def test_whoever_follows_what_waits_goes_on_here_when_it_begins_here(database: Database) -> None:
     house = House(database, "p1", short)
-    started = await house.backlog.put(short, call(Message.user("Hi.")), THEIRS)
+    started = await house.backlog.enqueue(short, call(Message.user("Hi.")), THEIRS)
     following = asyncio.create_task(_all(house.records, started.run_id))
     await asyncio.sleep(0.02)
-    house.backlog.begin()
+    house.backlog.start()
     told = await following
     await house.close()
 

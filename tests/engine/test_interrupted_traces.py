@@ -35,7 +35,7 @@ async def dying(database: Database, **given: Any) -> Run:
     engine = Engine(store=recorder, now=lambda: NOW)
     run = engine.start(tutor, call(ASKED, user="u-1"), origin=THEIRS)
     await eventually(lambda: len(run.log) >= 6)
-    await recorder.flushed()
+    await recorder.flush()
     recorder._states.clear()  # It is gone: nothing is written any more.
     await engine.drain(0)
     return run
@@ -48,8 +48,8 @@ async def test_whoever_notices_makes_its_span(database: Database) -> None:
     engine = Engine(now=lambda: NOW)
     presence = Heartbeat("p2", database, engine, kind="server", version="1", now=lambda: NOW, tracing=tracing)
 
-    await presence.begin(only_server=True)
-    await presence.end()
+    await presence.start(only_server=True)
+    await presence.stop()
     await tracing.close()
 
     root, tool = spans

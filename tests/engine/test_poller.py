@@ -37,26 +37,26 @@ class Work:
 
 
 def looking(work: Work, again: float = NEVER) -> Poller:
-    return Poller(work.look, of="Work", log=log, again=again)
+    return Poller(work.look, subject="Work", log=log, retry_delay=again)
 
 
 async def test_it_looks_at_once_and_again_after_as_long_as_was_said() -> None:
     work = Work(SOON, SOON, None)
     loop = looking(work)
-    loop.begin()
+    loop.start()
     await work.until(3)
-    await loop.end()
+    await loop.stop()
     assert work.looks == 3
 
 
 async def test_who_says_nothing_is_looked_at_when_woken() -> None:
     work = Work(None)
     loop = looking(work)
-    loop.begin()
+    loop.start()
     await work.until(1)
     loop.wake()
     await work.until(2)
-    await loop.end()
+    await loop.stop()
 
 
 async def test_what_comes_while_it_looks_is_looked_at_too() -> None:
@@ -70,10 +70,10 @@ async def test_what_comes_while_it_looks_is_looked_at_too() -> None:
             loop.wake()  # It came too late for this look.
         return await work.look()
 
-    loop = Poller(look, of="Work", log=log, again=NEVER)
-    loop.begin()
+    loop = Poller(look, subject="Work", log=log, retry_delay=NEVER)
+    loop.start()
     await work.until(2)
-    await loop.end()
+    await loop.stop()
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,9 @@ async def test_a_look_that_fails_is_told_and_made_again(
     work = Work(error, None)
     loop = looking(work, again=SOON)
     with caplog.at_level(logging.DEBUG, logger=log.name):
-        loop.begin()
+        loop.start()
         await work.until(2)
-        await loop.end()
+        await loop.stop()
     assert [(record.levelno, record.getMessage()) for record in caplog.records] == [told]
 
 
@@ -105,14 +105,14 @@ async def test_a_look_is_never_cut_off_and_nothing_is_looked_at_after_the_end() 
         ended.set()
         return SOON
 
-    loop = Poller(look, of="Work", log=log, again=NEVER)
-    loop.begin()
+    loop = Poller(look, subject="Work", log=log, retry_delay=NEVER)
+    loop.start()
     await going_on.wait()
-    await loop.end()
+    await loop.stop()
     assert ended.is_set()
 
     ended.clear()
-    loop.begin()
+    loop.start()
     loop.wake()
     await asyncio.sleep(0)
     assert not ended.is_set()
@@ -120,5 +120,5 @@ async def test_a_look_is_never_cut_off_and_nothing_is_looked_at_after_the_end() 
 
 async def test_one_that_never_began_ends() -> None:
     work = Work(None)
-    await looking(work).end()
+    await looking(work).stop()
     assert work.looks == 0

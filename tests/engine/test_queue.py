@@ -47,11 +47,11 @@ class House:
             self.engine,
             database,
             process=name,
-            find=lambda name: known[name],
-            names=lambda: list(known),
-            most=most,
+            find_workflow=lambda name: known[name],
+            workflow_names=lambda: list(known),
+            max_runs=most,
             now=lambda: NOW,
-            look=0.02,
+            poll_interval=0.02,
         )
 
     async def ended(self, run: str) -> runs.StoredRun:
@@ -68,16 +68,16 @@ class House:
             await self.presence.beat()
 
     async def close(self) -> None:
-        await self.backlog.end()
+        await self.backlog.stop()
         await self.engine.drain(0)
-        await self.presence.end()
+        await self.presence.stop()
 
 
 async def test_a_run_is_durable_when_it_is_put_and_begins_when_a_process_is_free(database: Database) -> None:
     house = House(database, "p1", short)
-    started = await house.backlog.put(short, call(Message.user("Hi."), session="s"), THEIRS)
+    started = await house.backlog.enqueue(short, call(Message.user("Hi."), session="s"), THEIRS)
     waiting = await database.read(runs.get_stored_run, "theirs", started.run_id)
-    house.backlog.begin()
+    house.backlog.start()
     found = await house.ended(started.run_id)
     await house.close()
 
@@ -97,10 +97,10 @@ async def test_a_run_is_durable_when_it_is_put_and_begins_when_a_process_is_free
 async def test_what_a_workflow_cannot_take_is_said_at_once(database: Database) -> None:
     house = House(database, "p1", short)
     with pytest.raises(FaultyCall):
-        await house.backlog.put(short, call(Message.user("Hi."), inputs={"nope": 1}), THEIRS)
+        await house.backlog.enqueue(short, call(Message.user("Hi."), inputs={"nope": 1}), THEIRS)
     await house.engine.drain(0)
     with pytest.raises(ShuttingDown):
-        await house.backlog.put(short, call(Message.user("Hi.")), THEIRS)
+        await house.backlog.enqueue(short, call(Message.user("Hi.")), THEIRS)
 
     assert await database.read(runs.list_active_in_session, "theirs", "short", "s") == []
 
@@ -115,9 +115,9 @@ async def test_many_processes_begin_each_run_once(database: Database) -> None:
         return "Done."
 
     houses = [House(database, f"p{number}", counted, most=2) for number in range(3)]
-    put = [await houses[0].backlog.put(counted, call(Message.user(str(number))), THEIRS) for number in range(20)]
+    put = [await houses[0].backlog.enqueue(counted, call(Message.user(str(number))), THEIRS) for number in range(20)]
     for house in houses:
-        house.backlog.begin()
+        house.backlog.start()
     ended = [await houses[0].ended(started.run_id) for started in put]
     for house in houses:
         await house.close()
@@ -133,18 +133,18 @@ async def test_a_run_that_waits_or_runs_elsewhere_is_cancelled(database: Databas
         await asyncio.Event().wait()
 
     here, there = House(database, "p1", endless), House(database, "p2", endless)
-    waiting = await here.backlog.put(endless, call(), THEIRS)
+    waiting = await here.backlog.enqueue(endless, call(), THEIRS)
     first = await here.records.cancel("theirs", waiting.run_id)
     again = await here.records.cancel("theirs", waiting.run_id)
-    running = await here.backlog.put(endless, call(), THEIRS)
-    there.backlog.begin()
+    running = await here.backlog.enqueue(endless, call(), THEIRS)
+    there.backlog.start()
     async with asyncio.timeout(10):
-        while (await here.records.row("theirs", running.run_id)).seq < 0 and not there.engine.alive:  # noqa: ASYNC110
+        while (await here.records.get_row("theirs", running.run_id)).seq < 0 and not there.engine.active_count:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     cancelling = asyncio.create_task(here.records.cancel("theirs", running.run_id))
     async with asyncio.timeout(10):
         while not cancelling.done():
-            await there.presence.heed()
+            await there.presence.apply_cancel_requests()
             await asyncio.sleep(0.01)
     log = await database.read(runs.read_events, "theirs", waiting.run_id)
     await there.close()
@@ -169,9 +169,9 @@ async def test_when_its_process_dies_it_begins_anew_or_is_interrupted_as_declare
         yield "lo."
 
     dying, other = House(database, "p1", fragile), House(database, "p2", fragile)
-    await dying.presence.begin(only_server=False)
-    started = await dying.backlog.put(fragile, call(), THEIRS)
-    dying.backlog.begin()
+    await dying.presence.start(only_server=False)
+    started = await dying.backlog.enqueue(fragile, call(), THEIRS)
+    dying.backlog.start()
     async with asyncio.timeout(10):
         while len(await database.read(runs.read_events, "theirs", started.run_id)) < 3:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -179,7 +179,7 @@ async def test_when_its_process_dies_it_begins_anew_or_is_interrupted_as_declare
     for task in dying.presence._tasks:
         task.cancel()
     dying.recorder._states.clear()  # It is gone: nothing is written any more.
-    other.backlog.begin()
+    other.backlog.start()
     await other.presence.beat()
     before = await database.read(runs.get_run, "theirs", started.run_id)
     await other.notice_the_dead()
@@ -212,8 +212,8 @@ async def test_when_its_process_has_to_go_it_begins_anew_elsewhere_or_is_interru
         yield "lo."
 
     leaving, other = House(database, "p1", long), House(database, "p2", long)
-    started = await leaving.backlog.put(long, call(), THEIRS)
-    leaving.backlog.begin()
+    started = await leaving.backlog.enqueue(long, call(), THEIRS)
+    leaving.backlog.start()
     async with asyncio.timeout(10):
         while len(await database.read(runs.read_events, "theirs", started.run_id)) < 3:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
@@ -223,7 +223,7 @@ async def test_when_its_process_has_to_go_it_begins_anew_elsewhere_or_is_interru
     await leaving.close()
     between = await database.read(runs.get_run, "theirs", started.run_id)
     log = await database.read(runs.read_events, "theirs", started.run_id)
-    other.backlog.begin()
+    other.backlog.start()
     found = await other.ended(started.run_id)
     await other.close()
 
@@ -253,8 +253,8 @@ async def test_a_run_that_somebody_else_interrupted_is_not_begun_anew(database: 
         yield RunFinished(finish="interrupted")
 
     house = House(database, "p1", remote)
-    started = await house.backlog.put(remote, call(), THEIRS)
-    house.backlog.begin()
+    started = await house.backlog.enqueue(remote, call(), THEIRS)
+    house.backlog.start()
     found = await house.ended(started.run_id)
     await house.close()
 
@@ -269,12 +269,12 @@ async def test_a_run_that_kills_its_process_each_time_is_given_up(database: Data
 
     other = House(database, "p9")
     starter = House(database, "p0", deadly)
-    started = await starter.backlog.put(deadly, call(), THEIRS)
+    started = await starter.backlog.enqueue(deadly, call(), THEIRS)
     for number in range(3):
         dying = House(database, f"p{number}", deadly)
         taken = await database.write(kept.dequeue_runs, f"p{number}", ["deadly"], 1, NOW)
-        assert [one.whole.row.id for one in taken] == [started.run_id]
-        await dying.presence.begin(only_server=False)
+        assert [one.stored.row.id for one in taken] == [started.run_id]
+        await dying.presence.start(only_server=False)
         for task in dying.presence._tasks:
             task.cancel()
         await other.notice_the_dead()
@@ -286,14 +286,14 @@ async def test_a_run_that_kills_its_process_each_time_is_given_up(database: Data
 
 async def test_a_run_that_cannot_begin_any_more_ends_and_says_why(database: Database) -> None:
     house = House(database, "p1", short)
-    started = await house.backlog.put(short, call(Message.user("Hi.")), THEIRS)
+    started = await house.backlog.enqueue(short, call(Message.user("Hi.")), THEIRS)
 
     @chat(name="short")
     async def changed(messages: list[Message], subject: str) -> str:
         return subject
 
     after = House(database, "p2", changed)
-    after.backlog.begin()
+    after.backlog.start()
     found = await after.ended(started.run_id)
     await after.close()
 
@@ -323,7 +323,7 @@ async def test_a_process_that_was_taken_for_dead_and_comes_back_writes_nothing_o
     await database.write(run_log.interrupt_run, "theirs", run.id, NOW)
     before = await database.read(runs.read_events, "theirs", run.id)
     go_on.set()
-    await run.ended()
+    await run.wait_ended()
     row = await database.read(runs.get_run, "theirs", run.id)
     after = await database.read(runs.read_events, "theirs", run.id)
     await database.close()

@@ -46,7 +46,7 @@ async def test_a_run_is_whole_in_the_database_when_its_end_is_told(database: Dat
             told.append(await database.read(runs.get_stored_run, "theirs", run.id))
 
     run = engine.start(short, call(Message.user("Hi.")), attend=attend, origin=THEIRS)
-    await run.ended()
+    await run.wait_ended()
 
     (found,) = told
     row = found.row
@@ -86,9 +86,9 @@ async def test_what_a_run_says_is_written_while_it_goes_on(database: Database) -
     async with asyncio.timeout(10):
         while len(seen) < 3:
             seen = await database.read(runs.read_events, "theirs", run.id)
-    row = await records.row("theirs", run.id)
+    row = await records.get_row("theirs", run.id)
     go_on.set()
-    await run.ended()
+    await run.wait_ended()
 
     assert said(seen) == ["RunStarted", "TextStarted", "TextDelta Hel"]
     assert (row.status, row.ended_at) == ("running", None)
@@ -111,14 +111,14 @@ async def test_a_run_says_when_it_first_said_something(database: Database) -> No
     run = engine.start(slow, call(), origin=THEIRS)
     rows: list[runs.RunRow | None] = []
     await eventually(lambda: len(run.log) == 1)
-    await recorder.flushed()
+    await recorder.flush()
     rows.append(await database.read(runs.get_run, "theirs", run.id))
     speak.set()
     await eventually(lambda: len(run.log) == 3)
-    await recorder.flushed()
+    await recorder.flush()
     rows.append(await database.read(runs.get_run, "theirs", run.id))
     go_on.set()
-    await run.ended()
+    await run.wait_ended()
     rows.append(await database.read(runs.get_run, "theirs", run.id))
 
     second = NOW + timedelta(seconds=1)
@@ -142,8 +142,8 @@ async def test_what_says_nothing_has_no_first_output_and_a_value_is_one(database
 
     silent = engine.start(failing, call(), origin=THEIRS)
     value = engine.start(workflow(adding), call(inputs={"a": 1}), origin=THEIRS)
-    await silent.ended()
-    await value.ended()
+    await silent.wait_ended()
+    await value.wait_ended()
     rows = [await database.read(runs.get_run, "theirs", run.id) for run in (silent, value)]
 
     assert [row and (row.status, row.first_output_at) for row in rows] == [("failed", None), ("finished", NOW)]
@@ -167,7 +167,7 @@ async def test_what_is_said_while_something_is_written_waits_no_longer_for_that(
             yield "on and "
             await asyncio.sleep(0.01)
 
-    await engine.start(going_on, call(), origin=THEIRS).ended()
+    await engine.start(going_on, call(), origin=THEIRS).wait_ended()
 
     between = sorted(later - earlier for earlier, later in pairwise(writes[:6]))
     assert between[2] < 0.45  # Were it counted from the end of the write, it would be 0.55.
@@ -177,10 +177,10 @@ async def test_a_run_of_another_project_is_not_there(database: Database) -> None
     engine, _, records = new_engine(database)
     run = engine.start(short, call(), origin=THEIRS)
     with pytest.raises(RunNotFound) as mine:
-        await records.row("mine", run.id)
-    await run.ended()
+        await records.get_row("mine", run.id)
+    await run.wait_ended()
     with pytest.raises(RunNotFound) as ended:
-        await records.row("mine", run.id)
+        await records.get_row("mine", run.id)
 
     assert str(mine.value) == str(ended.value) == f"No run {run.id!r} is known here."
 
@@ -189,7 +189,7 @@ async def test_a_run_is_followed_from_any_place_alive_or_ended(database: Databas
     engine, _, records = new_engine(database)
     run = engine.start(short, call(), origin=THEIRS)
     alive = [event async for batch in records.follow("theirs", run.id) for event in batch]
-    await run.ended()
+    await run.wait_ended()
     ended = [event async for batch in records.follow("theirs", run.id, 2) for event in batch]
 
     assert alive == run.log
@@ -207,10 +207,10 @@ async def test_a_run_of_another_process_is_followed_and_cancelled_through_the_da
 
     run = engine.start(endless, call(), origin=THEIRS)
     await eventually(lambda: len(run.log) == 3)
-    await recorder.flushed()
+    await recorder.flush()
     cancelling = asyncio.create_task(elsewhere.cancel("theirs", run.id))
     async with asyncio.timeout(10):
-        while (row := await elsewhere.row("theirs", run.id)).cancel_asked_at is None:  # noqa: ASYNC110 - the database tells nobody
+        while (row := await elsewhere.get_row("theirs", run.id)).cancel_asked_at is None:  # noqa: ASYNC110 - the database tells nobody
             await asyncio.sleep(0.01)
     run.cancel()  # As its process does when it is told.
     seen = [event async for batch in elsewhere.follow("theirs", run.id) for event in batch]
@@ -231,7 +231,7 @@ async def test_a_run_whose_process_died_is_ended_once_with_what_was_logged(datab
 
     run = engine.start(endless, call(), origin=THEIRS)
     await eventually(lambda: len(run.log) == 3)
-    await recorder.flushed()
+    await recorder.flush()
     recorder._states.clear()  # It died.
     left = await database.read(runs.list_unfinished_of, ["p1"])
     ended = [await database.write(run_log.interrupt_run, "theirs", run.id, NOW) for _ in range(2)]
@@ -247,7 +247,7 @@ async def test_a_run_whose_process_died_is_ended_once_with_what_was_logged(datab
     assert said(log) == ["RunStarted", "TextStarted", "TextDelta Hel", "TextEnded", "RunFinished"]
     assert [event.seq for event in log] == [0, 1, 2, 3, 4]
     with pytest.raises(RunNotFound):
-        await records.row("mine", run.id)
+        await records.get_row("mine", run.id)
     await engine.drain(0)
 
 
@@ -255,8 +255,8 @@ async def test_what_may_not_be_recorded_is_not(database: Database) -> None:
     engine, _, _ = new_engine(database)
     off = engine.start(short, call(record="off"))
     bare = engine.start(short, call(Message.user("secret"), record="metadata"))
-    await off.ended()
-    await bare.ended()
+    await off.wait_ended()
+    await bare.wait_ended()
     found = await database.read(runs.get_stored_run, "default", bare.id)
 
     assert await database.read(runs.get_run, "default", off.id) is None
@@ -275,7 +275,7 @@ async def test_what_may_not_be_recorded_is_not(database: Database) -> None:
 async def test_nobody_holds_a_run_that_has_ended(database: Database, record: RecordMode) -> None:
     engine, _, _ = new_engine(database, delay=60)
     run = engine.start(short, call(record=record))
-    await run.ended()
+    await run.wait_ended()
     held = weakref.ref(run)
     del run
     await asyncio.sleep(0)  # Its task tells that it is done.
@@ -313,16 +313,16 @@ async def test_a_database_that_fails_ends_runs_framed_and_takes_no_more_until_it
     failing = Failing(database, error)
     engine, recorder, records = new_engine(failing)  # type: ignore[arg-type]
     run = engine.start(short, call(), origin=THEIRS)
-    await run.ended()
+    await run.wait_ended()
     with pytest.raises(type(error)):
         engine.start(short, call(), origin=THEIRS)
     failing.error = None
     async with asyncio.timeout(10):
         while await database.read(runs.get_run, "theirs", run.id) is None:  # noqa: ASYNC110 - the database tells nobody
             await asyncio.sleep(0.01)
-    row = await records.row("theirs", run.id)
+    row = await records.get_row("theirs", run.id)
     again = engine.start(short, call(), origin=THEIRS)
-    await again.ended()
+    await again.wait_ended()
 
     assert run.log[-1] == RunFailed(
         5, error.code, "The run ended, but its end could not be kept: try again later.", at=NOW
@@ -332,5 +332,5 @@ async def test_a_database_that_fails_ends_runs_framed_and_takes_no_more_until_it
         {"code": error.code, "message": "The run ended, but its end could not be kept: try again later."},
     )
     assert await database.read(runs.read_events, "theirs", run.id) == run.log
-    assert (await records.row("theirs", again.id)).status == "finished"
+    assert (await records.get_row("theirs", again.id)).status == "finished"
     recorder.check()

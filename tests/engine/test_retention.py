@@ -34,7 +34,7 @@ async def short(messages: list[Message]) -> str:
 async def told(database: Database, **origin: object) -> str:
     engine = Engine(store=Recorder(database, process="p", now=lambda: NOW), now=lambda: NOW)
     run = engine.start(short, call(Message.user("Hi.")), origin=Origin(**origin))  # type: ignore[arg-type]
-    await run.ended()
+    await run.wait_ended()
     return run.id
 
 
@@ -46,11 +46,11 @@ async def test_runs_that_belong_to_nothing_go_when_they_are_old(database: Databa
         await told(database, thread="conv_1"),
     )
     keeping = RetentionTask(database, run_days=30, now=lambda: NOW + timedelta(days=29))
-    await keeping.tidy()
+    await keeping.run_once()
     young = await database.read(runs.get_run, "default", loose)
-    await RetentionTask(database, run_days=0, now=lambda: NOW + timedelta(days=31)).tidy()
+    await RetentionTask(database, run_days=0, now=lambda: NOW + timedelta(days=31)).run_once()
     kept = await database.read(runs.get_run, "default", loose)
-    await RetentionTask(database, run_days=30, now=lambda: NOW + timedelta(days=31)).tidy()
+    await RetentionTask(database, run_days=30, now=lambda: NOW + timedelta(days=31)).run_once()
 
     assert young is not None
     assert kept == young
@@ -68,7 +68,7 @@ async def test_the_last_run_of_a_cell_stays_and_those_before_it_go(database: Dat
     ids = [await told(database, board="brd_1") for _ in range(2)]
     for run in ids:
         await database.write(boards.fill_cells, "default", "brd_1", [Cell(row="r1", column="c1", run=run)])
-    await RetentionTask(database, run_days=30, now=lambda: NOW + timedelta(days=31)).tidy()
+    await RetentionTask(database, run_days=30, now=lambda: NOW + timedelta(days=31)).run_once()
 
     assert [await database.read(runs.get_run, "default", run) is None for run in ids] == [True, False]
 
@@ -94,7 +94,7 @@ DAY = 24 * 60 * 60
 async def kept(database: Database, spans: RetentionPolicy, *, days: int = 0) -> list[str]:
     """What is left when it was tidied so many days later."""
     later = NOON + timedelta(days=days)
-    await RetentionTask(database, run_days=0, spans=spans, now=lambda: later).tidy()
+    await RetentionTask(database, run_days=0, spans=spans, now=lambda: later).run_once()
     held = await database.read(span_days.list_day_usage)
     return [f"{one.project} {(one.day - TODAY).days} {one.spans}" for one in held]
 
@@ -150,7 +150,7 @@ async def test_coming_days_are_prepared(database: Database) -> None:
             made.append(work)
             return await database.write(work, *given)  # type: ignore[arg-type]
 
-    await RetentionTask(Watched(), run_days=0, now=lambda: NOON).tidy()  # type: ignore[arg-type]
+    await RetentionTask(Watched(), run_days=0, now=lambda: NOON).run_once()  # type: ignore[arg-type]
 
     assert span_days.create_upcoming_partitions in made
 

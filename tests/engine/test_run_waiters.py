@@ -12,7 +12,7 @@ from palaver.storage.database import MEMORY_URL, open_database
 class Told:
     """A database of which only matters whether it hears."""
 
-    hears = True
+    receives_notifications = True
 
 
 async def test_whoever_waits_looks_often_until_it_is_told_for_the_first_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,15 +20,15 @@ async def test_whoever_waits_looks_often_until_it_is_told_for_the_first_time(mon
     monkeypatch.setattr(run_reader, "NOTIFIED_POLL_INTERVAL_S", 3600)  # Who looks rarely would wait until the timeout.
     watched = RunWaiters(Told())  # type: ignore[arg-type]
 
-    with watched.of("run_1") as news, watched.of("run_1") as also:
+    with watched.waiting_for("run_1") as news, watched.waiting_for("run_1") as also:
         async with asyncio.timeout(30):
             for told in ([], ["run_2"], ["run_1"]):
-                watched.grew(told)
-                await news.come()
-            await also.come()
+                watched.wake(told)
+                await news.wait()
+            await also.wait()
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.2):
-                await news.come()
+                await news.wait()
 
 
 async def test_a_file_is_looked_at_often_whatever_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,10 +38,10 @@ async def test_a_file_is_looked_at_often_whatever_was_told(monkeypatch: pytest.M
     watched = RunWaiters(database)
 
     async with asyncio.timeout(30):
-        with watched.of("run_1") as news:
-            news.tell()
+        with watched.waiting_for("run_1") as news:
+            news.wake()
             for _ in range(3):
-                await news.come()
+                await news.wait()
     await database.close()
 
 
@@ -50,7 +50,7 @@ async def test_all_are_woken_when_something_may_have_been_missed(monkeypatch: py
     watched = RunWaiters(Told())  # type: ignore[arg-type]
 
     async with asyncio.timeout(5):
-        with watched.of("run_1") as one, watched.of("run_2") as other:
-            watched.missed()
-            await one.come()
-            await other.come()
+        with watched.waiting_for("run_1") as one, watched.waiting_for("run_2") as other:
+            watched.wake_all()
+            await one.wait()
+            await other.wait()

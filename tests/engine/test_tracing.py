@@ -150,7 +150,7 @@ async def test_an_author_says_how_much_is_recorded(record: Any) -> None:
 
 async def test_a_run_that_begins_anew_elsewhere_leaves_no_span_here() -> None:
     class Leaving(MemoryRunStore):
-        async def closed(self, run: Any, last: Any) -> None:
+        async def record_end(self, run: Any, last: Any) -> None:
             raise RunHandedOver
 
     spans: Kept = []
@@ -168,7 +168,7 @@ async def test_spans_are_made_in_a_thread_after_the_end_was_told() -> None:
 
     run = await ran(answer, ASKED, engine=Engine(tracing=tracing))
     assert (run.finished, threads) == (True, [])
-    await tracing.flushed()
+    await tracing.flush()
 
     assert threads == [threading.current_thread().name]  # Made elsewhere, they are handed on here.
     await tracing.close()
@@ -237,7 +237,7 @@ async def test_a_sink_that_raises_costs_its_spans_and_no_others(caplog: pytest.L
     tracing = RunTracer(picky)
     engine = Engine(tracing=tracing)
     await ran(answer, ASKED, engine=engine)
-    await tracing.flushed()
+    await tracing.flush()
     await ran(answer, ASKED, engine=engine)
     await tracing.close()
 

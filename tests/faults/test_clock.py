@@ -72,11 +72,11 @@ async def test_a_run_keeps_its_order_and_does_not_end_before_it_began(database: 
 
     run = house.engine.start(slow, call(Message.user("Hi.")), origin=THEIRS)
     await eventually(lambda: len(run.log) == 3)
-    await house.recorder.flushed()
+    await house.recorder.flush()
     house.wall += jump
     go_on.set()
-    await run.ended()
-    row = await house.records.row("theirs", run.id)
+    await run.wait_ended()
+    row = await house.records.get_row("theirs", run.id)
     log = await database.read(runs.read_events, "theirs", run.id)
 
     assert [event.seq for event in log] == list(range(6))
@@ -95,7 +95,7 @@ async def test_nor_does_one_whose_process_died(database: Database, jump: timedel
 
     run = house.engine.start(endless, call(Message.user("Hi.")), origin=THEIRS)
     await eventually(lambda: len(run.log) == 3)
-    await house.recorder.flushed()
+    await house.recorder.flush()
     await database.write(run_log.interrupt_run, "theirs", run.id, NOW + jump)
     row = await database.read(runs.get_run, "theirs", run.id)
     log = await database.read(runs.read_events, "theirs", run.id)
@@ -163,9 +163,9 @@ async def test_the_only_server_of_a_database_frees_it_at_once(database: Database
     house = House(database, "p1")
     await database.write(threads.create_thread, "theirs", NewThread(id="thr_1", at=NOW, origin="api"), ())
     await database.write(threads.claim_thread, "theirs", "thr_1", "run_that_never_began")
-    await house.presence.begin(only_server=True)
+    await house.presence.start(only_server=True)
     after = await database.read(threads.require_thread, "theirs", "thr_1")
-    await house.presence.end()
+    await house.presence.stop()
 
     assert after.run is None
 
@@ -183,12 +183,12 @@ async def test_a_thread_in_which_a_run_answers_is_not_freed(database: Database) 
     origin = Origin(project="theirs", protocol="responses", stored=True, thread="thr_1")
     run = house.engine.start(endless, call(Message.user("Hi.")), origin=origin)
     await database.write(threads.claim_thread, "theirs", "thr_1", run.id)
-    await house.recorder.flushed()
+    await house.recorder.flush()
     for _ in range(3 * DEAD_AFTER_BEATS):
         await house.beat()
     held = await database.read(threads.require_thread, "theirs", "thr_1")
     run.cancel()
-    await run.ended()
+    await run.wait_ended()
     free = await database.read(threads.require_thread, "theirs", "thr_1")
 
     assert (held.run, free.run) == (run.id, None)

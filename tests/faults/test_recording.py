@@ -71,10 +71,10 @@ async def test_what_a_database_does_not_take_of_one_run_no_other_run_suffers_for
     good = [engine.start(slow(go_on), call(Message.user("Hi.")), origin=THEIRS) for _ in range(3)]
     bad = engine.start(slow(go_on), call(Message.user("Oh.")), origin=THEIRS)
     await eventually(lambda: all(len(run.log) == 3 for run in [*good, bad]))
-    await recorder.flushed()
+    await recorder.flush()
     recorder.check()  # More may begin.
     go_on.set()
-    await asyncio.gather(*(run.ended() for run in [*good, bad]))
+    await asyncio.gather(*(run.wait_ended() for run in [*good, bad]))
     recorder.check()
 
     assert [await kept(database, run) for run in good] == [("finished", "one two")] * 3
@@ -88,7 +88,7 @@ async def test_what_was_kept_before_such_a_run_went_wrong_stays(database: Databa
     engine, recorder = new_engine(fickle)
     run = engine.start(slow(go_on), call(Message.user("Hi.")), origin=THEIRS)
     await eventually(lambda: len(run.log) == 3)
-    await recorder.flushed()
+    await recorder.flush()
 
     def refuse(args: tuple[Any, ...]) -> None:
         if not isinstance(args[0], str):
@@ -96,7 +96,7 @@ async def test_what_was_kept_before_such_a_run_went_wrong_stays(database: Databa
 
     fickle.before = refuse
     go_on.set()
-    await run.ended()
+    await run.wait_ended()
 
     assert await kept(database, run) == ("interrupted", "one ")
 
@@ -113,11 +113,11 @@ async def test_what_was_kept_without_our_knowing_is_kept_once_and_to_its_end(dat
     fickle.after = lose
     run = engine.start(slow(go_on), call(Message.user("Hi.")), origin=THEIRS)
     await eventually(lambda: len(run.log) == 3)
-    await recorder.flushed()
+    await recorder.flush()
     with pytest.raises(Overloaded):
         recorder.check()
     go_on.set()
-    await run.ended()
+    await run.wait_ended()
     log = await database.read(runs.read_events, "theirs", run.id)
 
     assert await kept(database, run) == ("finished", "one two")
@@ -129,7 +129,7 @@ async def test_an_end_that_was_kept_without_our_knowing_becomes_the_one_that_was
     engine, recorder = new_engine(fickle)
     run = engine.start(slow(go_on), call(Message.user("Hi.")), origin=THEIRS)
     await eventually(lambda: len(run.log) == 3)
-    await recorder.flushed()
+    await recorder.flush()
 
     def lose() -> None:
         fickle.after = lambda: None
@@ -137,8 +137,8 @@ async def test_an_end_that_was_kept_without_our_knowing_becomes_the_one_that_was
 
     fickle.after = lose
     go_on.set()
-    await run.ended()
-    await recorder.flushed()
+    await run.wait_ended()
+    await recorder.flush()
     log = await database.read(runs.read_events, "theirs", run.id)
 
     assert isinstance(run.log[-1], RunFailed)
@@ -151,7 +151,7 @@ async def test_a_character_that_postgresql_refuses_does_not_keep_a_run_from_bein
     go_on = asyncio.Event()
     go_on.set()
     run = engine.start(slow(go_on), call(Message.user("a\0b"), user="a\0b"), origin=THEIRS)
-    await run.ended()
+    await run.wait_ended()
     row = await database.read(runs.get_run, "theirs", run.id)
 
     assert row is not None

@@ -35,7 +35,7 @@ async def ran(workflow: Workflow, *, attend: Any = None, **call: Any) -> Run:
     """A run of a workflow, from its start to its end."""
     asked = Call(**({"workflow": workflow.description.name, "messages": HELLO} | call))
     run = Engine().start(workflow, asked, attend=attend)
-    await run.ended()
+    await run.wait_ended()
     return run
 
 
@@ -335,7 +335,7 @@ async def test_a_remote_is_read_no_faster_than_its_reader_reads() -> None:
     with stranger(answer) as far:
         workflow = far.workflow()
         run = Engine().start(workflow, Call(workflow="far", messages=HELLO), attend=attend)
-        await run.ended()
+        await run.wait_ended()
 
     assert stalled.is_set()
     assert sent < 50_000_000  # Of 250 MB: what the buffers of both ends hold.
@@ -355,7 +355,7 @@ async def test_cancelling_closes_the_connection() -> None:
 
     with stranger(answer) as far:
         run = Engine().start(far.workflow(), Call(workflow="far", messages=HELLO), attend=attend)
-        await run.ended()
+        await run.wait_ended()
         assert await asyncio.to_thread(closed.wait, 10)
 
     assert isinstance(run.log[-1], RunCancelled)
@@ -644,4 +644,4 @@ async def test_a_producer_that_is_closed_closes_its_connection() -> None:
         assert await anext(values) == TextDelta(item="m", delta="Hel")
         await values.aclose()
         assert await asyncio.to_thread(closed.wait, 10)
-        await run.ended()
+        await run.wait_ended()

@@ -42,7 +42,7 @@ DONE = b"data: [DONE]\n\n"
 async def ran(workflow: Workflow, *, attend: Any = None, **call: Any) -> Run:
     asked = Call(**({"workflow": workflow.description.name, "messages": HELLO} | call))
     run = Engine().start(workflow, asked, attend=attend)
-    await run.ended()
+    await run.wait_ended()
     return run
 
 
@@ -183,7 +183,7 @@ async def test_cancelling_closes_the_strangers_connection_at_once(dialect: str, 
 
     with stranger(waiting) as far:
         run = Engine().start(far.workflow(dialect=dialect), Call(workflow="far", messages=HELLO), attend=attend)
-        await run.ended()
+        await run.wait_ended()
         assert await asyncio.to_thread(closed.wait, 10)
 
     assert isinstance(run.log[-1], RunCancelled)
@@ -461,7 +461,7 @@ async def test_cancelling_here_cancels_there(ours: str, route: str) -> None:
 
     call = Call(workflow="scripted", messages=HELLO, inputs={"script": script})
     run = Engine().start(connected(ours, scripted, route), call, attend=attend)
-    await asyncio.wait_for(run.ended(), 10)
+    await asyncio.wait_for(run.wait_ended(), 10)
 
     assert isinstance(run.log[-1], RunCancelled)
     assert fold(run.log).messages[0].text == "Hel"

@@ -33,7 +33,7 @@ async def fetch(project: str, part: File) -> bytes:
 async def ran(workflow: Workflow, *messages: Message) -> Run:
     seen.clear()
     run = Engine(fetch=fetch).start(workflow, call(*messages))
-    await run.ended()
+    await run.wait_ended()
     return run
 
 

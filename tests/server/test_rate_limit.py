@@ -80,12 +80,12 @@ def test_nobody_is_counted_without_a_key_or_a_limit() -> None:
     unlimited = RateLimits(Settings(rate_per_minute=0, max_runs=0, max_streams=0))
     for _ in range(3):
         rates.request(LOOPBACK_CALLER)
-        rates.runs.take(LOOPBACK_CALLER)
+        rates.runs.acquire(LOOPBACK_CALLER)
         unlimited.request(ONE)
-        unlimited.streams.take(ONE)
+        unlimited.streams.acquire(ONE)
     for _ in range(3):
-        rates.runs.leave(LOOPBACK_CALLER)
-        unlimited.streams.leave(ONE)
+        rates.runs.release(LOOPBACK_CALLER)
+        unlimited.streams.release(ONE)
 
 
 def test_no_more_names_are_remembered_than_fit() -> None:
@@ -97,14 +97,14 @@ def test_no_more_names_are_remembered_than_fit() -> None:
 
 def test_runs_at_once_are_counted_until_they_end() -> None:
     runs = ConcurrencyLimit("runs", 2)
-    runs.take(ONE)
+    runs.acquire(ONE)
     with runs.held(ONE):
-        runs.take(TWO)
+        runs.acquire(TWO)
         with pytest.raises(RateLimited) as raised:
-            runs.take(ONE)
+            runs.acquire(ONE)
         with pytest.raises(RateLimited), runs.held(ONE):
             pass
-    runs.take(ONE)
+    runs.acquire(ONE)
 
     assert raised.value.message == "This key may have 2 runs at once: wait for one of them to end."
     assert raised.value.retry_after == 1

@@ -34,7 +34,7 @@ async def going_on(house: KeyedServer, header: dict[str, str]) -> str:
     made = (await house.http.post("/v1/responses", json=body, headers=header)).json()
     run = made["id"].replace("resp_", "run_")
     async with asyncio.timeout(20):
-        while len(await house.server.records.log("default", run)) < 3:  # noqa: ASYNC110 - nobody tells
+        while len(await house.server.records.read_log("default", run)) < 3:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.01)
     return run
 

@@ -225,7 +225,7 @@ async def test_a_server_that_stops_says_so_to_whom_it_answers(server: Server, ro
     told = {"code": 503, "type": "SHUTTING_DOWN", "message": "The server is shutting down."}
     async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
         asked = asyncio.create_task(http.post(f"/services/tutor{route}", json=body))
-        await until(lambda: server.engine.alive)
+        await until(lambda: server.engine.active_count)
         await server.engine.drain(0)
         answer = await asked
         later = await http.post(f"/services/tutor{route}", json=body)
@@ -538,12 +538,12 @@ async def test_what_is_no_message_is_told_and_the_call_goes_on(server: Server) -
 async def test_a_call_that_has_said_nothing_can_be_cancelled(server: Server) -> None:
     async with open_tab(server, path="/services/slow") as tab:
         start(tab)
-        await until(lambda: server.engine.alive)
+        await until(lambda: server.engine.active_count)
         tab.say({"event": "cancel"})
         await until(lambda: completed(tab))
 
     assert completed(tab)[0]["type"] == "CANCELLED"
-    assert server.engine.alive == 0
+    assert server.engine.active_count == 0
 
 
 async def test_a_socket_that_is_closed_ends_its_call(server: Server) -> None:

@@ -174,7 +174,7 @@ async def begun(http: httpx.AsyncClient, name: str) -> tuple[httpx.Response, Any
 
 async def ended(server: Server) -> None:
     async with asyncio.timeout(10):
-        while server.engine.alive:  # noqa: ASYNC110 - nobody tells
+        while server.engine.active_count:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.01)
 
 

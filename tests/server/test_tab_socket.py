@@ -71,13 +71,13 @@ async def test_many_answers_stream_at_once_and_each_can_be_ended(server: Server)
         for number in range(6):
             tab.send(number, "/scripted/invocations", asked(*FOREVER))
         await until(lambda: all("begin " in tab.text(number) for number in range(6)))
-        assert server.engine.alive == 6
+        assert server.engine.active_count == 6
         tab.abort(3)
-        await until(lambda: server.engine.alive == 5, 5)
+        await until(lambda: server.engine.active_count == 5, 5)
         tab.send(3, "/health")  # The number is free at once.
         await tab.over(3)
         tab.leave()
-        await until(lambda: server.engine.alive == 0, 5)
+        await until(lambda: server.engine.active_count == 0, 5)
 
     assert not tab.is_over(2)
 
@@ -116,7 +116,7 @@ async def test_a_number_that_is_open_is_not_used_again(server: Server) -> None:
         tab.send(7, "/scripted/invocations", asked(*FOREVER))
         tab.send(7, "/health")
         await until(lambda: tab.closed is not None)
-        await until(lambda: server.engine.alive == 0, 5)
+        await until(lambda: server.engine.active_count == 0, 5)
 
     assert tab.closed == (1002, "request 7 is open")
 
@@ -125,7 +125,7 @@ async def test_there_are_sixty_four_at_once(server: Server) -> None:
     async with open_tab(server) as tab:
         for number in range(MAX_OPEN_REQUESTS):
             tab.send(number, "/scripted/invocations", asked(*FOREVER))
-        await until(lambda: server.engine.alive == MAX_OPEN_REQUESTS)
+        await until(lambda: server.engine.active_count == MAX_OPEN_REQUESTS)
         tab.send(MAX_OPEN_REQUESTS, "/health")
         (refused,) = await tab.over(MAX_OPEN_REQUESTS)
         tab.abort(0)
@@ -168,7 +168,7 @@ async def test_a_slow_reader_costs_little_and_loses_nothing(server: Server) -> N
         tab.reads.clear()
         tab.send(1, "/torrent/invocations", {"input": "go", "stream": True})
         tab.send(2, "/scripted/invocations", asked({"text": "quiet"}))
-        await until(lambda: server.engine.alive >= 1)
+        await until(lambda: server.engine.active_count >= 1)
         await asyncio.sleep(0.3)
         said = len(spoken)
         tab.reads.set()
@@ -188,8 +188,8 @@ async def test_a_reader_that_takes_nothing_at_all_is_left() -> None:
     async with open_tab(server) as tab:
         tab.reads.clear()
         tab.send(1, "/torrent/invocations", {"input": "go", "stream": True})
-        await until(lambda: server.engine.alive == 1)
-        await until(lambda: server.engine.alive == 0)  # Its author lets it finish.
+        await until(lambda: server.engine.active_count == 1)
+        await until(lambda: server.engine.active_count == 0)  # Its author lets it finish.
     await server.close()
 
     assert tab.said == []
@@ -329,7 +329,7 @@ async def test_a_connection_that_takes_nothing_is_broken_off() -> None:
         tab.reads.clear()
         tab.send(1, "/torrent/invocations", {"input": "go", "stream": True})
         await until(lambda: connection.aborted)
-        await until(lambda: server.engine.alive == 0)
+        await until(lambda: server.engine.active_count == 0)
     await server.close()
 
 
@@ -342,7 +342,7 @@ async def test_a_close_that_nobody_takes_is_enforced(server: Server, monkeypatch
         tab.reads.clear()
         tab.send(7, "/health")
         await until(lambda: connection.aborted)
-        await until(lambda: server.engine.alive == 0, 5)
+        await until(lambda: server.engine.active_count == 0, 5)
 
 
 @pytest.mark.parametrize("fault", [OSError(), RuntimeError()])
@@ -355,7 +355,7 @@ async def test_one_that_has_left_is_sent_nothing_more(server: Server, fault: Exc
         tab.send(7, "/health")  # It would be closed for that.
         await asyncio.sleep(0.05)
         tab.leave()
-        await until(lambda: server.engine.alive == 0, 5)
+        await until(lambda: server.engine.active_count == 0, 5)
 
 
 async def test_what_breaks_while_reading_ends_the_socket(server: Server) -> None:
@@ -364,7 +364,7 @@ async def test_what_breaks_while_reading_ends_the_socket(server: Server) -> None
             tab.send(1, "/scripted/invocations", asked(*FOREVER))
             await until(lambda: "begin " in tab.text(1))
             tab._incoming.put_nowait({})
-            await until(lambda: server.engine.alive == 0, 5)
+            await until(lambda: server.engine.active_count == 0, 5)
 
     with pytest.raises(KeyError):
         await break_it()
@@ -461,7 +461,7 @@ async def test_a_key_that_is_revoked_closes_its_sockets(monkeypatch: pytest.Monk
             await house.database.write(api_keys.revoke_key, key.project, key.id, at=datetime.now(UTC))
             house.server.callers.changed(key.id)
             await until(lambda: tab.closed, 5)
-            await until(lambda: house.server.engine.alive == 0, 5)
+            await until(lambda: house.server.engine.active_count == 0, 5)
             other.send(1, "/health")
             await other.over(1)
 

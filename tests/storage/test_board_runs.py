@@ -41,7 +41,7 @@ def waiting(number: int, board: str | None, concurrency: int) -> NewRun:
 
 async def take(database: Database, limit: int = 16, process: str = "p1") -> list[str]:
     taken = await database.write(queue.dequeue_runs, process, ["w"], limit, NOW)
-    return [one.whole.row.id for one in taken]
+    return [one.stored.row.id for one in taken]
 
 
 async def test_as_many_of_a_board_are_taken_as_may_go_on(database: Database) -> None:

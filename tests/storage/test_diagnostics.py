@@ -53,8 +53,8 @@ def test_a_file_of_ours_is_seen_and_left_as_it_is(file: Path) -> None:
         version=sqlite3.sqlite_version,
         bytes=file.stat().st_size,
         journal="wal",
-        newest=NOW,
-        has_key=True,
+        newest_at=NOW,
+        has_valid_key=True,
     )
     assert (hashlib.sha256(file.read_bytes()).hexdigest(), sorted(file.parent.iterdir())) == before
 
@@ -65,7 +65,7 @@ def test_an_old_form_is_named_and_not_changed(file: Path) -> None:
 
     look = diagnostics.inspect_file(file, NOW)
 
-    assert (look.state, look.has_key, look.newest) == (SchemaState("0003", is_empty=False), None, None)
+    assert (look.state, look.has_valid_key, look.newest_at) == (SchemaState("0003", is_empty=False), None, None)
     with closing(sqlite3.connect(file)) as db:
         assert db.execute("SELECT version_num FROM alembic_version").fetchall() == [("0003",)]
 
@@ -75,7 +75,7 @@ def test_a_file_that_somebody_holds_cannot_be_written(file: Path) -> None:
         other.execute("BEGIN IMMEDIATE")
         look = diagnostics.inspect_file(file, NOW)
 
-    assert look.locked == "database is locked"
+    assert look.write_obstacle == "database is locked"
 
 
 def test_a_file_that_is_no_database_is_told_so(tmp_path: Path) -> None:
@@ -92,22 +92,27 @@ def test_a_server_is_seen_with_its_clock(postgres: "Postgres", made_postgres: st
 
     late = diagnostics.inspect_server(url, lambda: datetime.now(UTC) - timedelta(hours=1))
 
-    assert late.ahead is not None
-    assert abs(late.ahead - 3600) < 60
-    assert (late.kind, late.state, late.locked, late.encoding) == (
+    assert late.clock_offset_s is not None
+    assert abs(late.clock_offset_s - 3600) < 60
+    assert (late.kind, late.state, late.write_obstacle, late.encoding) == (
         "postgresql",
         SchemaState(SCHEMA_VERSION, is_empty=False),
         "",
         "UTF8",
     )
-    assert (late.newest, late.has_key, late.journal) == (NOW, True, "")
+    assert (late.newest_at, late.has_valid_key, late.journal) == (NOW, True, "")
     postgres.drop(url)
 
 
 def test_an_empty_server_stays_empty(postgres_url: str) -> None:
     look = diagnostics.inspect_server(postgres_url, lambda: datetime.now(UTC))
 
-    assert (look.state, look.locked, look.newest, look.has_key) == (SchemaState(None, is_empty=True), "", None, None)
+    assert (look.state, look.write_obstacle, look.newest_at, look.has_valid_key) == (
+        SchemaState(None, is_empty=True),
+        "",
+        None,
+        None,
+    )
     with psycopg.connect(postgres_url) as db:
         assert db.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone() == (0,)
 
@@ -118,5 +123,5 @@ def test_a_server_that_only_lets_read_cannot_be_written(postgres: "Postgres", ma
         name = url.rpartition("/")[2]
         db.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on".encode())
 
-    assert diagnostics.inspect_server(url, lambda: datetime.now(UTC)).locked == "it only lets read"
+    assert diagnostics.inspect_server(url, lambda: datetime.now(UTC)).write_obstacle == "it only lets read"
     postgres.drop(url)

@@ -27,7 +27,7 @@ async def told(database: Database, user: str | None, **origin: object) -> str:
     engine = Engine(store=Recorder(database, process="p", now=lambda: NOW), now=lambda: NOW)
     asked = call(Message.user("Hi."), user=user, session=f"of {user}")
     run = engine.start(short, asked, origin=Origin(**origin))  # type: ignore[arg-type]
-    await run.ended()
+    await run.wait_ended()
     return run.id
 
 

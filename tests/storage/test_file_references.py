@@ -134,7 +134,7 @@ async def test_a_run_keeps_what_it_was_asked_and_what_it_gave(database: Database
         await kept(database, name, name.encode())
     engine = Engine(store=Recorder(database, process="p", now=lambda: NOW), now=lambda: NOW)
     run = engine.start(giver, call(naming("a"), record=record), origin=Origin())
-    await run.ended()
+    await run.wait_ended()
     named = await left(database)
     await database.write(retention.delete_old_runs, NOW + timedelta(days=1))
 
@@ -149,7 +149,7 @@ async def test_what_runs_and_threads_both_name_stays_until_both_are_gone(databas
     await kept(database, "b", b"b")
     engine = Engine(store=Recorder(database, process="p", now=lambda: NOW), now=lambda: NOW)
     run = engine.start(giver, call(naming("a")), origin=Origin())
-    await run.ended()
+    await run.wait_ended()
     await begun(database, "conv_1", naming("a"))
 
     await database.write(runs.delete_runs, "default", [run.id])

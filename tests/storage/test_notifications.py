@@ -62,14 +62,14 @@ def test_what_is_none_of_ours_is_passed_over() -> None:
 async def test_what_one_process_tells_another_one_hears(two: tuple[Database, Database]) -> None:
     here, there = two
     ears = Ears()
-    assert not here.hears
+    assert not here.receives_notifications
 
     await here.listen(ears)
     await there.write(notify, "grew", ["run_1", "run_2"])
     await ears.until(Notification("grew", ["run_1", "run_2"]))
 
-    assert here.hears
-    assert not there.hears
+    assert here.receives_notifications
+    assert not there.receives_notifications
 
 
 async def test_what_was_turned_back_was_never_told(two: tuple[Database, Database]) -> None:
@@ -103,7 +103,7 @@ async def test_a_line_that_is_lost_is_made_anew_and_says_that_something_may_be_m
     await second.until(Notification("waiting", ["tutor"]))
 
     assert first.heard[:1] == second.heard[:1] == [Notification("missed", ())]
-    assert here.hears
+    assert here.receives_notifications
 
 
 def _cut(db: Connection) -> None:
@@ -127,7 +127,7 @@ async def test_a_listener_that_hears_nothing_asks_whether_anybody_is_there(
         await there.write(notify, "grew", [str(number)])
         await ears.until(Notification("grew", [str(number)]))
 
-    assert here.hears
+    assert here.receives_notifications
 
 
 async def test_a_server_that_is_away_or_refuses_is_tried_again(postgres_url: str) -> None:
@@ -148,11 +148,11 @@ async def test_a_server_that_is_away_or_refuses_is_tried_again(postgres_url: str
 
     listener, ears = NotificationListener(connect), Ears()
     await listener.listen(ears)
-    hears = listener.hears
+    hears = listener.receives_notifications
     listener.close()
     await listener.listen(ears)  # Too late: it stays silent.
 
-    assert (hears, listener.hears, tried) == (True, False, ["tried", "tried", "closed", "tried"])
+    assert (hears, listener.receives_notifications, tried) == (True, False, ["tried", "tried", "closed", "tried"])
 
 
 async def test_closing_takes_no_time_and_ends_the_thread(postgres_url: str) -> None:
@@ -163,17 +163,17 @@ async def test_closing_takes_no_time_and_ends_the_thread(postgres_url: str) -> N
         await database.close()
         await database.close()
 
-    assert not database.hears
+    assert not database.receives_notifications
 
 
 async def test_a_database_opened_later_hears_like_any_other(postgres_url: str) -> None:
     later, ears = LazyDatabase(postgres_url), Ears()
-    before = later.hears
+    before = later.receives_notifications
     await later.listen(ears)
     await later.write(notify, "cancel", ["run_1"])
     await ears.until(Notification("cancel", ["run_1"]))
 
-    assert (before, later.hears) == (False, True)
+    assert (before, later.receives_notifications) == (False, True)
     await later.close()
 
 
@@ -185,5 +185,5 @@ async def test_a_file_tells_nobody_and_nobody_minds(database: Database) -> None:
     await database.listen(ears)
     await database.write(notify, "grew", ["run_1"])
 
-    assert (database.hears, ears.heard) == (False, [])
+    assert (database.receives_notifications, ears.heard) == (False, [])
     assert notifications.CHANNEL == "palaver"  # For ever: an older process beside a newer one listens there.

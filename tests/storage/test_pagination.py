@@ -74,7 +74,7 @@ async def test_a_full_page_that_is_the_last_has_no_next(database: Database) -> N
 
 
 async def test_rows_are_shown_in_another_form() -> None:
-    assert Page([1, 2], "c").of(str) == Page(["1", "2"], "c")
+    assert Page([1, 2], "c").map(str) == Page(["1", "2"], "c")
 
 
 async def test_a_cursor_fits_only_the_list_that_gave_it(database: Database) -> None:

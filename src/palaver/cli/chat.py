@@ -129,10 +129,10 @@ async def _engine() -> Engine:
 
 async def _finished(run: Run) -> None:
     try:
-        await run.ended()
+        await run.wait_ended()
     except asyncio.CancelledError:  # Ctrl+C
         run.cancel()
-        await run.ended()
+        await run.wait_ended()
 
 
 def _pairs(given: Iterable[str]) -> dict[str, Any]:

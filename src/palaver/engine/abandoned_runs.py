@@ -35,7 +35,7 @@ class AbandonedRuns:
         seconds: float,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.note_every = min(seconds / 4, _MAX_READ_NOTE_S)
+        self.read_note_interval = min(seconds / 4, _MAX_READ_NOTE_S)
         self._database = database
         self._seconds = seconds
         self._look = max(min(seconds / 4, _MAX_POLL_S), _MIN_POLL_S)
@@ -47,14 +47,14 @@ class AbandonedRuns:
         self._readers: dict[str, int] = {}
         self._task: asyncio.Task[None] | None = None
 
-    def left(self, run: Run) -> None:
+    def add(self, run: Run) -> None:
         """Whoever began it does not read it, or no longer. It may go on for a while, or as its author says."""
         self._left[run] = self._monotonic()
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._watch())
 
     @contextmanager
-    def reading(self, run: str) -> Generator[None]:
+    def reader(self, run: str) -> Generator[None]:
         """Count one who reads it without having begun it."""
         self._readers[run] = self._readers.get(run, 0) + 1
         try:
@@ -64,16 +64,16 @@ class AbandonedRuns:
             if not self._readers[run]:
                 del self._readers[run]
 
-    def readers(self, run: Run) -> int:
+    def count_readers(self, run: Run) -> int:
         """How many read it here."""
-        starter = run.is_attended and run not in self._left
+        starter = run.has_consumer and run not in self._left
         return self._readers.get(run.id, 0) + starter
 
     async def _watch(self) -> None:
         while self._left:
             await asyncio.sleep(self._look)
             for run in list(self._left):
-                if run.over:
+                if run.is_over:
                     del self._left[run]
                     self._heard.pop(run, None)
                 elif self._readers.get(run.id):

@@ -49,11 +49,11 @@ def _strictest(*wanted: RecordMode) -> RecordMode:
 class Admission(Protocol):
     """Says how many runs somebody may have at once."""
 
-    def take(self, who: Origin) -> None:
+    def acquire(self, who: Origin) -> None:
         """Count one more, or raise."""
         ...
 
-    def leave(self, who: Origin) -> None:
+    def release(self, who: Origin) -> None:
         """One that was counted has ended."""
         ...
 
@@ -91,7 +91,7 @@ class Engine:
         self._alarm: asyncio.TimerHandle | None = None
 
     @property
-    def alive(self) -> int:
+    def active_count(self) -> int:
         """How many runs have not ended."""
         return len(self._alive)
 
@@ -106,7 +106,7 @@ class Engine:
     ) -> Run:
         """Start a run. Raises, and starts nothing, when the workflow cannot take the call or we are shutting down."""
         run, producer = self.open(workflow, call, attend=attend, origin=origin, run_id=run_id)
-        run.begin(producer)
+        run.start(producer)
         return run
 
     def open(
@@ -122,12 +122,12 @@ class Engine:
         call, warnings = self._checked(workflow, call)
         producer = workflow.bind(call)
         if self._admission is not None and not origin.background:
-            self._admission.take(origin)
+            self._admission.acquire(origin)
         started = self._started(call, run_id or self._new_id())
         run = Run(self._house, workflow, call, origin, started, self._bounds_of(workflow), attend)
         for warning in warnings:
             log.info("run %s: %s", run.id, warning)
-        self._house.store.opened(run)
+        self._house.store.on_start(run)
         self._alive[run.id] = run
         self._watch(run)
         return run, producer
@@ -138,11 +138,11 @@ class Engine:
         workflow.bind(call)
         return call, self._started(call, run_id or self._new_id())
 
-    def names(self, count: int) -> list[str]:
+    def new_run_ids(self, count: int) -> list[str]:
         """Names for runs, in the order in which they are to begin: within a millisecond chance orders them."""
         return sorted(self._new_id() for _ in range(count))
 
-    def promise(self, call: Call, run_id: str) -> RunStarted:
+    def promise_run(self, call: Call, run_id: str) -> RunStarted:
         """A run that is to begin later, whether or not the workflow can take the call: then it fails."""
         if self.draining:
             raise ShuttingDown("The server is shutting down: try again in a moment.")
@@ -171,7 +171,7 @@ class Engine:
         """The same; None where there is none."""
         return self._alive.get(run_id)
 
-    def of_session(self, workflow: str, session: str) -> list[Run]:
+    def list_session_runs(self, workflow: str, session: str) -> list[Run]:
         """The runs of a session that have not ended."""
         return [run for run in self._alive.values() if run.name == workflow and run.started.session == session]
 
@@ -182,14 +182,14 @@ class Engine:
         """
         self.draining = True
         await self._ends(seconds)
-        self._house.store.leave()
+        self._house.store.begin_handover()
         for run in list(self._alive.values()):
             run.cancel(_INTERRUPTED if run.origin.background else _SHUTDOWN_FAILURE)
         await self._ends(_CANCEL_TIMEOUT_S)
 
     async def _ends(self, seconds: float) -> None:
         """Wait that long for the runs that are alive."""
-        if waiting := [asyncio.ensure_future(run.ended()) for run in self._alive.values()]:
+        if waiting := [asyncio.ensure_future(run.wait_ended()) for run in self._alive.values()]:
             _, late = await asyncio.wait(waiting, timeout=seconds)
             for waiter in late:
                 waiter.cancel()
@@ -216,9 +216,9 @@ class Engine:
             log.info("run %s: %s", run.id, warning)
         del self._alive[run.id]
         if self._admission is not None and not run.origin.background:
-            self._admission.leave(run.origin)
+            self._admission.release(run.origin)
         if self._house.tracing is not None:
-            self._house.tracing.ended(run)
+            self._house.tracing.on_end(run)
 
     def _bounds_of(self, workflow: Workflow) -> RunLimits:
         limits, bounds = workflow.options.limits, self._bounds

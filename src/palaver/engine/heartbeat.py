@@ -53,9 +53,9 @@ class Heartbeat:
         version: str,
         now: Callable[[], datetime],
         monotonic: Callable[[], float] = time.monotonic,
-        beat: float = HEARTBEAT_INTERVAL_S,
+        interval: float = HEARTBEAT_INTERVAL_S,
         tracing: RunTracer | None = None,
-        died: Callable[[Sequence[str]], Awaitable[None]] | None = None,
+        on_dead: Callable[[Sequence[str]], Awaitable[None]] | None = None,
     ) -> None:
         at = now()
         self._me = Process(
@@ -70,10 +70,10 @@ class Heartbeat:
         self._database = database
         self._engine = engine
         self._tracing = tracing
-        self._died = died  # Told of those that died, before they are forgotten: others may have to do with them.
+        self._died = on_dead  # Told of those that died, before they are forgotten: others may have to do with them.
         self._now = now
         self._monotonic = monotonic
-        self._every = beat
+        self._every = interval
         self._listened = -inf
         """When we last heard what others say."""
         self._heard: dict[str, tuple[datetime, float]] = {}
@@ -83,7 +83,7 @@ class Heartbeat:
         """Threads that are taken for a run that is not there, and since when."""
         self._tasks: list[asyncio.Task[None]] = []
 
-    async def begin(self, *, only_server: bool) -> None:
+    async def start(self, *, only_server: bool) -> None:
         """Say that we are here. The only server of a database knows that all others have died."""
         await self._database.write(processes.register_process, self._me)
         if only_server:
@@ -93,7 +93,7 @@ class Heartbeat:
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._beat_on()), loop.create_task(self._listen_on())]
 
-    async def end(self) -> None:
+    async def stop(self) -> None:
         """Say that we are gone."""
         if not self._tasks:
             return
@@ -121,14 +121,14 @@ class Heartbeat:
         )
         await self._release(after=DEAD_AFTER_BEATS * self._every)
 
-    async def heed(self) -> None:
+    async def apply_cancel_requests(self) -> None:
         """End those of our runs that somebody asked another process to end."""
-        if self._engine.alive:
+        if self._engine.active_count:
             for run in await self._database.read(runs.list_cancel_requests, self._me.id):
                 if (alive := self._engine.find(run)) is not None:
                     alive.cancel()
 
-    def asked(self) -> None:
+    def wake(self) -> None:
         """Somebody asked for the end of a run of ours, as we were told: see to it at once."""
         self._asked.set()
 
@@ -144,7 +144,7 @@ class Heartbeat:
                 if self._tracing is not None and (
                     facts := await self._database.read(load_interrupted_run, row.project, row.id)
                 ):
-                    self._tracing.put(facts)
+                    self._tracing.add_run(facts)
         if self._died is not None:
             await self._died(dead)
         if dead:
@@ -169,10 +169,12 @@ class Heartbeat:
     async def _listen_on(self) -> None:
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(NOTIFIED_CANCEL_POLL_S if self._database.hears else CANCEL_POLL_S):
+                async with asyncio.timeout(
+                    NOTIFIED_CANCEL_POLL_S if self._database.receives_notifications else CANCEL_POLL_S
+                ):
                     await self._asked.wait()
             self._asked.clear()
-            await self._carefully(self.heed)
+            await self._carefully(self.apply_cancel_requests)
 
     async def _carefully(self, work: Callable[[], Awaitable[None]]) -> None:
         try:

@@ -12,40 +12,40 @@ class Poller:
 
     def __init__(
         self,
-        look: Callable[[], Awaitable[float | None]],
+        poll: Callable[[], Awaitable[float | None]],
         *,
-        of: str,
+        subject: str,
         log: logging.Logger,
-        again: float,
+        retry_delay: float,
     ) -> None:
         """`look` says after how many seconds to look again (None: when woken); where it fails, `again` says so."""
-        self._look = look
-        self._of = of
+        self._look = poll
+        self._of = subject
         self._log = log
-        self._again = again
+        self._again = retry_delay
         self._more = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self.ending = False
+        self.is_stopping = False
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Look from now on."""
-        if self._task is None and not self.ending:
+        if self._task is None and not self.is_stopping:
             self._task = asyncio.get_running_loop().create_task(self._look_on())
 
     def wake(self) -> None:
         """Look now, or once more if it is looking."""
         self._more.set()
 
-    async def end(self) -> None:
+    async def stop(self) -> None:
         """Look no more; what is being looked at is looked at to its end."""
-        self.ending = True
+        self.is_stopping = True
         self.wake()
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
 
     async def _look_on(self) -> None:
-        while not self.ending:
+        while not self.is_stopping:
             self._more.clear()
             seconds: float | None = self._again
             try:
@@ -54,7 +54,7 @@ class Poller:
                 self._log.debug("%s could not be looked for: %s", self._of, error.message)
             except Exception:
                 self._log.exception("%s could not be looked for", self._of)
-            if not self.ending:
+            if not self.is_stopping:
                 await self._rest(seconds)
 
     async def _rest(self, seconds: float | None) -> None:

@@ -38,25 +38,27 @@ class RunQueue:
         database: Database,
         *,
         process: str,
-        find: Callable[[str], Workflow],
-        names: Callable[[], Collection[str]],
-        most: int,
+        find_workflow: Callable[[str], Workflow],
+        workflow_names: Callable[[], Collection[str]],
+        max_runs: int,
         now: Callable[[], datetime],
-        look: float = POLL_INTERVAL_S,
+        poll_interval: float = POLL_INTERVAL_S,
     ) -> None:
         self._engine = engine
         self._database = database
         self._process = process
-        self._find = find
-        self._names = names
-        self._most = most
+        self._find = find_workflow
+        self._names = workflow_names
+        self._most = max_runs
         self._now = now
-        self._look = look
+        self._look = poll_interval
         self._going: set[asyncio.Task[None]] = set()
         self._waiters: set[asyncio.Future[None]] = set()
-        self._looking = Poller(self._look_once, of="What waits in the background", log=log, again=look)
+        self._looking = Poller(
+            self._look_once, subject="What waits in the background", log=log, retry_delay=poll_interval
+        )
 
-    async def put(self, workflow: Workflow, call: Call, origin: Origin, run_id: str | None = None) -> RunStarted:
+    async def enqueue(self, workflow: Workflow, call: Call, origin: Origin, run_id: str | None = None) -> RunStarted:
         """Keep a run that is to begin later: it is durable when this returns."""
         prepared, started = self._engine.prepare(workflow, call, run_id)
         run = NewRun(
@@ -72,17 +74,17 @@ class RunQueue:
         self.wake()
         return started
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Look for what waits, from now on."""
-        self._looking.begin()
+        self._looking.start()
 
     def wake(self) -> None:
         """Something waits."""
         self._looking.wake()
 
-    async def end(self) -> None:
+    async def stop(self) -> None:
         """Begin no more, and leave to others what was taken and has not begun; what is going is the engine's to end."""
-        await self._looking.end()
+        await self._looking.stop()
         for waiter in list(self._waiters):
             waiter.cancel()  # A run may go on for longer than whoever wants us to end will wait.
         await asyncio.gather(*self._going, return_exceptions=True)
@@ -104,7 +106,7 @@ class RunQueue:
         self.wake()
 
     async def _run(self, waiting: QueuedRun) -> None:
-        row = waiting.whole.row
+        row = waiting.stored.row
         try:
             run = self._start(waiting)
         except (ShuttingDown, Overloaded):  # It is this process that cannot begin it: another one may.
@@ -117,15 +119,15 @@ class RunQueue:
                 run_log.fail_queued_run, row.project, row.id, _failure_reason(error), self._now()
             )
         else:
-            waiter = asyncio.ensure_future(run.ended())
+            waiter = asyncio.ensure_future(run.wait_ended())
             self._waiters.add(waiter)
             waiter.add_done_callback(self._waiters.discard)
             await asyncio.wait([waiter])
 
     def _start(self, waiting: QueuedRun) -> Run:
-        if self._looking.ending:
+        if self._looking.is_stopping:
             raise ShuttingDown("This process begins no more runs.")
-        row = waiting.whole.row
+        row = waiting.stored.row
         origin = Origin(
             project=row.project,
             key=row.key,

@@ -102,8 +102,8 @@ class Recorder:
         self._gathering: asyncio.TimerHandle | None = None
         self._writing: asyncio.Task[None] | None = None
         self._fault: PalaverError | None = None
-        self.grew: Callable[[RecordableRun], None] = self._touched.add
-        self.followed: set[str] = set()
+        self.on_events: Callable[[RecordableRun], None] = self._touched.add
+        self.followed_runs: set[str] = set()
         """The runs of which other processes want to hear whenever they grow."""
 
     def check(self) -> None:
@@ -111,7 +111,7 @@ class Recorder:
         if self._fault is not None:
             raise type(self._fault)(self._fault.message)  # A new one each time: an error remembers where it was raised.
 
-    def opened(self, run: RecordableRun) -> None:
+    def on_start(self, run: RecordableRun) -> None:
         """A run has started."""
         if run.call.record != "off" or run.origin.is_needed:
             redactor = None if self._redact is None else self._redact(run.origin.project, run.name)
@@ -119,7 +119,7 @@ class Recorder:
             self._touched.add(run)
             self._wait()
 
-    async def closed(self, run: RecordableRun, last: Sequence[Event]) -> None:
+    async def record_end(self, run: RecordableRun, last: Sequence[Event]) -> None:
         """Make `last` durable."""
         state = self._states.get(run)
         if state is None:
@@ -138,7 +138,7 @@ class Recorder:
         if state.redactor is not None:
             self._remember(run, last)
 
-    def remembered(self, project: str, run: str) -> Sequence[Event]:
+    def recent_events(self, project: str, run: str) -> Sequence[Event]:
         """All that a run said which ended a moment ago, if less of it was kept: for readers who were on their way."""
         found = self._ended.get(run)
         return () if found is None or found[0] != project else found[1]
@@ -149,7 +149,7 @@ class Recorder:
         self._ended[run.id] = (run.origin.project, [*run.log[: last[0].seq], *last])
         asyncio.get_running_loop().call_later(_REMEMBER_S, self._ended.pop, run.id, None)
 
-    def leave(self) -> None:
+    def begin_handover(self) -> None:
         """This process has to go: what waited in the background and is interrupted now may begin anew in another."""
         self._is_leaving = True
 
@@ -166,7 +166,7 @@ class Recorder:
             self._forget(run)
         return handed_over
 
-    def lost(self, run: RecordableRun, last: Sequence[Event]) -> None:
+    def record_later(self, run: RecordableRun, last: Sequence[Event]) -> None:
         """Keep this end when that is possible again: it was told to readers, and the run must not seem to go on."""
         state = self._states.get(run)
         self._forget(run)
@@ -174,7 +174,7 @@ class Recorder:
             self._late.append(_RunEnd(run, state, last, None))
             self._wait(RETRY_DELAY_S)
 
-    async def flushed(self) -> None:
+    async def flush(self) -> None:
         """Write all that is known by now, and wait for it: not for what comes meanwhile."""
         if not (self._touched or self._ends or self._late):
             if self._writing is not None:
@@ -189,7 +189,7 @@ class Recorder:
     def _forget(self, run: RecordableRun) -> None:
         self._touched.discard(run)
         self._states.pop(run, None)
-        self.followed.discard(run.id)
+        self.followed_runs.discard(run.id)
 
     # Writing
 
@@ -280,7 +280,7 @@ class Recorder:
             if events and state.keeps_content
         ]
         # Telling costs every other write of the database a little, so only what somebody waits for is told.
-        told = [run.id for run, _, _ in said if run.id in self.followed or run.origin.waited]
+        told = [run.id for run, _, _ in said if run.id in self.followed_runs or run.origin.waited]
         try:
             ended = [_ended_run(end) for end in ends]
             if any(state.redactor is not None for _, state, _ in said):

@@ -34,28 +34,28 @@ class RetentionTask:
         run_days: float,
         spans: RetentionPolicy = _UNLIMITED,
         now: Callable[[], datetime],
-        every: float = RETENTION_INTERVAL_S,
+        interval: float = RETENTION_INTERVAL_S,
     ) -> None:
         self._database = database
         self._run_days = run_days
         self._spans = spans
         self._now = now
-        self._every = every
+        self._every = interval
         self._task: asyncio.Task[None] | None = None
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """From now on."""
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._work_on())
 
-    async def end(self) -> None:
+    async def stop(self) -> None:
         """No more."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
 
-    async def tidy(self) -> None:
+    async def run_once(self) -> None:
         """Let go of all that is due."""
         now = self._now()
         await self._all(retention.delete_old_files, now)
@@ -64,7 +64,7 @@ class RetentionTask:
         if self._run_days:
             await self._all(retention.delete_old_runs, now - timedelta(days=self._run_days))
         await self._tidy_spans(now.date())
-        if self._database.place is None and self._database.kind == "sqlite":
+        if self._database.path is None and self._database.kind == "sqlite":
             await self._all(retention.delete_all_but_newest, _MAX_RUNS_IN_MEMORY)
             await self._all(span_retention.delete_oldest, _MAX_SPANS_IN_MEMORY)
 
@@ -87,7 +87,7 @@ class RetentionTask:
         while True:
             await asyncio.sleep(self._every)
             try:
-                await self.tidy()
+                await self.run_once()
             except PalaverError as error:
                 log.debug("What is old could not be let go of: %s", error.message)
             except Exception:

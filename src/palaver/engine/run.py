@@ -65,11 +65,11 @@ class Log(ABC):
         self._turn: asyncio.Lock | None = None  # Made by the first who needs it.
 
     @property
-    def is_attended(self) -> bool:
+    def has_consumer(self) -> bool:
         """Is there a reader that started it, and is told in its own task?"""
         return self._attend is not None
 
-    async def recorded(self) -> None:
+    async def wait_recorded(self) -> None:
         """Wait until its last event is recorded, whoever is still being told."""
         async for _ in self.follow(len(self.log) - 1):
             pass
@@ -115,8 +115,8 @@ class Log(ABC):
         self.log += events
         if not self.finished:  # Its last events are in the store already, which has let go of it.
             self._note_output()
-            if self._store.grew is not None:
-                self._store.grew(self)
+            if self._store.on_events is not None:
+                self._store.on_events(self)
         if self._waiters:
             self._wake()
 
@@ -227,7 +227,7 @@ class Run(Log):
         self._producing = True
         self._ordered: TerminalEvent | None = None
         self._awaited: Sequence[asyncio.Future[None]] = ()  # By those who wait for the end.
-        self.over = False
+        self.is_over = False
         """Has everything been recorded and told?"""
 
     # What others may ask of it
@@ -237,7 +237,7 @@ class Run(Log):
         now, started_at = self._house.now(), self.started.at
         return now if started_at is None else max(now, started_at)
 
-    def begin(self, producer: Producer) -> None:
+    def start(self, producer: Producer) -> None:
         """Start the run in a task of its own."""
         self._task = self._loop.create_task(self.drive(producer), name=self.id)
 
@@ -251,14 +251,14 @@ class Run(Log):
             self._untold = len(self.log)  # So that the run's task looks up when it has sent.
         self._insist(_CANCEL_TRIES)
 
-    def left(self) -> None:
+    def note_disconnect(self) -> None:
         """Whoever asked has gone away without waiting for the end; whether it ends for that is said otherwise."""
         if (tracing := self._house.tracing) is not None:
-            tracing.left(self)
+            tracing.on_disconnect(self)
 
-    async def ended(self) -> None:
+    async def wait_ended(self) -> None:
         """Wait until its last event is recorded and told to the reader that started it."""
-        if not self.over:
+        if not self.is_over:
             end = self._loop.create_future()
             self._awaited = (*self._awaited, end)
             await end
@@ -268,7 +268,7 @@ class Run(Log):
     async def drive(self, producer: Producer) -> None:
         """Everything that the workflow gives, and then its end. The task that runs this is the run's own."""
         self._task = asyncio.current_task(self._loop)
-        leave = None if (tracing := self._house.tracing) is None else tracing.began(self)
+        leave = None if (tracing := self._house.tracing) is None else tracing.on_start(self)
         try:
             if (telling := self._tell(self._grammar.start(self.started))) is not None:
                 await telling
@@ -307,7 +307,7 @@ class Run(Log):
     async def _consume(self, values: AsyncGenerator[object, None]) -> None:
         grammar, entries, attend = self._grammar, self.log, self._attend
         text = grammar.text if self.is_chat else None
-        grew, most_events, most_bytes = self._store.grew, self._bounds.events, self._bounds.bytes
+        grew, most_events, most_bytes = self._store.on_events, self._bounds.events, self._bounds.bytes
         left = min(_YIELD_EVERY, most_events - len(entries))
         is_silent = self.first_output_at is None
         async for value in values:
@@ -378,7 +378,7 @@ class Run(Log):
     def _fed(self, given: OutputValue) -> Sequence[Event]:
         events, tracing = self._grammar.feed(given), self._house.tracing
         if tracing is not None and events and (len(events) > 1 or type(events[0]) in TOOL_EVENTS):
-            tracing.noted(self, events)  # Never of a delta: it comes alone.
+            tracing.note_tools(self, events)  # Never of a delta: it comes alone.
         return events
 
     async def _breathe(self) -> int:
@@ -422,7 +422,7 @@ class Run(Log):
             last = self._grammar.end(terminal, at=self.time())
             await self._close(last)
         finally:
-            self.over = True
+            self.is_over = True
             for waiter in self._awaited:
                 if not waiter.done():
                     waiter.set_result(None)
@@ -437,12 +437,12 @@ class Run(Log):
 
     async def _close(self, last: Sequence[Event]) -> None:
         try:
-            await self._store.closed(self, last)  # Durable first; then readers see it.
+            await self._store.record_end(self, last)  # Durable first; then readers see it.
         except RunHandedOver:
             last = ()
         except Exception as error:  # A store that is gone must not leave readers waiting.
             last = unrecorded_end(error, self, last)
-            self._store.lost(self, last)
+            self._store.record_later(self, last)
         if self._untold is not None:
             await asyncio.wait([self._spawn(self._flush())], timeout=_CANCEL_RETRY_S)
         self.finished = True

@@ -33,16 +33,16 @@ class RunWaiter:
         self._is_told = False  # Did its process answer? Until then it may not know that we listen.
         self._event = asyncio.Event()
 
-    def tell(self) -> None:
+    def wake(self) -> None:
         """There is something to look at."""
         self._is_told = True
         self._event.set()
 
-    async def come(self) -> None:
+    async def wait(self) -> None:
         """Wait until there is something to look at, or it is time to look anyway."""
         with suppress(TimeoutError):
             async with asyncio.timeout(
-                NOTIFIED_POLL_INTERVAL_S if self._is_told and self._database.hears else POLL_INTERVAL_S
+                NOTIFIED_POLL_INTERVAL_S if self._is_told and self._database.receives_notifications else POLL_INTERVAL_S
             ):
                 await self._event.wait()
         self._event.clear()
@@ -56,7 +56,7 @@ class RunWaiters:
         self._watched: dict[str, set[RunWaiter]] = {}
 
     @contextmanager
-    def of(self, run: str) -> Generator[RunWaiter]:
+    def waiting_for(self, run: str) -> Generator[RunWaiter]:
         """What is told of a run, from now on."""
         news = RunWaiter(self._database)
         self._watched.setdefault(run, set()).add(news)
@@ -67,15 +67,15 @@ class RunWaiters:
             if not self._watched[run]:
                 del self._watched[run]
 
-    def grew(self, names: Collection[str]) -> None:
+    def wake(self, names: Collection[str]) -> None:
         """Other processes say that these runs of theirs grew, or ended."""
         for name in self._watched.keys() & names:
             for news in self._watched[name]:
-                news.tell()
+                news.wake()
 
-    def missed(self) -> None:
+    def wake_all(self) -> None:
         """Anything may have happened: look at all of them."""
-        self.grew(self._watched.keys())
+        self.wake(self._watched.keys())
 
 
 T = TypeVar("T")
@@ -97,61 +97,63 @@ class RunReader:
         now: Callable[[], datetime],
         orphans: AbandonedRuns | None = None,
     ) -> None:
-        self.orphans = orphans or AbandonedRuns(database, seconds=inf)
+        self.abandoned = orphans or AbandonedRuns(database, seconds=inf)
         self._engine = engine
         self._recorder = recorder
         self._database = database
         self._now = now
-        self.watching = RunWaiters(database)
+        self.waiters = RunWaiters(database)
 
-    def alive(self, project: str, run: str) -> Run | None:
+    def find_active(self, project: str, run: str) -> Run | None:
         """A run of this process that has not ended."""
         found = self._engine.find(run)
         return found if found is not None and found.origin.project == project else None
 
-    async def row(self, project: str, run: str) -> RunRow:
+    async def get_row(self, project: str, run: str) -> RunRow:
         """One run; RunNotFound for an unknown one, or another project's."""
         return _require_run(await self._sought(runs.get_run, project, run), run)
 
-    async def whole(self, project: str, run: str) -> StoredRun:
+    async def get_run(self, project: str, run: str) -> StoredRun:
         """One run, with all that is kept of it."""
         return _require_run(await self._sought(runs.get_stored_run, project, run), run)
 
-    async def log(self, project: str, run: str) -> Sequence[Event]:
+    async def read_log(self, project: str, run: str) -> Sequence[Event]:
         """All its events so far."""
-        alive = self.alive(project, run)
+        alive = self.find_active(project, run)
         return alive.log.copy() if alive else await self._database.read(runs.read_events, project, run)
 
-    async def first(self, row: RunRow) -> RunStarted:
+    async def get_started_event(self, row: RunRow) -> RunStarted:
         """What a run said first; of one that has not begun, or whose log was not kept, what is known of it."""
-        log = await self.log(row.project, row.id)
+        log = await self.read_log(row.project, row.id)
         return log[0] if log and isinstance(log[0], RunStarted) else started_event(row)
 
-    async def log_of(self, row: RunRow) -> Sequence[Event]:
+    async def read_log_of(self, row: RunRow) -> Sequence[Event]:
         """The same of a run as it was found: if it had ended, to its end, though readers here may not know yet."""
         if row.ended_at is None:
-            return await self.log(row.project, row.id)
+            return await self.read_log(row.project, row.id)
         return await self._database.read(runs.read_events, row.project, row.id)
 
     async def follow(self, project: str, run: str, after: int = -1) -> AsyncGenerator[Sequence[Event]]:
         """Every event after that `seq`, in batches as they come, until the last."""
-        if self.alive(project, run) is None and (told := self._recorder.remembered(project, run)):
+        if self.find_active(project, run) is None and (told := self._recorder.recent_events(project, run)):
             if batch := told[after + 1 :]:
                 yield batch
             return
-        if self.alive(project, run) is None:
+        if self.find_active(project, run) is None:
             async with aclosing(self._follow_elsewhere(project, run, after)) as batches:
                 async for batch in batches:
                     after = batch[-1].seq
                     yield batch
-        if (alive := self.alive(project, run)) is not None:  # From the start, or because it waited and begins here.
-            with self.orphans.reading(run):
+        if (
+            alive := self.find_active(project, run)
+        ) is not None:  # From the start, or because it waited and begins here.
+            with self.abandoned.reader(run):
                 async for batch in alive.follow(after):
                     yield batch
 
     async def _follow_elsewhere(self, project: str, run: str, after: int) -> AsyncGenerator[Sequence[Event]]:
         """The same of a run of another process, until it ends, or turns out to be ours."""
-        with self.watching.of(run) as news:
+        with self.waiters.waiting_for(run) as news:
             note_at, known = -inf, False
             while True:
                 try:
@@ -167,46 +169,48 @@ class RunReader:
                 if batch:
                     after = batch[-1].seq
                     yield batch
-                if _require_run(row, run).ended_at is not None or self.alive(project, run) is not None:
+                if _require_run(row, run).ended_at is not None or self.find_active(project, run) is not None:
                     return
                 if time.monotonic() >= note_at:
-                    note_at = time.monotonic() + self.orphans.note_every
+                    note_at = time.monotonic() + self.abandoned.read_note_interval
                     with suppress(Overloaded, DiskFull):
                         await self._database.write(runs.set_read_at, project, run, self._now())
-                await news.come()
+                await news.wait()
 
     async def cancel(self, project: str, run: str) -> RunRow:
         """Stop a run and wait until that is recorded; one that has ended stays as it is."""
-        if (alive := self.alive(project, run)) is not None:
+        if (alive := self.find_active(project, run)) is not None:
             alive.cancel()
-            await alive.recorded()
-            return await self.row(project, run)
-        row = await self.row(project, run)
+            await alive.wait_recorded()
+            return await self.get_row(project, run)
+        row = await self.get_row(project, run)
         if row.status == "queued" and await self._database.write(run_log.cancel_queued_run, project, run, self._now()):
-            return await self.row(project, run)
+            return await self.get_row(project, run)
         if row.is_alive:
-            with self.watching.of(run) as news:
+            with self.waiters.waiting_for(run) as news:
                 await self._database.write(runs.request_cancel, project, run, self._now())
                 async with asyncio.timeout(_CANCEL_TIMEOUT_S):
-                    while (row := await self.row(project, run)).is_alive:
-                        await news.come()
+                    while (row := await self.get_row(project, run)).is_alive:
+                        await news.wait()
         return row
 
-    async def followed(self, names: Collection[str]) -> None:
+    async def report_growth(self, names: Collection[str]) -> None:
         """Other processes follow these runs: if they are ours, tell whenever they grow; and tell that, from now on."""
-        new = [name for name in names if self._engine.find(name) is not None and name not in self._recorder.followed]
-        self._recorder.followed.update(new)
+        new = [
+            name for name in names if self._engine.find(name) is not None and name not in self._recorder.followed_runs
+        ]
+        self._recorder.followed_runs.update(new)
         if new:
             await self._database.write(notifications.notify, "grew", new)
 
-    async def written(self) -> None:
+    async def flush(self) -> None:
         """Wait until all that is known of runs here is in the database."""
-        await self._recorder.flushed()
+        await self._recorder.flush()
 
     async def _sought(self, ask: Callable[[Connection, str, str], T | None], project: str, run: str) -> T | None:
         """What the database says of a run; also of one that has only just begun, and is not there yet."""
-        if self.alive(project, run) is not None:
-            await self._recorder.flushed()
+        if self.find_active(project, run) is not None:
+            await self._recorder.flush()
         found = await self._database.read(ask, project, run)
         if found is None and self._database.kind == "postgresql" and self._is_young(run):  # Another process has it.
             for _ in range(round(_START_GRACE_S / POLL_INTERVAL_S)):

@@ -55,7 +55,7 @@ class RunStore(Protocol):
     """Keeps runs."""
 
     @property
-    def grew(self) -> Callable[[RecordableRun], None] | None:
+    def on_events(self) -> Callable[[RecordableRun], None] | None:
         """Called after every event, so it must cost next to nothing: note it, write later. None: nobody asks.
 
         The last ones are not told here: `closed` is given them.
@@ -66,22 +66,22 @@ class RunStore(Protocol):
         """Raise while nothing can be kept: a run that would be lost is not begun."""
         ...
 
-    def opened(self, run: RecordableRun) -> None:
+    def on_start(self, run: RecordableRun) -> None:
         """A run has started."""
         ...
 
-    async def closed(self, run: RecordableRun, last: Sequence[Event]) -> None:
+    async def record_end(self, run: RecordableRun, last: Sequence[Event]) -> None:
         """Make `last`, which ends with the terminal event, durable; only then do readers see it.
 
         One that this process cannot end, and that may begin anew in another, is HandedOver.
         """
         ...
 
-    def leave(self) -> None:
+    def begin_handover(self) -> None:
         """This process has to go: what is interrupted from now on may begin anew in another."""
         ...
 
-    def lost(self, run: RecordableRun, last: Sequence[Event]) -> None:
+    def record_later(self, run: RecordableRun, last: Sequence[Event]) -> None:
         """That failed, and readers were told this instead: keep it when it can be kept."""
         ...
 
@@ -89,19 +89,19 @@ class RunStore(Protocol):
 class MemoryRunStore:
     """Keeps nothing beyond the engine's own memory."""
 
-    grew = None
+    on_events = None
 
     def check(self) -> None:
         """Nothing can be lost."""
 
-    def opened(self, run: RecordableRun) -> None:
+    def on_start(self, run: RecordableRun) -> None:
         """Nothing to prepare."""
 
-    async def closed(self, run: RecordableRun, last: Sequence[Event]) -> None:
+    async def record_end(self, run: RecordableRun, last: Sequence[Event]) -> None:
         """Nothing to wait for."""
 
-    def leave(self) -> None:
+    def begin_handover(self) -> None:
         """There is no other process."""
 
-    def lost(self, run: RecordableRun, last: Sequence[Event]) -> None:
+    def record_later(self, run: RecordableRun, last: Sequence[Event]) -> None:
         """Nothing was."""

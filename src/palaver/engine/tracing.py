@@ -251,7 +251,7 @@ class RunTracer:
 
     # What a run tells
 
-    def began(self, run: TracedRun) -> Callable[[], None] | None:
+    def on_start(self, run: TracedRun) -> Callable[[], None] | None:
         """The run's own task begins: until that is called its steps are heard, and OpenTelemetry has it for current."""
         call, started = run.call, run.started
         record, loaded = effective_record(call, self._content), sdk_bridge.is_opentelemetry_loaded()
@@ -270,19 +270,19 @@ class RunTracer:
         token = sdk_bridge.attach_run(started.trace_id, started.span_id, place) if loaded else None
         return partial(_leave, heard, token)
 
-    def noted(self, run: TracedRun, events: Sequence[Event]) -> None:
+    def note_tools(self, run: TracedRun, events: Sequence[Event]) -> None:
         """Note when this was said, as far as it is about tools."""
         numbers = [event.seq for event in events if type(event) in TOOL_EVENTS]
         if numbers and effective_record(run.call, self._content) != "off":
             at = run.time()
             self._times.setdefault(run.id, {}).update(dict.fromkeys(numbers, at))
 
-    def left(self, run: TracedRun) -> None:
+    def on_disconnect(self, run: TracedRun) -> None:
         """Whoever asked has gone away, and the run was not over."""
         if run.id in self._hearings:
             self._left[run.id] = run.time()
 
-    def ended(self, run: TracedRun) -> None:
+    def on_end(self, run: TracedRun) -> None:
         """The run is over, and has told its last event."""
         times, place = self._times.pop(run.id, {}), self._places.pop(run.id, None)
         left_at = self._left.pop(run.id, None)
@@ -304,9 +304,9 @@ class RunTracer:
             told=[*(() if place is None else place.tools), *(() if hearing is None else hearing.tools)],
             is_cut=hearing is not None and hearing.is_cut,
         )
-        self.put(facts)
+        self.add_run(facts)
 
-    def put(self, facts: RunFacts) -> None:
+    def add_run(self, facts: RunFacts) -> None:
         """Trace a run that is over, wherever it was."""
         work = self._cleaned(facts.origin.project, facts.workflow, partial(_run_spans, facts, self._content))
         self._add(work, len(facts.events))
@@ -360,7 +360,7 @@ class RunTracer:
             self.dropped += len(spans)
             log.exception("%d spans could not be handed on", len(spans))
 
-    async def flushed(self) -> None:
+    async def flush(self) -> None:
         """Wait until all that is known by now was handed on."""
         if self._timer is not None:
             self._timer.cancel()
@@ -370,7 +370,7 @@ class RunTracer:
 
     async def close(self) -> None:
         """Hand on what is waiting, and let the thread go."""
-        await self.flushed()
+        await self.flush()
         if self._thread is not None:
             self._thread.shutdown(wait=False)
             self._thread = None

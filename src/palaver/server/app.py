@@ -81,7 +81,7 @@ class Server:
         self.redacting = RedactionPolicy(self.settings, registry)
         redact = self.redacting.run if self.redacting.cleans else None
         if redact is not None:
-            self.database.clean_with(self.redacting)
+            self.database.set_redactor(self.redacting)
         self.recorder = Recorder(self.database, process=process, now=utc_now, redact=redact)
         self.telemetry = Telemetry(self.settings, self.database, self.redacting)
         self.engine = Engine(
@@ -104,9 +104,9 @@ class Server:
             kind=kind,
             version=VERSION,
             now=utc_now,
-            beat=self.settings.heartbeat_seconds,
+            interval=self.settings.heartbeat_seconds,
             tracing=self.telemetry.tracing,
-            died=self.runner.died,
+            on_dead=self.runner.died,
         )
         orphans = AbandonedRuns(self.database, seconds=self.settings.orphan_seconds)
         self.records = RunReader(self.engine, self.recorder, self.database, now=utc_now, orphans=orphans)
@@ -117,9 +117,9 @@ class Server:
             self.engine,
             self.database,
             process=process,
-            find=registry.workflow,
-            names=registry.names,
-            most=self.settings.background_runs,
+            find_workflow=registry.workflow,
+            workflow_names=registry.names,
+            max_runs=self.settings.background_runs,
             now=utc_now,
         )
         self.connected = ConnectionSync(registry, self.database, self.settings, alone=only_server, now=utc_now)
@@ -263,7 +263,7 @@ class Server:
         if row is None:
             await exchange.answer(HttpResponse(status=204))
             return
-        whole = await self.records.whole(project, row)
+        whole = await self.records.get_run(project, row)
         reading = restore_ui_request(whole.reading)
         if whole.row.thread is not None:
             reading = with_message_id(reading, row)
@@ -325,29 +325,29 @@ class Server:
             await self.redacting.begin(self.database, utc_now)
             is_shared = not isinstance(self.database, LazyDatabase) or bool(self.settings.db)  # Else nobody's but ours.
             if is_shared:
-                await self.presence.begin(only_server=self._only_server)
+                await self.presence.start(only_server=self._only_server)
                 await self.database.listen(self._hearing.heard)
                 if self.changes.has_others:
                     await self.changes.begin()
             await self.connected.begin(stored=is_shared)
             if is_shared:
-                self.backlog.begin()
+                self.backlog.start()
             self.runner.begin(polls=is_shared)
             self.online.begin(polls=is_shared)
-            self.housekeeping.begin()
+            self.housekeeping.start()
 
     async def close(self) -> None:
         """Write what is left to write, and let go of the database. Nothing may be running."""
-        await self.housekeeping.end()
+        await self.housekeeping.stop()
         await self.connected.end()
-        await self.backlog.end()
+        await self.backlog.stop()
         await self.runner.end()
         await self.online.end()
-        await self.presence.end()
+        await self.presence.stop()
         await self._hearing.end()
         await self.changes.end()
         await self.callers.close()
-        await self.recorder.flushed()
+        await self.recorder.flush()
         await self.telemetry.close()
         await self.database.close()
 

@@ -79,7 +79,7 @@ class ThreadRunner:
         """Say something in a thread and begin to answer it. All that was said is durable, and the run has a name."""
         found = await self._joining.thread(caller.project, thread, None)
         workflow = self._registry.workflow(found.workflow)
-        if self.engine.alive >= self._settings.max_streams_total:
+        if self.engine.active_count >= self._settings.max_streams_total:
             raise Overloaded("This server answers as many calls as it can: try again in a moment.")
         call = Call(
             workflow=workflow.description.name,
@@ -96,13 +96,13 @@ class ThreadRunner:
     async def _begin(self, thread: Thread, workflow: Workflow, asked: ResolvedCall, look: TurnPlan) -> ResolvedCall:
         async with self._joining.in_thread(thread, workflow, workflow.options.turns, asked, look) as joined:
             if asked.call.background:
-                self.backlog.begin()  # Where nobody told us that we start.
-                await self.backlog.put(workflow, joined.call, joined.origin, joined.run_id)
+                self.backlog.start()  # Where nobody told us that we start.
+                await self.backlog.enqueue(workflow, joined.call, joined.origin, joined.run_id)
                 return joined
             run, producer = self.engine.open(workflow, joined.call, origin=joined.origin, run_id=joined.run_id)
-            await self._records.written()  # Whoever finds the thread taken must find the run that took it.
-        run.begin(producer)
-        self._records.orphans.left(run)
+            await self._records.flush()  # Whoever finds the thread taken must find the run that took it.
+        run.start(producer)
+        self._records.abandoned.add(run)
         return joined
 
 
@@ -192,7 +192,7 @@ class CallHandler:
         self._stores = settings.record == "full"
         self._bounds = settings.json_bounds
         self._padded = streaming.padded_adapters() if settings.obfuscate else {}
-        self._leave = records.orphans.left
+        self._leave = records.abandoned.add
         self.pulse = StreamMonitor(stall=settings.stream_stall, callers=callers)
 
     async def answer(self, exchange: Exchange, found: RouteMatch) -> None:
@@ -204,7 +204,7 @@ class CallHandler:
             named = found.workflow
             if (named is None and not endpoint.picks) or (named is not None and named not in self._registry):
                 self._registry.find(named)  # Said before the body is read.
-            if self._engine.alive >= self._settings.max_streams_total:
+            if self._engine.active_count >= self._settings.max_streams_total:
                 raise Overloaded("This server answers as many calls as it can: try again in a moment.")
             request = await self.read(exchange, found)
             call, reading = adapter.decode(request, self._registry.find)
@@ -264,7 +264,7 @@ class CallHandler:
             if joined.origin.thread is not None:
                 stream.cancels = False  # What joins a thread is not only for whoever asked.
             if joined.origin.thread is not None or joined.once is not None:
-                await self._records.written()  # Whoever finds it taken must find the run that took it.
+                await self._records.flush()  # Whoever finds it taken must find the run that took it.
 
     async def _answer_later(self, exchange: Exchange, adapter: Adapter, joining: _CallContext) -> None:
         """Keep the run for the background and say so; or tell what it says, when it does."""
@@ -273,8 +273,8 @@ class CallHandler:
             reading = later.with_queued_at(joined.reading, utc_now())
             origin = replace(joined.origin, reading=reading)
             workflow = self._registry.workflow(joined.call.workflow)
-            self._backlog.begin()  # Where nobody told us that we start.
-            first = await self._backlog.put(workflow, joined.call, origin, joined.run_id)
+            self._backlog.start()  # Where nobody told us that we start.
+            first = await self._backlog.enqueue(workflow, joined.call, origin, joined.run_id)
         exchange.run_id = first.run_id
         head = adapter.response_head(first, reading)
         if head is None:
@@ -369,7 +369,7 @@ class CallHandler:
         row = await self.appeared(caller.project, run)
         exchange.run_id = run
         with self._rates.streams.held(caller):
-            head = adapter.response_head(await self._records.first(row), reading)
+            head = adapter.response_head(await self._records.get_started_event(row), reading)
             if head is not None:
                 following = self._records.follow(caller.project, run)
                 stall = self._settings.stream_stall
@@ -383,7 +383,7 @@ class CallHandler:
                 return
             async for _ in self._records.follow(caller.project, run):
                 pass
-        log = await self._records.log(caller.project, run)
+        log = await self._records.read_log(caller.project, run)
         if not log:
             raise RunNotFound(f"What the run {run!r} said was not kept.")
         status = final_status(log[-1], endpoint.column)
@@ -395,7 +395,7 @@ class CallHandler:
             async with asyncio.timeout(_RUN_START_TIMEOUT_S):
                 while True:
                     try:
-                        return await self._records.row(project, run)
+                        return await self._records.get_row(project, run)
                     except RunNotFound:
                         await asyncio.sleep(_POLL_INTERVAL_S)
         except TimeoutError:
@@ -411,11 +411,11 @@ class CallHandler:
             if (run := await self.going(project, workflow, session)) is not None:
                 await self._records.cancel(project, run)
             return
-        going = [run for run in self._engine.of_session(workflow, session) if run.origin.project == project]
+        going = [run for run in self._engine.list_session_runs(workflow, session) if run.origin.project == project]
         for run in going:
             run.cancel()
         for run in going:
-            await run.recorded()
+            await run.wait_recorded()
         if self._database.kind == "postgresql":
             for row in await self._database.read(runs.list_active_in_session, project, workflow, session):
                 await self._records.cancel(project, row.id)
@@ -425,7 +425,7 @@ class CallHandler:
         if session.startswith(conversations.THREAD_ID_PREFIX):
             row = await self._database.read(_active_run, project, session)
             return row.id if row is not None and row.workflow == workflow else None
-        here = [run for run in self._engine.of_session(workflow, session) if run.origin.project == project]
+        here = [run for run in self._engine.list_session_runs(workflow, session) if run.origin.project == project]
         if here:
             return max(run.id for run in here)
         rows = await self._database.read(runs.list_active_in_session, project, workflow, session)

@@ -195,7 +195,9 @@ class ConnectionSync:
     async def _look_on(self) -> None:
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(SLOW_POLL_INTERVAL_S if self._database.hears else POLL_INTERVAL_S):
+                async with asyncio.timeout(
+                    SLOW_POLL_INTERVAL_S if self._database.receives_notifications else POLL_INTERVAL_S
+                ):
                     await self._news.wait()
             self._news.clear()
             await self._carefully(self.look)

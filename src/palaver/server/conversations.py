@@ -363,8 +363,8 @@ class ConversationResolver:
         call, reading, origin = asked.call, asked.reading, asked.origin
         assert call.previous is not None
         run = store.run_of_previous(call.previous)
-        if self._records.alive(caller.project, run) is not None:
-            await self._records.written()  # It may be too young to be in the database.
+        if self._records.find_active(caller.project, run) is not None:
+            await self._records.flush()  # It may be too young to be in the database.
         chain, messages = await self._database.read(_previous_chain, caller.project, run)
         if not chain or (named is not None and chain[-1].row.workflow != named):
             raise store.previous_not_found(call.previous)

@@ -28,7 +28,7 @@ class Metrics:
         self._others: list[tuple[str, str, Callable[[], int]]] = []
         registry.register(self)
         alive = Gauge("palaver_runs_alive", "Runs that have not ended.", registry=registry)
-        alive.set_function(lambda: engine.alive)
+        alive.set_function(lambda: engine.active_count)
         busy = Gauge("palaver_threads_busy", "Threads that sync workflows hold.", registry=registry)
         busy.set_function(lambda: engine.threads.busy)
 

@@ -216,7 +216,7 @@ class NotificationRouter:
         """One notice, in our loop."""
         match notice.kind:
             case "grew":
-                self._records.watching.grew(notice.names)
+                self._records.waiters.wake(notice.names)
             case "followed":
                 self._follow(notice)
             case "cancel":
@@ -232,8 +232,8 @@ class NotificationRouter:
             case "changed":
                 self._changes.heard(notice.names)
             case "missed":
-                self._records.watching.missed()
-                self._presence.asked()
+                self._records.waiters.wake_all()
+                self._presence.wake()
                 self._backlog.wake()
                 self._runner.wake()
                 self._callers.changed_all()
@@ -251,10 +251,10 @@ class NotificationRouter:
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
             if notice.kind == "cancel":
-                self._presence.asked()
+                self._presence.wake()
 
     async def _answer(self, notice: Notification) -> None:
         try:
-            await self._records.followed(notice.names)
+            await self._records.report_growth(notice.names)
         except PalaverError as error:
             log.debug("Those who follow a run of ours could not be told: %s", error.message)

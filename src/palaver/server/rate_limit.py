@@ -71,7 +71,7 @@ class ConcurrencyLimit:
         self._what = what
         self._open: dict[str, int] = {}
 
-    def take(self, who: HasKey) -> None:
+    def acquire(self, who: HasKey) -> None:
         """Count one more, or raise."""
         if who.key is None or not self.most:
             return
@@ -80,7 +80,7 @@ class ConcurrencyLimit:
             raise RateLimited(f"This key may have {self.most} {self._what} at once: wait for one of them to end.")
         self._open[who.key] = count + 1
 
-    def leave(self, who: HasKey) -> None:
+    def release(self, who: HasKey) -> None:
         """One that was taken has ended."""
         if who.key is None or not self.most:
             return
@@ -96,11 +96,11 @@ class ConcurrencyLimit:
 
     @contextmanager
     def _held(self, who: HasKey) -> Generator[None]:
-        self.take(who)
+        self.acquire(who)
         try:
             yield
         finally:
-            self.leave(who)
+            self.release(who)
 
 
 class SlidingWindow:

@@ -47,7 +47,7 @@ class Telemetry:
 
     async def flushed(self) -> None:
         """Wait until the spans of all runs by now are written, or given up."""
-        await self.tracing.flushed()
+        await self.tracing.flush()
         await self.writer.flushed()
 
     async def close(self) -> None:
@@ -69,7 +69,7 @@ async def evaluation_runtime(
     redacting = RedactionPolicy(settings, registry)
     redact = redacting.run if redacting.cleans else None
     if redact is not None:
-        database.clean_with(redacting)
+        database.set_redactor(redacting)
     await redacting.begin(database, utc_now)
     recorder = Recorder(database, process=process, now=utc_now, redact=redact)
     telemetry = Telemetry(settings, database, redacting)
@@ -90,10 +90,10 @@ async def evaluation_runtime(
         kind="worker",
         version=VERSION,
         now=utc_now,
-        beat=settings.heartbeat_seconds,
+        interval=settings.heartbeat_seconds,
         tracing=telemetry.tracing,
     )
-    await presence.begin(only_server=False)
+    await presence.start(only_server=False)
     try:
         yield SliceRunner(
             engine,
@@ -108,6 +108,6 @@ async def evaluation_runtime(
         )
     finally:
         await engine.drain(0)
-        await presence.end()
-        await recorder.flushed()
+        await presence.stop()
+        await recorder.flush()
         await telemetry.close()

@@ -64,7 +64,7 @@ class StoredResponses:
         if asked is None:
             return await self._delete(project, found)
         if not asked.stream:
-            return _response_answer(found, await self._records.log_of(found.row))
+            return _response_answer(found, await self._records.read_log_of(found.row))
         reading, started = _decode_reading(found), _run_started(found)
         following = self._records.follow(project, found.row.id)
         frames = store.resumed_encoder(reading, asked.after)
@@ -83,7 +83,7 @@ class StoredResponses:
             found = await self._found(project, name, request.workflow)
         if found.row.status != "cancelled":
             raise NotCancellable(f"The response {name!r} has ended and cannot be cancelled any more.")
-        return _response_answer(found, await self._records.log_of(found.row))
+        return _response_answer(found, await self._records.read_log_of(found.row))
 
     async def input_items(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """GET of what a response saw."""
@@ -97,7 +97,7 @@ class StoredResponses:
 
     async def _found(self, project: str, name: str, workflow: str | None) -> StoredRun:
         try:
-            found = await self._records.whole(project, store.run_of_response(name))
+            found = await self._records.get_run(project, store.run_of_response(name))
         except RunNotFound:
             raise ResponseNotFound(name) from None
         if not found.row.stored or workflow not in (None, found.row.workflow):

@@ -121,12 +121,12 @@ class RunStream:
             await run.drive(producer)  # Here and now: a task of its own would cost as much as a short answer.
             self._wire.unwatch(self._gone)
             return
-        run.begin(producer)  # In a task of its own: every event passes through all that stands above it.
+        run.start(producer)  # In a task of its own: every event passes through all that stands above it.
         del producer
         if self._wire is None:
             await self._exchange.receive()  # Returns when the client has left, or when the answer is complete.
             self._gone()
-        await run.ended()
+        await run.wait_ended()
         pulse.streams.discard(self)
         if self._wire is not None:
             self._wire.unwatch(self._gone)
@@ -138,7 +138,7 @@ class RunStream:
         cancels = self.cancels if run.on_disconnect is None else run.on_disconnect == "cancel"
         if run.finished:
             return
-        run.left()
+        run.note_disconnect()
         if cancels:
             run.cancel()
         else:
@@ -246,7 +246,7 @@ class StreamMonitor:
         while self.streams:
             await asyncio.sleep(self._interval)
             for stream in list(self.streams):
-                if stream.run.over:  # Its code may go on for ever; the answer does not.
+                if stream.run.is_over:  # Its code may go on for ever; the answer does not.
                     self.streams.discard(stream)
                 else:
                     stream.tick(self._stall / self._interval)

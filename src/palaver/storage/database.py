@@ -27,7 +27,7 @@ class Database(Protocol):
         ...
 
     @property
-    def place(self) -> Path | None:
+    def path(self) -> Path | None:
         """Its file, if it has one."""
         ...
 
@@ -40,7 +40,7 @@ class Database(Protocol):
         ...
 
     @property
-    def hears(self) -> bool:
+    def receives_notifications(self) -> bool:
         """Do notices of other processes reach this one? Else it has to look by itself."""
         ...
 
@@ -52,7 +52,7 @@ class Database(Protocol):
         """Call that, in this loop, with what our own writes change, once it is durable."""
         ...
 
-    def clean_with(self, cleaner: "StorageRedactor") -> None:
+    def set_redactor(self, cleaner: "StorageRedactor") -> None:
         """Keep no more of what people say from now on than that leaves of it."""
         ...
 
@@ -70,8 +70,8 @@ def open_database(url: str) -> Database:
     if url.startswith(("postgresql:", "postgres:", "postgresql+psycopg:")):
         from palaver.storage.postgres import PostgresDatabase
 
-        return PostgresDatabase.at(url)
-    return SqliteDatabase.at(sqlite_path(url))
+        return PostgresDatabase.open_url(url)
+    return SqliteDatabase.open_file(sqlite_path(url))
 
 
 def sqlite_path(url: str) -> Path:
@@ -103,38 +103,38 @@ class LazyDatabase:
         return "postgresql" if self._url.startswith("postgres") else "sqlite"
 
     @property
-    def place(self) -> Path | None:
+    def path(self) -> Path | None:
         """Its file, if it has one."""
         return None if self.kind == "postgresql" or self._url == MEMORY_URL else sqlite_path(self._url)
 
     async def read(self, work: "Callable[Concatenate[Connection, P], T]", *args: P.args, **kwargs: P.kwargs) -> T:
         """What a function that only looks gives."""
-        return await (await self.opened()).read(work, *args, **kwargs)
+        return await (await self.open()).read(work, *args, **kwargs)
 
     async def write(self, work: "Callable[Concatenate[Connection, P], T]", *args: P.args, **kwargs: P.kwargs) -> T:
         """What a function that changes something gives, once it is durable."""
-        return await (await self.opened()).write(work, *args, **kwargs)
+        return await (await self.open()).write(work, *args, **kwargs)
 
     @property
-    def hears(self) -> bool:
+    def receives_notifications(self) -> bool:
         """Do notices of other processes reach this one?"""
         opening = self._opening
         is_open = opening is not None and opening.done() and not opening.cancelled() and opening.exception() is None
-        return is_open and opening is not None and opening.result().hears
+        return is_open and opening is not None and opening.result().receives_notifications
 
     async def listen(self, heard: "NotificationHandler") -> None:
         """Call that, in this loop, with every notice from now on."""
-        await (await self.opened()).listen(heard)
+        await (await self.open()).listen(heard)
 
     async def watch(self, touched: "ChangeHandler") -> None:
         """Call that, in this loop, with what our own writes change, once it is durable."""
-        await (await self.opened()).watch(touched)
+        await (await self.open()).watch(touched)
 
-    def clean_with(self, cleaner: "StorageRedactor") -> None:
+    def set_redactor(self, cleaner: "StorageRedactor") -> None:
         """Keep no more of what people say than that leaves of it: to be said before anybody asks."""
         self._cleaner = cleaner
 
-    async def opened(self) -> "Database":
+    async def open(self) -> "Database":
         """The database itself."""
         if self._opening is None:
             self._opening = asyncio.get_running_loop().create_task(asyncio.to_thread(_open, self._url, self._cleaner))
@@ -143,11 +143,11 @@ class LazyDatabase:
     async def close(self) -> None:
         """Let go of it, if it was ever opened."""
         if self._opening is not None:
-            await (await self.opened()).close()
+            await (await self.open()).close()
 
 
 def _open(url: str, cleaner: "StorageRedactor | None") -> "Database":
     database = open_database(url)
     if cleaner is not None:
-        database.clean_with(cleaner)
+        database.set_redactor(cleaner)
     return database

@@ -38,17 +38,17 @@ class DatabaseReport(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     """Of SQLite, or of the server."""
     bytes: int
-    locked: str = ""
+    write_obstacle: str = ""
     """Why nothing can be written; empty: it can."""
     journal: str = ""
     """How a file is written: wal, or another way."""
     encoding: str = "UTF8"
     """Of texts, on a server."""
-    ahead: float | None = None
+    clock_offset_s: float | None = None
     """Seconds by which a server's clock is ahead of ours; None: a file has none of its own."""
-    newest: datetime | None = None
+    newest_at: datetime | None = None
     """When the newest run was made, or a process last said that it lives; None: nothing is there yet."""
-    has_key: bool | None = None
+    has_valid_key: bool | None = None
     """Is there a key that opens something? None: its form is not the one we know."""
 
 
@@ -71,9 +71,9 @@ def inspect_file(path: Path, now: datetime) -> DatabaseReport:
                 version=sqlite3.sqlite_version,
                 bytes=path.stat().st_size,
                 journal=str(db.scalar(text("PRAGMA journal_mode"))),
-                newest=_newest_timestamp(db) if is_current else None,
-                has_key=api_keys.has_valid_key(db, now) if is_current else None,
-                locked=_write_obstacle(db),
+                newest_at=_newest_timestamp(db) if is_current else None,
+                has_valid_key=api_keys.has_valid_key(db, now) if is_current else None,
+                write_obstacle=_write_obstacle(db),
             )
     except DBAPIError as error:
         raise SettingsError(f"{path} cannot be read as a database: {error.orig}.") from None
@@ -105,11 +105,11 @@ def inspect_server(url: str, now: Callable[[], datetime]) -> DatabaseReport:
                 state=state,
                 version=str(version),
                 bytes=int(size),
-                locked=why,
+                write_obstacle=why,
                 encoding=str(encoding),
-                ahead=_clock_offset(db, now),
-                newest=_newest_timestamp(db) if state.is_current else None,
-                has_key=api_keys.has_valid_key(db, now()) if state.is_current else None,
+                clock_offset_s=_clock_offset(db, now),
+                newest_at=_newest_timestamp(db) if state.is_current else None,
+                has_valid_key=api_keys.has_valid_key(db, now()) if state.is_current else None,
             )
     except DBAPIError as error:
         raise SettingsError(f"{place} cannot be looked at: {' '.join(str(error.orig).split())[:200]}.") from None

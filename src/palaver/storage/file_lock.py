@@ -22,9 +22,9 @@ LockMode = Literal["alone", "shared"]
 class FileLock:
     """A lock on a file: `with Lock(path):`, or `acquire` and `release`. Who does not get it is told at once."""
 
-    def __init__(self, path: Path, kind: LockMode = "alone") -> None:
+    def __init__(self, path: Path, mode: LockMode = "alone") -> None:
         self.path = path
-        self.kind: LockMode = kind
+        self.mode: LockMode = mode
         self._file: int | None = None
 
     def acquire(self) -> bool:
@@ -32,7 +32,7 @@ class FileLock:
         if self._file is not None:
             return True
         file = _open_lock_file(self.path)
-        if _took(file, self.kind):
+        if _took(file, self.mode):
             self._file = file
             return True
         os.close(file)

@@ -115,7 +115,7 @@ class ChangeWatchers:
         """Tell this one from now on, in the loop that runs here."""
         self._all.append((asyncio.get_running_loop(), touched))
 
-    def tell(self, changes: Sequence[Change]) -> None:
+    def notify(self, changes: Sequence[Change]) -> None:
         """Tell all of them."""
         for loop, touched in self._all:
             with suppress(RuntimeError):  # That loop is closed.

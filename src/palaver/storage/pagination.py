@@ -37,7 +37,7 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
     data: list[T]
     next: str | None = None
 
-    def of(self, shown: Callable[[T], U]) -> "Page[U]":
+    def map(self, shown: Callable[[T], U]) -> "Page[U]":
         """The same page, each row as it is shown."""
         return Page([shown(row) for row in self.data], self.next)
 

@@ -56,7 +56,7 @@ class NotificationListener:
         self._thread = threading.Thread(target=self._listen_on, name="palaver-listen", daemon=True)
 
     @property
-    def hears(self) -> bool:
+    def receives_notifications(self) -> bool:
         """Does it hear what is told at this moment, as far as it knows?"""
         return self._there.is_set()
 
@@ -138,7 +138,7 @@ class PostgresDatabase:
     """A database on a server."""
 
     kind: Literal["postgresql"] = "postgresql"
-    place = None
+    path = None
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -149,7 +149,7 @@ class PostgresDatabase:
         self._threads = ThreadPoolExecutor(_POOL_SIZE, thread_name_prefix="palaver-database")
 
     @classmethod
-    def at(cls, url: str) -> "PostgresDatabase":
+    def open_url(cls, url: str) -> "PostgresDatabase":
         """The one at that URL, which must be there."""
         engine = create_postgres_engine(url)
         upgrade.ensure_server_current(engine, redact_url(url))
@@ -167,9 +167,9 @@ class PostgresDatabase:
         return await asyncio.get_running_loop().run_in_executor(self._threads, ask)
 
     @property
-    def hears(self) -> bool:
+    def receives_notifications(self) -> bool:
         """Do notices of other processes reach this one?"""
-        return self._listener is not None and self._listener.hears
+        return self._listener is not None and self._listener.receives_notifications
 
     async def listen(self, heard: NotificationHandler) -> None:
         """Call that, in this loop, with every notice from now on."""
@@ -181,7 +181,7 @@ class PostgresDatabase:
         """Call that, in this loop, with what our own writes change, once it is durable."""
         self._watchers.add(touched)
 
-    def clean_with(self, cleaner: StorageRedactor) -> None:
+    def set_redactor(self, cleaner: StorageRedactor) -> None:
         """Keep no more of what people say from now on than that leaves of it."""
         self._cleaner = cleaner
 
@@ -213,7 +213,7 @@ class PostgresDatabase:
                     continue
                 raise translate_error(error) or error from None
             if touched:
-                self._watchers.tell(touched)
+                self._watchers.notify(touched)
             return result
         raise AssertionError
 

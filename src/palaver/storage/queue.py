@@ -21,7 +21,7 @@ MAX_ATTEMPTS = 3
 class QueuedRun(NamedTuple):
     """A run that a process has taken."""
 
-    whole: StoredRun
+    stored: StoredRun
     call: Call
     """As it was made: with the history that it goes on from."""
 

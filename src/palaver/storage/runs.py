@@ -334,7 +334,7 @@ def list_runs(
     found = fetch_page(db, asked, _row_to_run, project=project, by=[runs.c.id], window=window, filters=bound)
     going = [row.id for row in found.data if row.is_alive]
     said = last_event_seqs(db, project, going) if going else {}
-    return found.of(lambda row: msgspec.structs.replace(row, seq=said[row.id]) if row.id in said else row)
+    return found.map(lambda row: msgspec.structs.replace(row, seq=said[row.id]) if row.id in said else row)
 
 
 def list_active_ids(db: Connection, project: str, limit: int) -> list[str]:

@@ -45,10 +45,10 @@ class SqliteDatabase:
     """A database in a file, or in memory."""
 
     kind: Literal["sqlite"] = "sqlite"
-    hears = False
+    receives_notifications = False
 
     def __init__(self, path: Path | None, engine: Engine) -> None:
-        self.place = path
+        self.path = path
         self._engine = engine
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._closed = False
@@ -61,7 +61,7 @@ class SqliteDatabase:
         self._writer.start()
 
     @classmethod
-    def at(cls, path: Path) -> "SqliteDatabase":
+    def open_file(cls, path: Path) -> "SqliteDatabase":
         """The one in that file, which is made if need be, for nobody else to read."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -110,7 +110,7 @@ class SqliteDatabase:
         """Call that, in this loop, with what our own writes change, once it is durable."""
         self._watchers.add(touched)
 
-    def clean_with(self, cleaner: StorageRedactor) -> None:
+    def set_redactor(self, cleaner: StorageRedactor) -> None:
         """Keep no more of what people say from now on than that leaves of it."""
         self._cleaner = cleaner
 
@@ -169,7 +169,7 @@ class SqliteDatabase:
         if results:
             _resolve_all(results)
         if touched:
-            self._watchers.tell(touched)
+            self._watchers.notify(touched)
 
 
 def _call(work: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any], connection: Connection) -> T:

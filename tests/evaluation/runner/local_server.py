@@ -86,12 +86,12 @@ async def serving(
     finally:
         await server.engine.drain(0)
         await server.runner.end()
-        await server.backlog.end()
-        await server.housekeeping.end()
+        await server.backlog.stop()
+        await server.housekeeping.stop()
         await server.connected.end()
-        await server.presence.end()
+        await server.presence.stop()
         await server.changes.end()
-        await server.recorder.flushed()
+        await server.recorder.flush()
         await server.telemetry.close()
 
 

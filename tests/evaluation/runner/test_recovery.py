@@ -122,7 +122,7 @@ async def test_slices_of_a_process_that_died_go_on(database: Database) -> None:
     taken = await database.write(slices.take_slices, "the-dead", ["counted"], 100, utc_now())
     beats = Settings(trace_content="off", heartbeat_seconds=0.05)
     async with serving(database, counted.chat, settings=beats) as server:
-        if database.kind == "sqlite" and database.place is None:
+        if database.kind == "sqlite" and database.path is None:
             await server.runner.died(["the-dead"])
         done = await ended(database)
 

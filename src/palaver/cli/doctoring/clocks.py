@@ -35,10 +35,10 @@ def check(first: Tick, last: Tick, look: DatabaseReport | None) -> Iterator[Chec
         yield warning("clock", says, _DO)
     else:
         yield ok("clock", f"It is {last.wall:%Y-%m-%d %H:%M:%S} UTC, and the clock goes evenly.")
-    if look is not None and look.ahead is not None:
-        yield _beside(look.ahead)
-    if look is not None and look.newest is not None and look.newest - last.wall > _FUTURE:
-        says = f"The newest row is from {look.newest:%Y-%m-%d %H:%M:%S} UTC, which is to come."
+    if look is not None and look.clock_offset_s is not None:
+        yield _beside(look.clock_offset_s)
+    if look is not None and look.newest_at is not None and look.newest_at - last.wall > _FUTURE:
+        says = f"The newest row is from {look.newest_at:%Y-%m-%d %H:%M:%S} UTC, which is to come."
         yield warning("clock", says, f"A clock was set back, or another machine's is ahead. {_DO}")
 
 

@@ -32,7 +32,7 @@ class Seen(NamedTuple):
         """Is there a key that opens something? None: nobody can tell."""
         if self.look is None:
             return False if self.path is not None else None  # A file that is not there yet has none.
-        return False if self.look.state.is_empty else self.look.has_key
+        return False if self.look.state.is_empty else self.look.has_valid_key
 
 
 def see(url: str, now: Callable[[], datetime], free: Callable[[Path], int] | None = None) -> Seen:
@@ -80,9 +80,9 @@ def _of(look: DatabaseReport, place: str) -> Iterator[Check]:
         known = upgrade.SCHEMA_VERSION
         says = f"Its form is {look.state.version}; this Palaver knows {known}, and a server brings it there."
         yield warning("database", says, "To do so now: palaver backup FILE, then palaver migrate.")
-    if look.locked:
+    if look.write_obstacle:
         do = "End who holds it, or give this user the right to write."
-        yield problem("database", f"It cannot be written: {printable(look.locked)}.", do)
+        yield problem("database", f"It cannot be written: {printable(look.write_obstacle)}.", do)
     else:
         yield ok("database", "It can be written.")
     if look.kind == "sqlite" and look.journal != "wal" and look.state.version is not None:

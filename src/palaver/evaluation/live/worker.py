@@ -112,23 +112,23 @@ class LiveEvaluationWorker:
         self._swept: cases.CaseKey | None = None
         self._took = False
         self._going: set[asyncio.Task[None]] = set()
-        self._looking = Poller(self._look_once, of="Live traces", log=log, again=look)
+        self._looking = Poller(self._look_once, subject="Live traces", log=log, retry_delay=look)
         self._polls = False
 
     def begin(self, *, polls: bool = True) -> None:
         """Look for traces from now on; without `polls` only once there is a rule: nobody else knows the database."""
         self._polls = polls
         if polls:
-            self._looking.begin()
+            self._looking.start()
 
     def wake(self) -> None:
         """There are rules, or other ones."""
-        self._looking.begin()
+        self._looking.start()
         self._looking.wake()
 
     async def end(self) -> None:
         """Take no more, and give back what was taken."""
-        await self._looking.end()
+        await self._looking.stop()
         await self._leave()
 
     async def _look_once(self) -> float | None:

@@ -145,14 +145,14 @@ class WorkflowCaller:
         """Wait for the end of a run; let it end if it takes too long, or if nobody wants it any more."""
         try:
             async with asyncio.timeout(self._timeout):
-                await run.ended()
+                await run.wait_ended()
         except TimeoutError:
             told = f"The call took longer than {self._timeout:g} seconds."
             run.cancel(RunFailed(code=RunTimeout.code, message=told))
-            await run.ended()
+            await run.wait_ended()
         except asyncio.CancelledError:
             run.cancel()
-            await asyncio.wait([asyncio.ensure_future(run.ended())], timeout=CANCEL_TIMEOUT_S)
+            await asyncio.wait([asyncio.ensure_future(run.wait_ended())], timeout=CANCEL_TIMEOUT_S)
             raise
         last = run.log[-1] if run.log else RunCancelled()
         if isinstance(last, RunCancelled) or (isinstance(last, RunFinished) and last.finish == "interrupted"):

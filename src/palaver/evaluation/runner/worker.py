@@ -50,7 +50,7 @@ class EvaluationWorker:
         self._now = now
         self._look = look
         self._going: dict[asyncio.Task[None], SliceRun] = {}
-        self._looking = Poller(self._look_once, of="Evaluations that wait", log=log, again=look)
+        self._looking = Poller(self._look_once, subject="Evaluations that wait", log=log, retry_delay=look)
         self._polls = False
 
     @property
@@ -62,11 +62,11 @@ class EvaluationWorker:
         """Look for what waits, from now on; without `polls` only when told: nobody else knows the database."""
         self._polls = polls
         if polls:
-            self._looking.begin()
+            self._looking.start()
 
     def wake(self) -> None:
         """Something waits, or is to stop."""
-        self._looking.begin()
+        self._looking.start()
         self._looking.wake()
 
     def heed(self) -> None:
@@ -84,7 +84,7 @@ class EvaluationWorker:
 
     async def end(self) -> None:
         """Give back at once what was taken, and take no more; in-flight calls are cancelled."""
-        await self._looking.end()
+        await self._looking.stop()
         self._leave()
         if self._going:
             await asyncio.wait(list(self._going))

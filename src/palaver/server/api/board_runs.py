@@ -134,7 +134,7 @@ def routes(house: House) -> list[HTTPRouteHandler]:
         rows = {row.id: row for row in found.grid.rows}
         made = {
             (cell.row, cell.column): _new(house.engine, columns[cell.column], rows[cell.row], origin, name)
-            for cell, name in zip(named, house.engine.names(len(named)), strict=True)
+            for cell, name in zip(named, house.engine.new_run_ids(len(named)), strict=True)
         }
 
         def work(db: Connection) -> HttpResponse:
@@ -157,7 +157,7 @@ def routes(house: House) -> list[HTTPRouteHandler]:
             )
 
         answered = await once(request, database, raw, work)
-        house.backlog.begin()  # Where nobody told us that we start.
+        house.backlog.start()  # Where nobody told us that we start.
         house.backlog.wake()
         return answered
 
@@ -259,7 +259,7 @@ def _with_files(db: Connection, run: NewRun) -> NewRun:
 def _new(engine: Engine, column: _Column, row: BoardRow, origin: Origin, name: str) -> NewRun:
     call = _call(column, row)
     return NewRun(
-        started=engine.promise(call, name),
+        started=engine.promise_run(call, name),
         workflow=call.workflow,
         call=call,
         origin=msgspec.structs.replace(origin, variant=column.resolved.reference),

@@ -116,7 +116,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
     @get("/api/boards", operation_id="list_boards", summary="Boards, last saved first")
     async def list_boards(request: Asked, limit: Limit = 50, after: After = None) -> Page[BoardListed]:
         found = await database.read(boards.list_boards, caller_of(request).project, Window(limit, after))
-        return found.of(row)
+        return found.map(row)
 
     @post("/api/boards", operation_id="create_board", summary="A new board", operation_class=takes(GivenBoard))
     async def create_board(request: Asked) -> Response[BoardView]:

@@ -179,7 +179,7 @@ def _row(row: WorkflowRow) -> FirstWorkflow:
 def _kept(db: Connection, project: str) -> _Kept:
     last = boards.get_last_saved(db, project, largest=_BOARD)
     listed = _newest(db, project)
-    pinned = threads.list_threads(db, project, ThreadFilters(pinned=True), Window(_MOST_THREADS)).of(summary).data
+    pinned = threads.list_threads(db, project, ThreadFilters(pinned=True), Window(_MOST_THREADS)).map(summary).data
     shown = _slim(pinned, _PINNED)
     return _Kept(
         board=last.board,
@@ -191,12 +191,12 @@ def _kept(db: Connection, project: str) -> _Kept:
 
 
 def _newest(db: Connection, project: str) -> Page[ThreadSummary]:
-    found = threads.list_threads(db, project, window=Window(_MOST_THREADS)).of(summary)
+    found = threads.list_threads(db, project, window=Window(_MOST_THREADS)).map(summary)
     shown = _slim(found.data, _THREADS)
     fitting = _fitting(shown, _THREADS)
     if fitting == len(shown):
         return Page(shown, found.next)
-    shorter = threads.list_threads(db, project, window=Window(max(fitting, 1))).of(summary)
+    shorter = threads.list_threads(db, project, window=Window(max(fitting, 1))).map(summary)
     return Page(shown[: len(shorter.data)], shorter.next)
 
 

@@ -76,7 +76,7 @@ def routes(database: Database, read: Figures) -> list[HTTPRouteHandler]:
             among=among,
         )
         page = await database.read(evaluation_pages.list_results, project, evaluation, wanted, Window(limit, after))
-        return page.of(lambda one: shown.result_row(one, plan))
+        return page.map(lambda one: shown.result_row(one, plan))
 
     @get(
         "/api/evaluations/{evaluation:str}/results/{cell:str}",

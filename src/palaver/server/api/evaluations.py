@@ -156,7 +156,7 @@ def project_of(request: Asked) -> str:
 def _listed(db: Connection, project: str, filters: EvaluationFilters, window: Window) -> Page[EvaluationRow]:
     page = evaluations.list_evaluations(db, project, filters, window)
     plans = evaluations.get_plans(db, project, [one.id for one in page.data])
-    return page.of(lambda one: shown.row(one, shown.plan_of(plans[one.id])))
+    return page.map(lambda one: shown.row(one, shown.plan_of(plans[one.id])))
 
 
 def _view(found: Evaluation, kept: Any) -> EvaluationView:

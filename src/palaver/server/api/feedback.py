@@ -104,7 +104,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
     ) -> Page[FeedbackRow]:
         filters = FeedbackFilters(rating=rating, workflow=workflow, since=None if since is None else _moment(since))
         found = await database.read(feedback.list_feedback, caller_of(request).project, filters, Window(limit, after))
-        return found.of(_row)
+        return found.map(_row)
 
     return [rate_run, list_feedback]
 

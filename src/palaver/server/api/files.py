@@ -145,7 +145,7 @@ def routes(database: Database, settings: Settings, now: Callable[[], datetime] =
     @get("/api/files", operation_id="list_files", summary="The project's files, newest first")
     async def list_files(request: Asked, after: After = None, limit: Limit = 50) -> Page[FileView]:
         found = await database.read(kept.list_files, caller_of(request).project, Window(limit, after))
-        return found.of(view)
+        return found.map(view)
 
     @get("/api/files/{file_id:str}", operation_id="get_file", summary="What is in a file; with meta=true, the object")
     async def get_file(request: Asked, file_id: FromPath[str], meta: FromQuery[bool] = False) -> Response[Any]:  # noqa: FBT002 - of the query

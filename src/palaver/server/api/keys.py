@@ -90,7 +90,7 @@ def routes(database: Database, callers: Authenticator, settings: Settings) -> li
     @get("/api/keys", operation_id="list_keys", summary="The project's keys, newest first")
     async def list_keys(request: Asked, after: After = None, limit: Limit = 50) -> Page[KeyRow]:
         found = await database.read(kept.list_keys, caller_of(request).project, Window(limit, after))
-        return found.of(row)
+        return found.map(row)
 
     @post("/api/keys", operation_id="make_key", summary="A new key", operation_class=takes(MakeKey))
     async def make_key(request: Asked) -> Response[NewKey]:

@@ -166,7 +166,7 @@ def routes(
     @get("/api/online", operation_id="list_online_rules", summary="Newest first")
     async def list_online_rules(request: Asked, limit: Limit = 50, after: After = None) -> Page[RuleView]:
         found = await database.read(evaluators.list_live_evaluators, caller_of(request).project, Window(limit, after))
-        return found.of(_view)
+        return found.map(_view)
 
     @get("/api/online/{rule:str}", operation_id="get_online_rule", summary="One rule")
     async def get_online_rule(request: Asked, rule: FromPath[str]) -> Response[RuleView]:

@@ -68,7 +68,7 @@ def routes(database: Database, callers: Authenticator, settings: Settings) -> li
         of_default(request)
         found = await database.read(kept.list_projects, Window(limit, after))
         first = await database.read(kept.get_project, DEFAULT_PROJECT) if after is None else None
-        rows = found.of(_row)
+        rows = found.map(_row)
         if after is None and first is None:  # Nobody made it: it is always there.
             return Page([ProjectRow(name=DEFAULT_PROJECT, created_at=None), *rows.data], rows.next)
         return rows

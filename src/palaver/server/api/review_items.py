@@ -182,7 +182,7 @@ def _listed(db: Connection, project: str, review: str, window: Window) -> Page[I
     found = reviews.get_review(db, project, review)
     page = review_items.list_items(db, project, review, window)
     said = review_items.list_answers(db, project, review, [item.place for item in page.data])
-    return page.of(lambda item: shown.item_row(found, item, said[item.place]))
+    return page.map(lambda item: shown.item_row(found, item, said[item.place]))
 
 
 def _item(db: Connection, project: str, review: str, named: str) -> ItemView:

@@ -102,7 +102,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
             raise InvalidValue("state is open or closed.", pointer="?state")
         filters = ReviewFilters(state=in_state, evaluation=run, search=search)
         page = await database.read(reviews.list_reviews, caller_of(request).project, filters, Window(limit, after))
-        return page.of(shown.row)
+        return page.map(shown.row)
 
     @get("/api/reviews/{review:str}", operation_id="get_review", summary="One, and how far it is")
     async def get_review(request: Asked, review: FromPath[str]) -> Response[ReviewView]:

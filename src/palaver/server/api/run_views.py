@@ -91,8 +91,8 @@ def run_view(row: RunRow, records: RunReader, **more: Any) -> RunView:
     fields: dict[str, Any] = {name: getattr(row, name) for name in _SAME}
     times = {name: getattr(row, name) for name in _TIMES}
     fields["key"] = None if row.key is None else format_key_id(row.key)
-    alive = records.alive(row.project, row.id)
-    fields["readers"] = 0 if alive is None else records.orphans.readers(alive)
+    alive = records.find_active(row.project, row.id)
+    fields["readers"] = 0 if alive is None else records.abandoned.count_readers(alive)
     if alive is not None and row.is_alive:
         fields["seq"] = max(len(alive.log) - 1, row.seq)
         times["first_output_at"] = alive.first_output_at
@@ -111,12 +111,12 @@ def speaking(records: RunReader) -> Running:
 
     async def running(project: str, run: str) -> Answering | None:
         try:
-            row = await records.row(project, run)
+            row = await records.get_row(project, run)
         except RunNotFound:
             return None  # It has not begun.
         if not row.is_alive:
             return None
-        said = said_so_far(await records.log(project, run))
+        said = said_so_far(await records.read_log(project, run))
         return Answering(row.answers, said.messages, row.created_at)
 
     return running

@@ -83,7 +83,7 @@ def routes(database: Database, settings: Settings, records: RunReader, rates: Ra
             search=search,
         )
         page = await database.read(runs.list_runs, caller_of(request).project, filters, Window(limit, after))
-        return page.of(lambda row: run_view(row, records))
+        return page.map(lambda row: run_view(row, records))
 
     @get("/api/runs/{run:str}", operation_id="get_run", summary="One run, and what it was asked and said if wanted")
     async def get_run(request: Asked, run: FromPath[str], include: Include = "") -> Response[RunView]:
@@ -91,7 +91,7 @@ def routes(database: Database, settings: Settings, records: RunReader, rates: Ra
         if not wanted <= _PARTS:
             raise InvalidValue("include takes input and reply.", pointer="?include")
         project = caller_of(request).project
-        found = await records.whole(project, run)
+        found = await records.get_run(project, run)
         more: dict[str, Any] = {}
         if "input" in wanted:
             more["input"] = await _asked(database, project, found)
@@ -108,7 +108,7 @@ def routes(database: Database, settings: Settings, records: RunReader, rates: Ra
     )
     async def follow_run(request: Asked, run: FromPath[str], after: AfterEvent = None) -> Response[Any]:
         caller = caller_of(request)
-        row = await records.row(caller.project, run)
+        row = await records.get_row(caller.project, run)
         seen = max(-1 if after is None else after, _last_event_id(request))
         if not row.is_alive and seen >= row.seq:
             return Response(None, status_code=204)
@@ -143,7 +143,7 @@ async def _asked(database: Database, project: str, found: StoredRun) -> RunInput
 
 async def _said(records: RunReader, project: str, found: StoredRun) -> RunReply | None:
     if found.row.is_alive:
-        reply = said_so_far(await records.log(project, found.row.id))
+        reply = said_so_far(await records.read_log(project, found.row.id))
     elif found.reply is None:
         return None
     else:

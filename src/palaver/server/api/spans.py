@@ -82,7 +82,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
         _, asked = await read_body(request, settings, Asking)
         query = asked.query
         found = await ask(query, span_pages.list_spans, caller_of(request).project, query, asked.window)
-        return found.of(span_row)
+        return found.map(span_row)
 
     @get(
         "/api/spans/{trace:str}/{span:str}",

@@ -68,7 +68,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
         request: Asked, testset: FromPath[str], limit: Limit = 50, after: After = None
     ) -> Page[RevisionRow]:
         window = Window(limit, after)
-        return (await database.read(_listed, caller_of(request).project, testset, window)).of(revision_row)
+        return (await database.read(_listed, caller_of(request).project, testset, window)).map(revision_row)
 
     @post(
         "/api/testsets/{testset:str}/revisions",

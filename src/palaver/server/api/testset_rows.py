@@ -44,7 +44,7 @@ def routes(database: Database) -> list[HTTPRouteHandler]:
     ) -> Page[RowView]:
         wanted = RowFilter(search or None, parse_row_filter(filter_))
         project, window = caller_of(request).project, Window(limit, after)
-        return (await database.read(_page, project, testset, revision, wanted, window)).of(row_view)
+        return (await database.read(_page, project, testset, revision, wanted, window)).map(row_view)
 
     @get(
         "/api/testsets/{testset:str}/revisions/{revision:str}/rows/{row:str}",

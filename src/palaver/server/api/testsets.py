@@ -51,7 +51,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
     ) -> Page[TestSetRow]:
         project, window = caller_of(request).project, Window(limit, after)
         found = await database.read(testsets.list_testsets, project, search=search, archived=archived, window=window)
-        return found.of(row)
+        return found.map(row)
 
     @post(
         "/api/testsets",

@@ -125,7 +125,7 @@ def routes(
     ) -> Page[ThreadSummary]:
         filters = ThreadFilters(search=search, workflow=workflow, pinned=pinned, origin=origin)
         found = await database.read(threads.list_threads, caller_of(request).project, filters, Window(limit, after))
-        return found.of(summary)
+        return found.map(summary)
 
     @post("/api/threads", operation_id="make_thread", summary="A new thread", operation_class=takes(MakeThread))
     async def make_thread(request: Asked) -> Response[ThreadView]:

@@ -89,7 +89,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
         query = SpanQuery(since=moment(since, "?from"), until=moment(until, "?to"))
         project, window = caller_of(request).project, Window(limit, after)
         found = await ask(query, span_sessions.list_sessions, project, query, window, name=search)
-        return found.of(session_row)
+        return found.map(session_row)
 
     @get(
         "/api/sessions/{session:str}/thread",

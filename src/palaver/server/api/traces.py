@@ -64,7 +64,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
     ) -> Page[TraceRow]:
         query = asked_by_url(filter_, search, since, until)
         found = await ask(query, span_pages.list_traces, caller_of(request).project, query, Window(limit, after))
-        return found.of(trace_row)
+        return found.map(trace_row)
 
     @post(
         "/api/traces/query",
@@ -77,7 +77,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
         _, asked = await read_body(request, settings, Asking)
         query = asked.query
         found = await ask(query, span_pages.list_traces, caller_of(request).project, query, asked.window)
-        return found.of(trace_row)
+        return found.map(trace_row)
 
     @get(
         "/api/traces/stats", operation_id="trace_stats", summary="Counts, errors, durations, tokens and cost over time"
@@ -113,7 +113,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
     ) -> Page[BranchRow]:
         project, below = caller_of(request).project, parent if parent is None else parent.lower()
         found = await ask(None, _tree, project, trace, below, Window(limit, after))
-        return found.of(branch_row)
+        return found.map(branch_row)
 
     @get(
         "/api/traces/{trace:str}/skeleton",
@@ -124,7 +124,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
         request: Asked, trace: FromPath[str], limit: Bones = 5_000, after: After = None
     ) -> Page[BoneRow]:
         found = await ask(None, _skeleton, caller_of(request).project, trace, Window(limit, after))
-        return found.of(bone_row)
+        return found.map(bone_row)
 
     return [list_traces, query_traces, trace_stats, get_trace, get_trace_tree, get_trace_skeleton]
 

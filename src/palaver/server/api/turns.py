@@ -106,8 +106,8 @@ def routes(house: House) -> list[HTTPRouteHandler]:
             if once is not None:
                 await asyncio.shield(database.write(idempotency.release_claim, once, run))
             raise
-        row = await house.records.row(caller.project, run)
-        named = run_headers(await house.records.first(row))
+        row = await house.records.get_row(caller.project, run)
+        named = run_headers(await house.records.get_started_event(row))
         whole = await _taken(house, joined, row, named)
         if once is not None:
             kept = StoredResponse(status=whole.status, headers=whole.headers, body=whole.body, run=run)
@@ -165,7 +165,7 @@ async def _given_again(house: House, request: Asked, once: IdempotentRequest, be
     kept: StoredResponse | None = before
     row = await house.calling.appeared(caller_of(request).project, before.run)
     if _wants_stream(request):
-        return _told(house, request, row, run_headers(await house.records.first(row)), replayed=True)
+        return _told(house, request, row, run_headers(await house.records.get_started_event(row)), replayed=True)
     try:
         async with asyncio.timeout(_KEPT_SECONDS):
             while kept is None or kept.status is None:  # It is being answered just now.

@@ -68,7 +68,7 @@ def routes(
         await store_default_variant(database, project, registry.workflow(workflow))
         window = Window(limit, after)
         page = await database.read(variants.list_variants, project, workflow=workflow, archived=archived, window=window)
-        return page.of(row)
+        return page.map(row)
 
     @post(
         "/api/workflows/{workflow:str}/variants",
@@ -143,7 +143,7 @@ def _version_routes(database: Database, views: Views, settings: Settings) -> lis
     ) -> Page[VersionRow]:
         window = Window(limit, after)
         found = await database.read(variants.list_versions, caller_of(request).project, variant, window)
-        return found.of(version_row)
+        return found.map(version_row)
 
     @post(
         "/api/variants/{variant:str}/versions",

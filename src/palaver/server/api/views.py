@@ -73,7 +73,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
     @get("/api/views", operation_id="list_views", summary="The saved views of a page, last saved first")
     async def list_views(request: Asked, of: OfPage, limit: Limit = 50, after: After = None) -> Page[ViewView]:
         found = await database.read(saved_views.list_views, caller_of(request).project, of, Window(limit, after))
-        return found.of(_shown)
+        return found.map(_shown)
 
     @post("/api/views", operation_id="create_view", summary="Keep a view", operation_class=takes(NewView))
     async def create_view(request: Asked) -> Response[ViewView]:

@@ -49,7 +49,7 @@ async def handle_tab_socket(server: "Server", scope: Scope, receive: Receive, se
     try:
         await socket.serve()
     finally:
-        server.rates.sockets.leave(caller)
+        server.rates.sockets.release(caller)
         server.note(exchange, "socket")
     await socket.ended()
 
@@ -65,7 +65,7 @@ async def _admit(server: "Server", exchange: Exchange) -> "Caller":
     scopes.require_scope(scopes.required_scope(place.found, exchange.method, place.path), caller)
     server.rates.request(caller)
     await server.changes.begin()
-    server.rates.sockets.take(caller)
+    server.rates.sockets.acquire(caller)
     return caller
 
 

@@ -148,7 +148,7 @@ def _list_rows(
 def to_traces(db: Connection, project: str, found: Page[SpanListItem]) -> Page[TraceListItem]:
     """A page of the heads of traces, each with what its trace comes to, and what a head does not say filled in."""
     known = total_traces(db, project, {row.trace_id for row in found.data})
-    return found.of(lambda row: fill_from_calls(db, project, to_trace(row, known[row.trace_id])))
+    return found.map(lambda row: fill_from_calls(db, project, to_trace(row, known[row.trace_id])))
 
 
 def fill_from_calls(db: Connection, project: str, row: TraceListItem) -> TraceListItem:

@@ -77,7 +77,7 @@ def _with_previews(db: Connection, project: str, found: Page[SessionListItem]) -
         given, said = previews[row.session]
         return msgspec.structs.replace(row, preview_in=given, preview_out=said)
 
-    return found.of(shown)
+    return found.map(shown)
 
 
 def _names_table(db: Connection, names: Sequence[str]) -> Subquery:

@@ -224,7 +224,7 @@ def list_children(
     filters = {"trace": trace, "parent": parent}
     found = paginate_sorted(below, shape.place, project=project, window=window, filters=filters)
     rows = span_pages.get_span_rows(db, project, trace, found.data)
-    return found.of(lambda span: _tree_item(rows[span], shape))
+    return found.map(lambda span: _tree_item(rows[span], shape))
 
 
 def load_outline(db: Connection, project: str, trace: str) -> list[OutlineEntry]:

@@ -178,7 +178,7 @@ def list_threads(
         filters=msgspec.structs.asdict(filters),
     )
     matches = _find_matches(db, project, found.data, needle) if needle and found.data else {}
-    return found.of(lambda row: ThreadListItem(row, matches.get(row.id)))
+    return found.map(lambda row: ThreadListItem(row, matches.get(row.id)))
 
 
 def _row_to_thread(row: Row[Any]) -> ThreadRow:
