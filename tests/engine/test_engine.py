@@ -106,7 +106,7 @@ async def test_what_was_left_out_of_the_history_is_logged(caplog: pytest.LogCapt
 async def test_a_workflows_own_limits_go_before_the_servers(limits: Limits, bounds: RunLimits) -> None:
     run = await ran(workflow(lambda: 1, name="w", limits=limits), engine=new_engine(bounds=RunLimits(1, 2, 3)))
 
-    assert run._bounds == bounds
+    assert run._limits == bounds
 
 
 async def test_the_workflow_says_what_happens_when_nobody_reads() -> None:

@@ -175,7 +175,7 @@ async def test_when_its_process_dies_it_begins_anew_or_is_interrupted_as_declare
     async with asyncio.timeout(10):
         while len(await database.read(runs.read_events, "theirs", started.run_id)) < 3:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-    dying.backlog._looking._task.cancel()  # type: ignore[union-attr]
+    dying.backlog._poller._task.cancel()  # type: ignore[union-attr]
     for task in dying.presence._tasks:
         task.cancel()
     dying.recorder._states.clear()  # It is gone: nothing is written any more.

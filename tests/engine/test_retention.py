@@ -141,7 +141,7 @@ async def test_coming_days_are_prepared(database: Database) -> None:
     made: list[object] = []
 
     class Watched:
-        kind, place = "postgresql", None
+        kind, path = "postgresql", None
 
         async def read(self, work: object, *given: object) -> object:
             return await database.read(work, *given)  # type: ignore[arg-type]

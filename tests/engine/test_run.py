@@ -568,7 +568,7 @@ async def test_a_warning_is_given_once_and_logged(caplog: pytest.LogCaptureFixtu
 
 
 async def test_a_run_has_no_dictionary_of_its_own() -> None:
-    """While there are few, CPython lets all runs share the names of their attributes: 1.3 KiB less for each stream."""
+    """Slots instead of a dictionary: 1.3 KiB less for each idle stream."""
 
     @chat
     async def brief(messages: list[Message]) -> str:
@@ -576,4 +576,4 @@ async def test_a_run_has_no_dictionary_of_its_own() -> None:
 
     one = await ran(brief, Message("user", (Text("Hello"),)))
 
-    assert len(vars(one)) < 30
+    assert not hasattr(one, "__dict__")

@@ -384,7 +384,7 @@ async def plain(messages):
 async def main():
     tracing = RunTracer(lambda spans: print(len(spans)))
     run = Engine(tracing=tracing).start(plain, Call(workflow="plain", messages=(Message.user("?"),)))
-    await run.ended()
+    await run.wait_ended()
     await tracing.close()
 
 asyncio.run(main())

@@ -52,7 +52,7 @@ class House:
 
     async def arrive(self) -> None:
         """It is known, but does nothing by itself."""
-        await self.database.write(processes.register_process, self.presence._me)
+        await self.database.write(processes.register_process, self.presence._process)
 
     async def beat(self, *, seconds: float = HEARTBEAT_INTERVAL_S) -> None:
         self.seconds += seconds

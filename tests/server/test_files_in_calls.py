@@ -437,4 +437,4 @@ async def test_a_file_is_not_fetched_by_somebody_elses_run() -> None:
 
 
 async def fetched(house: KeyedServer, project: str, file: str) -> bytes:
-    return await house.server.engine._house.fetch(project, File("image/png", file_id=file))
+    return await house.server.engine._services.fetch(project, File("image/png", file_id=file))

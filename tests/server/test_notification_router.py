@@ -83,7 +83,7 @@ async def test_a_run_that_waits_begins_where_somebody_is_free(postgres_url: str)
 
     assert "response.completed" in told.text
     assert row is not None
-    assert row.process == other.presence._me.id
+    assert row.process == other.presence._process.id
 
 
 async def test_a_key_that_is_made_or_revoked_elsewhere_is_known_at_once(postgres_url: str) -> None:

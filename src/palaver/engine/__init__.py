@@ -1,17 +1,20 @@
-"""A run from call to last event: started, streamed, followed, cancelled, limited, kept.
+"""Execution of workflows: start, stream, record, follow, cancel and limit runs.
 
-    engine      starts runs, knows those that are alive, ends them all at shutdown
-    run         one run: its task, its log, its readers
-    failures    how a run that ended badly says so
-    bounds      how far a run may go
-    store       the small promise of whoever keeps runs
+engine          starts runs, tracks those that are active, drains them at shutdown
+run             one run: its task, event log and readers
+limits          time, event and byte limits of a run
+failures        terminal events for failed runs
+ids             random ids that sort by time
+store           the interface through which runs are recorded, and the in-memory store
+recorder        records runs in a database
+run_reader      reads, follows and cancels runs of any process
+queue           background runs, started by whichever process has capacity
+poller          a polling loop that can be woken early
+heartbeat       reports this process as alive, ends runs of dead processes
+abandoned_runs  cancels runs without readers
+retention       deletes old data periodically
+tracing         spans of runs and of the steps that frameworks report
+files           resolves the files that messages carry (`ctx.fetch`)
 
-    recorder      keeps them in a database
-    records       reads, follows and cancels those of every process
-    backlog       begins those that wait in the background
-    processes     says that this process is alive, ends the runs of those that died
-    orphans       ends those that nobody reads any more
-    housekeeping  lets go of what is old
-
-What a workflow is and gives stands in workflows/; what its events mean, in core/.
+What a workflow is, is defined in palaver.workflows; what its events mean, in palaver.core.
 """

@@ -1,7 +1,7 @@
-"""Runs that nobody reads: whoever began one has left. After a while it is ended, and what it said is kept.
+"""Cancel runs without readers: the client that started one has disconnected, and nobody else follows it.
 
-Readers here are counted. One in another process notes in the database that it reads; whether that changed is asked only
-of a run that is about to be ended, and no clock but our own decides.
+Readers in this process are counted. Readers in other processes note in the database that they read a run; that note is
+checked only before a run is cancelled, and only this process's own clock decides.
 """
 
 import asyncio
@@ -19,14 +19,14 @@ from palaver.storage.database import Database
 log = logging.getLogger("palaver.run")
 
 _CANCEL_GRACE_S = 1.0
-"""Seconds that a run goes on without readers whose author wants it to end with them."""
+"""How long a run with on_disconnect="cancel" continues without readers."""
 _MAX_POLL_S, _MIN_POLL_S = 0.25, 0.01
 _MAX_READ_NOTE_S = 10.0
-"""Seconds after which a reader in another process says again that it reads, at most."""
+"""The longest interval at which a reader in another process repeats its note."""
 
 
 class AbandonedRuns:
-    """The runs of this process that were left."""
+    """The runs of this process whose client has disconnected."""
 
     def __init__(
         self,
@@ -38,24 +38,24 @@ class AbandonedRuns:
         self.read_note_interval = min(seconds / 4, _MAX_READ_NOTE_S)
         self._database = database
         self._seconds = seconds
-        self._look = max(min(seconds / 4, _MAX_POLL_S), _MIN_POLL_S)
+        self._poll_interval = max(min(seconds / 4, _MAX_POLL_S), _MIN_POLL_S)
         self._monotonic = monotonic
-        self._left: dict[Run, float] = {}
-        """Since when nobody reads each of them here."""
-        self._heard: dict[Run, datetime] = {}
-        """When each was last read elsewhere, as somebody there says."""
+        self._unread_since: dict[Run, float] = {}
+        """Since when a run has had no readers in this process (monotonic)."""
+        self._last_notes: dict[Run, datetime] = {}
+        """The last note of a reader in another process that was seen for a run."""
         self._readers: dict[str, int] = {}
         self._task: asyncio.Task[None] | None = None
 
     def add(self, run: Run) -> None:
-        """Whoever began it does not read it, or no longer. It may go on for a while, or as its author says."""
-        self._left[run] = self._monotonic()
+        """Watch a run whose client has disconnected. It may continue for a while, depending on `on_disconnect`."""
+        self._unread_since[run] = self._monotonic()
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._watch())
 
     @contextmanager
     def reader(self, run: str) -> Generator[None]:
-        """Count one who reads it without having begun it."""
+        """Count a reader other than the client that started the run."""
         self._readers[run] = self._readers.get(run, 0) + 1
         try:
             yield
@@ -65,19 +65,19 @@ class AbandonedRuns:
                 del self._readers[run]
 
     def count_readers(self, run: Run) -> int:
-        """How many read it here."""
-        starter = run.has_consumer and run not in self._left
+        """The number of readers in this process."""
+        starter = run.has_consumer and run not in self._unread_since
         return self._readers.get(run.id, 0) + starter
 
     async def _watch(self) -> None:
-        while self._left:
-            await asyncio.sleep(self._look)
-            for run in list(self._left):
+        while self._unread_since:
+            await asyncio.sleep(self._poll_interval)
+            for run in list(self._unread_since):
                 if run.is_over:
-                    del self._left[run]
-                    self._heard.pop(run, None)
+                    del self._unread_since[run]
+                    self._last_notes.pop(run, None)
                 elif self._readers.get(run.id):
-                    self._left[run] = self._monotonic()
+                    self._unread_since[run] = self._monotonic()
                 elif self._is_due(run) and not await self._is_read_elsewhere(run):
                     log.info("run %s: nobody reads it any more; it is ended", run.id)
                     run.cancel()
@@ -85,15 +85,15 @@ class AbandonedRuns:
     def _is_due(self, run: Run) -> bool:
         if run.origin.background or run.on_disconnect == "finish":
             return False
-        short = run.on_disconnect == "cancel" and run not in self._heard
-        return self._monotonic() - self._left[run] >= (_CANCEL_GRACE_S if short else self._seconds)
+        short = run.on_disconnect == "cancel" and run not in self._last_notes
+        return self._monotonic() - self._unread_since[run] >= (_CANCEL_GRACE_S if short else self._seconds)
 
     async def _is_read_elsewhere(self, run: Run) -> bool:
         try:
             at = await self._database.read(runs.get_read_at, run.origin.project, run.id)
         except PalaverError:
-            return True  # Who knows: ask again.
-        if at is None or at == self._heard.get(run):
+            return True  # Unknown: check again later.
+        if at is None or at == self._last_notes.get(run):
             return False
-        self._heard[run], self._left[run] = at, self._monotonic()
+        self._last_notes[run], self._unread_since[run] = at, self._monotonic()
         return True

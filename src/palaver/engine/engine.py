@@ -1,4 +1,4 @@
-"""The engine: starts runs and knows those that are alive."""
+"""The engine starts runs and tracks those that are active."""
 
 import asyncio
 import logging
@@ -36,30 +36,28 @@ _CANCEL_TIMEOUT_S = 5.0  # For runs that were told to end at shutdown.
 
 
 def utc_now() -> datetime:
-    """The time, in the only zone that we write."""
     return datetime.now(UTC)
 
 
 @cache
 def _strictest(*wanted: RecordMode) -> RecordMode:
-    """What all of them allow to keep."""
     return min(wanted, key=_RECORD_LEVELS.index)
 
 
 class Admission(Protocol):
-    """Says how many runs somebody may have at once."""
+    """Limits the number of concurrent runs per caller."""
 
     def acquire(self, who: Origin) -> None:
-        """Count one more, or raise."""
+        """Count a run of this caller. Raises when the limit is reached."""
         ...
 
     def release(self, who: Origin) -> None:
-        """One that was counted has ended."""
+        """Release a counted run."""
         ...
 
 
 class Engine:
-    """Runs workflows, and keeps what passes through. One per process and loop."""
+    """Runs workflows and records them. One per process and event loop."""
 
     def __init__(
         self,
@@ -78,7 +76,7 @@ class Engine:
     ) -> None:
         self.threads = threads or ThreadPool()
         self.draining = False
-        self._house = RunServices(
+        self._services = RunServices(
             store or MemoryRunStore(), self.threads, now, debug, self._note_end, fetch or FileFetcher(), tracing
         )
         self._admission = admission
@@ -87,12 +85,12 @@ class Engine:
         self._record: RecordMode = record
         self._new_id = new_id
         self._alive: dict[str, Run] = {}
-        self._due = inf  # When the next run must have ended.
+        self._due = inf  # The earliest deadline of an active run.
         self._alarm: asyncio.TimerHandle | None = None
 
     @property
     def active_count(self) -> int:
-        """How many runs have not ended."""
+        """The number of runs that have not ended."""
         return len(self._alive)
 
     def start(
@@ -104,7 +102,7 @@ class Engine:
         origin: Origin = LOCAL_ORIGIN,
         run_id: str | None = None,
     ) -> Run:
-        """Start a run. Raises, and starts nothing, when the workflow cannot take the call or we are shutting down."""
+        """Start a run. Raises when the workflow cannot take the call or the engine is shutting down."""
         run, producer = self.open(workflow, call, attend=attend, origin=origin, run_id=run_id)
         run.start(producer)
         return run
@@ -118,42 +116,42 @@ class Engine:
         origin: Origin = LOCAL_ORIGIN,
         run_id: str | None = None,
     ) -> tuple[Run, Producer]:
-        """A run that has not begun: the caller must `begin` it, or `drive` it in its own task, with that producer."""
+        """Create a run without starting it: the caller must `start` or `drive` it with the returned producer."""
         call, warnings = self._checked(workflow, call)
         producer = workflow.bind(call)
         if self._admission is not None and not origin.background:
             self._admission.acquire(origin)
         started = self._started(call, run_id or self._new_id())
-        run = Run(self._house, workflow, call, origin, started, self._bounds_of(workflow), attend)
+        run = Run(self._services, workflow, call, origin, started, self._bounds_of(workflow), attend)
         for warning in warnings:
             log.info("run %s: %s", run.id, warning)
-        self._house.store.on_start(run)
+        self._services.store.on_start(run)
         self._alive[run.id] = run
         self._watch(run)
         return run, producer
 
     def prepare(self, workflow: Workflow, call: Call, run_id: str | None = None) -> tuple[Call, RunStarted]:
-        """A run that is to begin later: its call as it will be made, and its name. Raises as `open` would."""
+        """Validate a run that starts later; return its final call and its first event. Raises as `open` would."""
         call, _ = self._checked(workflow, call)
         workflow.bind(call)
         return call, self._started(call, run_id or self._new_id())
 
     def new_run_ids(self, count: int) -> list[str]:
-        """Names for runs, in the order in which they are to begin: within a millisecond chance orders them."""
+        """Return new run ids in ascending order."""
         return sorted(self._new_id() for _ in range(count))
 
     def promise_run(self, call: Call, run_id: str) -> RunStarted:
-        """A run that is to begin later, whether or not the workflow can take the call: then it fails."""
+        """Return the first event of a run that starts later, without validating its call."""
         if self.draining:
             raise ShuttingDown("The server is shutting down: try again in a moment.")
-        self._house.store.check()
+        self._services.store.check()
         return self._started(call, run_id)
 
     def _checked(self, workflow: Workflow, call: Call) -> tuple[Call, Sequence[str]]:
-        """The call with the history that is believed, and what had to be left out of it."""
+        """Return the call with a valid history, and warnings about what was left out of it."""
         if self.draining:
             raise ShuttingDown("The server is shutting down: try again in a moment.")
-        self._house.store.check()
+        self._services.store.check()
         messages, warnings = validate_history(call.messages, system=workflow.options.system, bounds=self._history)
         if messages is not call.messages:
             preface = 0 if workflow.options.system == "drop" else call.preface
@@ -162,40 +160,36 @@ class Engine:
         return call if least == call.record else msgspec.structs.replace(call, record=least), warnings
 
     def get(self, run_id: str) -> Run:
-        """A run that is alive."""
         if run_id in self._alive:
             return self._alive[run_id]
         raise RunNotFound(f"No run {run_id!r} is known here.")
 
     def find(self, run_id: str) -> Run | None:
-        """The same; None where there is none."""
         return self._alive.get(run_id)
 
     def list_session_runs(self, workflow: str, session: str) -> list[Run]:
-        """The runs of a session that have not ended."""
         return [run for run in self._alive.values() if run.name == workflow and run.started.session == session]
 
     async def drain(self, seconds: float) -> None:
-        """Take no more runs; let those alive go on for a while, then end them with a terminal event.
+        """Accept no more runs, wait up to `seconds` for the active ones, then end them with a terminal event.
 
-        What runs in the background was not asked to be told soon: it is interrupted, or begins anew elsewhere.
+        Background runs are interrupted, or handed over to another process.
         """
         self.draining = True
         await self._ends(seconds)
-        self._house.store.begin_handover()
+        self._services.store.begin_handover()
         for run in list(self._alive.values()):
             run.cancel(_INTERRUPTED if run.origin.background else _SHUTDOWN_FAILURE)
         await self._ends(_CANCEL_TIMEOUT_S)
 
     async def _ends(self, seconds: float) -> None:
-        """Wait that long for the runs that are alive."""
         if waiting := [asyncio.ensure_future(run.wait_ended()) for run in self._alive.values()]:
             _, late = await asyncio.wait(waiting, timeout=seconds)
             for waiter in late:
                 waiter.cancel()
 
     def _watch(self, run: Run) -> None:
-        """See to it that the run ends in time; one timer for all of them, for the one that is due first."""
+        """Enforce the time limit: one timer for all runs, set to the earliest deadline."""
         if run.expires_at < self._due:
             if self._alarm is not None:
                 self._alarm.cancel()
@@ -217,8 +211,8 @@ class Engine:
         del self._alive[run.id]
         if self._admission is not None and not run.origin.background:
             self._admission.release(run.origin)
-        if self._house.tracing is not None:
-            self._house.tracing.on_end(run)
+        if self._services.tracing is not None:
+            self._services.tracing.on_end(run)
 
     def _bounds_of(self, workflow: Workflow) -> RunLimits:
         limits, bounds = workflow.options.limits, self._bounds
@@ -233,4 +227,4 @@ class Engine:
     def _started(self, call: Call, run_id: str) -> RunStarted:
         random = random_hex(48)
         trace = call.trace_parent.split("-")[1] if call.trace_parent else random[:32]
-        return RunStarted(0, run_id, call.session or random[:32], self._house.now(), trace, random[32:])
+        return RunStarted(0, run_id, call.session or random[:32], self._services.now(), trace, random[32:])

@@ -1,4 +1,4 @@
-"""Failures: how a run that ended badly says so. A stranger's exception is for the log; readers learn the run's id."""
+"""Terminal events of failed runs. Foreign exceptions go to the log; readers only learn the id of the run."""
 
 import logging
 import traceback
@@ -15,23 +15,21 @@ log = logging.getLogger("palaver.run")
 
 
 class RunIdentity(Protocol):
-    """What is said of the run."""
+    """What log messages and errors say about a run."""
 
     @property
-    def id(self) -> str:
-        """Its id."""
-        ...
+    def id(self) -> str: ...
 
     @property
     def name(self) -> str:
-        """The workflow's name."""
+        """The name of the workflow."""
         ...
 
 
 def failure_event(error: BaseException, run: RunIdentity, *, debug: bool, known: Collection[str] = ()) -> RunFailed:
-    """The end of a run that an exception ended: ours with its own words, a foreign one without.
+    """Return the terminal event of a run that raised: a PalaverError keeps its message, others do not.
 
-    `known` are the caller's secrets, which those whom they were shown to may have repeated.
+    `known` are the caller's secrets, which are masked wherever an exception repeats them.
     """
     error = _unwrap_group(error)
     if isinstance(error, PalaverError):
@@ -47,7 +45,7 @@ def failure_event(error: BaseException, run: RunIdentity, *, debug: bool, known:
 
 
 def sanitize_failure(end: RunFailed, known: Collection[str] = ()) -> RunFailed:
-    """The end that an author wrote, fit for every wire: texts that are text, details that are JSON, no secrets."""
+    """Make an author's failure encodable: valid text, details that are JSON, no secrets."""
     code, message, details = (
         json.replace_surrogates(str(end.code)),
         json.replace_surrogates(str(end.message)),
@@ -59,12 +57,11 @@ def sanitize_failure(end: RunFailed, known: Collection[str] = ()) -> RunFailed:
 
 
 def _masked_traceback(error: BaseException, known: Collection[str]) -> str:
-    """Where it was raised, and what it said, without what it must not say."""
     return masking.mask_values("".join(traceback.format_exception(error)), known)
 
 
 def unrecorded_end(error: Exception, run: RunIdentity, last: Sequence[Event]) -> Sequence[Event]:
-    """The last events of a run whose end could not be made durable: nobody may take it for finished."""
+    """Return the last events of a run whose end could not be recorded, with a failure as terminal event."""
     known = isinstance(error, PalaverError)
     log.error("The end of run %s could not be kept: %s", run.id, error, exc_info=None if known else error)
     *before, terminal = last
@@ -76,7 +73,7 @@ def unrecorded_end(error: Exception, run: RunIdentity, last: Sequence[Event]) ->
 
 
 def _unwrap_group(error: BaseException) -> BaseException:
-    """What was raised inside a task group, if it is one thing."""
+    """Return the only exception of a (nested) exception group."""
     if not issubclass(type(error), BaseExceptionGroup):
         return error
     inner: Sequence[BaseException] = getattr(error, "exceptions")  # noqa: B009 - typed here, unknown to the checker
@@ -84,7 +81,6 @@ def _unwrap_group(error: BaseException) -> BaseException:
 
 
 def _plain_details(details: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Details that can be written down; authors put anything there."""
     try:
         return json.to_builtins(details)
     except json.NotJson as error:
@@ -93,8 +89,6 @@ def _plain_details(details: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _describe(error: BaseException, known: Collection[str]) -> str:
     try:
-        return json.replace_surrogates(
-            masking.mask_secrets(f"{type(error).__name__}: {error}", known)
-        )  # It is told, and kept.
-    except Exception:  # A __str__ of the author's may raise anything.
+        return json.replace_surrogates(masking.mask_secrets(f"{type(error).__name__}: {error}", known))
+    except Exception:  # The author's __str__ may raise anything.
         return type(error).__name__

@@ -1,4 +1,4 @@
-"""`ctx.fetch(part)`: the bytes of a file that a message carries, wherever they are. Nothing else here fetches a URL."""
+"""`ctx.fetch(part)`: the bytes of a file part. The only place where the engine fetches a URL."""
 
 import base64
 import binascii
@@ -17,22 +17,21 @@ _WEB_SCHEMES = ("http:", "https:")
 
 
 class FileFetch(Protocol):
-    """Gives the bytes of a file that a run of that project was given."""
+    """Returns the bytes of a file part for a run of the given project."""
 
     def __call__(self, project: str, part: File) -> Coroutine[Any, Any, bytes]:
-        """All of them, or the PalaverError that says why not."""
+        """Return the content, or raise a PalaverError."""
         ...
 
 
 class FileFetcher:
-    """The one that looks at all the places where a file may be."""
+    """Resolves stored files, inline data, `data:` URLs and http(s) URLs."""
 
     def __init__(self, database: Database | None = None, *, allow_private: bool = False) -> None:
         self._database = database
         self._allow_private = allow_private
 
     async def __call__(self, project: str, part: File) -> bytes:
-        """What is in it: of a stored file of that project, of its own data, or at its URL."""
         if part.file_id is not None and part.data is None:
             return await self._stored(project, part.file_id)
         if part.data is not None:
@@ -42,20 +41,19 @@ class FileFetcher:
             return _decode_data_url(url)
         if not url.lower().startswith(_WEB_SCHEMES):
             raise InvalidValue("The file has no content: it names no stored file, no data, and no http or https URL.")
-        found = await fetch_document(url, allow_private=self._allow_private)
-        if not 200 <= found.status < 300:
-            raise UpstreamFailed(f"The file could not be fetched: the remote answered {found.status}.")
-        return found.body
+        response = await fetch_document(url, allow_private=self._allow_private)
+        if not 200 <= response.status < 300:
+            raise UpstreamFailed(f"The file could not be fetched: the remote answered {response.status}.")
+        return response.body
 
     async def _stored(self, project: str, name: str) -> bytes:
-        found = await self._database.read(files.read_content, project, name) if self._database is not None else None
-        if found is None:
+        content = await self._database.read(files.read_content, project, name) if self._database is not None else None
+        if content is None:
             raise files.file_not_found(name)
-        return found
+        return content
 
 
 def _decode_data_url(url: str) -> bytes:
-    """What a `data:` URL holds."""
     head, comma, data = url.partition(",")
     if not comma:
         raise InvalidValue("The file's data: URL holds nothing.")
@@ -64,7 +62,7 @@ def _decode_data_url(url: str) -> bytes:
 
 
 def _decode_base64(data: str) -> bytes:
-    """Base64, in either alphabet, with or without its padding."""
+    """Decode base64 in either alphabet, with or without padding."""
     plain = "".join(data.split()).rstrip("=").translate(str.maketrans("-_", "+/"))
     try:
         return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)

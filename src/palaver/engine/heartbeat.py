@@ -1,7 +1,7 @@
-"""This process, among those at work on one database: it says that it is alive, and ends the runs of those that died.
+"""Report this process as alive in the database, and end the runs of processes that died.
 
-Whether another one is alive is told by this process's own clock, which nobody can set: what counts is for how long the
-other has not been heard of here, not what it says the time is.
+A process counts as dead when its heartbeat has not changed for a while by the monotonic clock of this process; its own
+timestamps are only compared for change, so clocks need not agree.
 """
 
 import asyncio
@@ -26,22 +26,21 @@ from palaver.storage.threads import repository as threads
 log = logging.getLogger("palaver.run")
 
 HEARTBEAT_INTERVAL_S = 5.0
-"""Seconds after which a process says again that it is alive."""
 DEAD_AFTER_BEATS = 5
-"""Beats of silence after which it is taken for dead."""
+"""Missed heartbeats after which a process counts as dead."""
 _DEAF_AFTER_BEATS = 3
-"""Beats for which we heard nobody, after which silence says nothing of the others."""
+"""Heartbeats for which this process could not read the database; then the silence of others means nothing."""
 CANCEL_POLL_S, NOTIFIED_CANCEL_POLL_S = 0.25, 2.0
-"""Seconds after which it looks again whether somebody wants one of its runs to end; rarely, if it would be told."""
+"""Seconds between checks for cancel requests; longer where notifications arrive."""
 
 
 def new_process_id() -> str:
-    """A name that no other process has, now or later."""
+    """Return an id that no other process ever has."""
     return f"{socket.gethostname()[:24]}-{os.getpid()}-{secrets.token_hex(6)}"
 
 
 class Heartbeat:
-    """This process's own, from `begin` to `end`."""
+    """The heartbeat of this process, from `start` to `stop`."""
 
     def __init__(
         self,
@@ -58,7 +57,7 @@ class Heartbeat:
         on_dead: Callable[[Sequence[str]], Awaitable[None]] | None = None,
     ) -> None:
         at = now()
-        self._me = Process(
+        self._process = Process(
             id=process_id,
             kind=kind,
             host=socket.gethostname(),
@@ -70,31 +69,33 @@ class Heartbeat:
         self._database = database
         self._engine = engine
         self._tracing = tracing
-        self._died = on_dead  # Told of those that died, before they are forgotten: others may have to do with them.
+        self._on_dead = on_dead  # Called with dead process ids before they are removed.
         self._now = now
         self._monotonic = monotonic
-        self._every = interval
-        self._listened = -inf
-        """When we last heard what others say."""
-        self._heard: dict[str, tuple[datetime, float]] = {}
-        """Of each process what it said last, and when that was new here."""
-        self._asked = asyncio.Event()
-        self._taken: dict[tuple[str, str, str], float] = {}
-        """Threads that are taken for a run that is not there, and since when."""
+        self._interval = interval
+        self._last_read = -inf
+        """When the heartbeats of other processes were last read."""
+        self._heartbeats: dict[str, tuple[datetime, float]] = {}
+        """For each process its last heartbeat, and when this process first saw it."""
+        self._wakeup = asyncio.Event()
+        self._stale_claims: dict[tuple[str, str, str], float] = {}
+        """Threads claimed by a run that does not exist, and since when."""
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, *, only_server: bool) -> None:
-        """Say that we are here. The only server of a database knows that all others have died."""
-        await self._database.write(processes.register_process, self._me)
+        """Register this process. The only server of a database treats all other servers as dead."""
+        await self._database.write(processes.register_process, self._process)
         if only_server:
-            others = [one.id for one in await self._known() if one.kind == "server" and one.id != self._me.id]
-            await self._bury(others)
-            await self._release(after=0)
+            others = [
+                one.id for one in await self._list_processes() if one.kind == "server" and one.id != self._process.id
+            ]
+            await self._reap_dead(others)
+            await self._release_threads(after=0)
         loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._beat_on()), loop.create_task(self._listen_on())]
+        self._tasks = [loop.create_task(self._beat_loop()), loop.create_task(self._cancel_loop())]
 
     async def stop(self) -> None:
-        """Say that we are gone."""
+        """Unregister this process."""
         if not self._tasks:
             return
         for task in self._tasks:
@@ -102,38 +103,41 @@ class Heartbeat:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
         with suppress(PalaverError):
-            await self._database.write(processes.remove_processes, [self._me.id])
+            await self._database.write(processes.remove_processes, [self._process.id])
 
     async def beat(self) -> None:
-        """Say that we are alive, and see who is not."""
-        await self._database.write(processes.record_heartbeat, self._me, self._now())
-        known = [one for one in await self._known() if one.id != self._me.id]
+        """Write a heartbeat, and handle processes that died."""
+        await self._database.write(processes.record_heartbeat, self._process, self._now())
+        known = [one for one in await self._list_processes() if one.id != self._process.id]
         now = self._monotonic()
-        if now - self._listened > _DEAF_AFTER_BEATS * self._every:
-            self._heard, self._taken = {}, {}  # The database was away, or we were.
-        self._listened = now
-        heard = {one.id: self._heard.get(one.id, (one.seen_at, now)) for one in known}
-        self._heard = {
+        if now - self._last_read > _DEAF_AFTER_BEATS * self._interval:
+            self._heartbeats, self._stale_claims = (
+                {},
+                {},
+            )  # The database was unreachable, or this process was suspended.
+        self._last_read = now
+        heard = {one.id: self._heartbeats.get(one.id, (one.seen_at, now)) for one in known}
+        self._heartbeats = {
             one.id: (one.seen_at, now) if heard[one.id][0] != one.seen_at else heard[one.id] for one in known
         }
-        await self._bury(
-            [name for name, (_, since) in self._heard.items() if now - since >= DEAD_AFTER_BEATS * self._every]
+        await self._reap_dead(
+            [name for name, (_, since) in self._heartbeats.items() if now - since >= DEAD_AFTER_BEATS * self._interval]
         )
-        await self._release(after=DEAD_AFTER_BEATS * self._every)
+        await self._release_threads(after=DEAD_AFTER_BEATS * self._interval)
 
     async def apply_cancel_requests(self) -> None:
-        """End those of our runs that somebody asked another process to end."""
+        """Cancel runs of this process for which another process requested it."""
         if self._engine.active_count:
-            for run in await self._database.read(runs.list_cancel_requests, self._me.id):
+            for run in await self._database.read(runs.list_cancel_requests, self._process.id):
                 if (alive := self._engine.find(run)) is not None:
                     alive.cancel()
 
     def wake(self) -> None:
-        """Somebody asked for the end of a run of ours, as we were told: see to it at once."""
-        self._asked.set()
+        """Check for cancel requests now."""
+        self._wakeup.set()
 
-    async def _bury(self, dead: list[str]) -> None:
-        """End the runs of processes that died, and forget those. Where others do the same, each run is ended once."""
+    async def _reap_dead(self, dead: list[str]) -> None:
+        """Requeue or end the runs of dead processes, then remove these. Concurrent calls handle each run once."""
         left = await self._database.read(runs.list_unfinished_of, dead) if dead else []
         left += await self._database.read(runs.list_unfinished_of_unknown)
         for row in left:
@@ -145,38 +149,38 @@ class Heartbeat:
                     facts := await self._database.read(load_interrupted_run, row.project, row.id)
                 ):
                     self._tracing.add_run(facts)
-        if self._died is not None:
-            await self._died(dead)
+        if self._on_dead is not None:
+            await self._on_dead(dead)
         if dead:
             await self._database.write(processes.remove_processes, dead)
 
-    async def _release(self, *, after: float) -> None:
-        """Let others answer in threads that were taken for a run which never began: whoever took them has died."""
+    async def _release_threads(self, *, after: float) -> None:
+        """Release threads that are claimed by a run which never started because its process died."""
         now = self._monotonic()
         taken = await self._database.read(threads.list_stale_claims)
-        self._taken = {one: self._taken.get(one, now) for one in taken}
-        for project, thread, run in [one for one, since in self._taken.items() if now - since >= after]:
+        self._stale_claims = {one: self._stale_claims.get(one, now) for one in taken}
+        for project, thread, run in [one for one, since in self._stale_claims.items() if now - since >= after]:
             await self._database.write(threads.release_thread, project, thread, run)
 
-    async def _known(self) -> list[Process]:
+    async def _list_processes(self) -> list[Process]:
         return await self._database.read(processes.list_processes)
 
-    async def _beat_on(self) -> None:
+    async def _beat_loop(self) -> None:
         while True:
-            await asyncio.sleep(self._every)
-            await self._carefully(self.beat)
+            await asyncio.sleep(self._interval)
+            await self._log_errors(self.beat)
 
-    async def _listen_on(self) -> None:
+    async def _cancel_loop(self) -> None:
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(
                     NOTIFIED_CANCEL_POLL_S if self._database.receives_notifications else CANCEL_POLL_S
                 ):
-                    await self._asked.wait()
-            self._asked.clear()
-            await self._carefully(self.apply_cancel_requests)
+                    await self._wakeup.wait()
+            self._wakeup.clear()
+            await self._log_errors(self.apply_cancel_requests)
 
-    async def _carefully(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def _log_errors(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
             await work()
         except PalaverError as error:

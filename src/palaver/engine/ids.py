@@ -10,7 +10,10 @@ _REFILL_BYTES = 2048
 
 
 class RandomHex:
-    """A supply of random digits. A process that forks throws its supply away: no two may have the same."""
+    """Random hex digits, read from the operating system in bulk: each read is a system call.
+
+    The supply is discarded after a fork, so that parent and child never share digits.
+    """
 
     def __init__(self) -> None:
         self._lot = ""
@@ -19,7 +22,6 @@ class RandomHex:
             os.register_at_fork(after_in_child=self._empty)
 
     def hex(self, digits: int) -> str:
-        """So many digits that nobody can guess."""
         at = self._at
         self._at = end = at + digits
         if end > len(self._lot):
@@ -34,12 +36,12 @@ random_hex = RandomHex().hex
 
 
 def new_id(prefix: str) -> str:
-    """`conv_` and the like, and 26 characters: ten that sort by time, and sixteen that nobody can guess."""
+    """Return the prefix and 26 characters: ten that sort by time and sixteen random hex digits."""
     return f"{prefix}_{sortable_id(time.time_ns() // 1_000_000, 0)[:10]}{random_hex(16)}"
 
 
 def new_run_id() -> str:
-    """`run_` and 26 characters: ten that sort by time, and sixteen that nobody can guess."""
+    """Return `run_` and 26 characters, as `new_id` does."""
     return _run_id_prefix(time.time_ns() // 1_000_000) + random_hex(16)
 
 

@@ -1,4 +1,4 @@
-"""Bounds: how far a run may go, and the errors of one that goes further."""
+"""Limits of a run, and the errors raised when they are exceeded."""
 
 import msgspec
 
@@ -6,20 +6,16 @@ from palaver.errors import TooManyEvents, TooMuchOutput
 
 
 class RunLimits(msgspec.Struct, frozen=True):
-    """How far a run may go."""
-
     seconds: float = 600
     events: int = 200_000
     bytes: int = 64 * 1024 * 1024
 
     def check(self, *, events: int, size: int) -> None:
-        """Raise for a run that gave this many events and said this much."""
         if events > self.events:
             raise TooManyEvents(f"The run gave more than {self.events} events.")
         if size > self.bytes:
             raise TooMuchOutput(f"The run said more than {self.bytes} bytes.")
 
     def check_value(self, size: int) -> None:
-        """Raise for a value of that many bytes."""
         if size > self.bytes:
             raise TooMuchOutput(f"The run's value is larger than {self.bytes} bytes.")

@@ -1,4 +1,4 @@
-"""Looking for work: again and again, after a while or as soon as somebody says that there is some."""
+"""Poll for work, waking early on notification."""
 
 import asyncio
 import logging
@@ -8,7 +8,7 @@ from palaver.errors import PalaverError
 
 
 class Poller:
-    """One loop, from `begin` to `end`. It is never cancelled: what it is taking at that moment would be nobody's."""
+    """A polling loop. It is never cancelled in the middle of a poll, which may be claiming work."""
 
     def __init__(
         self,
@@ -18,48 +18,47 @@ class Poller:
         log: logging.Logger,
         retry_delay: float,
     ) -> None:
-        """`look` says after how many seconds to look again (None: when woken); where it fails, `again` says so."""
-        self._look = poll
-        self._of = subject
+        """`poll` returns the seconds until the next poll; None waits for `wake`, an error for `retry_delay`."""
+        self._poll = poll
+        self._subject = subject
         self._log = log
-        self._again = retry_delay
-        self._more = asyncio.Event()
+        self._retry_delay = retry_delay
+        self._wakeup = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.is_stopping = False
 
     def start(self) -> None:
-        """Look from now on."""
         if self._task is None and not self.is_stopping:
-            self._task = asyncio.get_running_loop().create_task(self._look_on())
+            self._task = asyncio.get_running_loop().create_task(self._loop())
 
     def wake(self) -> None:
-        """Look now, or once more if it is looking."""
-        self._more.set()
+        """Poll now, or once more if a poll is in progress."""
+        self._wakeup.set()
 
     async def stop(self) -> None:
-        """Look no more; what is being looked at is looked at to its end."""
+        """Stop after the poll in progress."""
         self.is_stopping = True
         self.wake()
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
 
-    async def _look_on(self) -> None:
+    async def _loop(self) -> None:
         while not self.is_stopping:
-            self._more.clear()
-            seconds: float | None = self._again
+            self._wakeup.clear()
+            seconds: float | None = self._retry_delay
             try:
-                seconds = await self._look()
-            except PalaverError as error:  # The database is away, or slow: it will be asked again.
-                self._log.debug("%s could not be looked for: %s", self._of, error.message)
+                seconds = await self._poll()
+            except PalaverError as error:  # The database is unreachable or slow: try again later.
+                self._log.debug("%s could not be looked for: %s", self._subject, error.message)
             except Exception:
-                self._log.exception("%s could not be looked for", self._of)
+                self._log.exception("%s could not be looked for", self._subject)
             if not self.is_stopping:
-                await self._rest(seconds)
+                await self._wait(seconds)
 
-    async def _rest(self, seconds: float | None) -> None:
+    async def _wait(self, seconds: float | None) -> None:
         try:
             async with asyncio.timeout(seconds):
-                await self._more.wait()
+                await self._wakeup.wait()
         except TimeoutError:
             pass

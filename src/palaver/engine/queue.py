@@ -1,7 +1,7 @@
-"""Runs in the background: kept before anybody is told of them, begun by whichever process is free first.
+"""Background runs: stored durably first, then started by whichever process has capacity.
 
-Every process that serves their workflow looks for them. One that dies gives back those that may begin anew, by way of
-whoever notices that it died (processes.py); the others end as interrupted.
+Every process that serves the workflow polls for them. When a process dies, another one (heartbeat.py) requeues its runs
+that may be repeated and ends the others as interrupted.
 """
 
 import asyncio
@@ -26,11 +26,10 @@ from palaver.workflows.workflow import Workflow
 log = logging.getLogger("palaver.run")
 
 POLL_INTERVAL_S = 1.0
-"""Seconds after which a process looks again, if nobody tells it that something waits."""
 
 
 class RunQueue:
-    """What waits, and this process's share of the work."""
+    """The queue of background runs, and this process's share of them."""
 
     def __init__(
         self,
@@ -47,19 +46,17 @@ class RunQueue:
         self._engine = engine
         self._database = database
         self._process = process
-        self._find = find_workflow
-        self._names = workflow_names
-        self._most = max_runs
+        self._find_workflow = find_workflow
+        self._workflow_names = workflow_names
+        self._max_runs = max_runs
         self._now = now
-        self._look = poll_interval
-        self._going: set[asyncio.Task[None]] = set()
+        self._poll_interval = poll_interval
+        self._tasks: set[asyncio.Task[None]] = set()
         self._waiters: set[asyncio.Future[None]] = set()
-        self._looking = Poller(
-            self._look_once, subject="What waits in the background", log=log, retry_delay=poll_interval
-        )
+        self._poller = Poller(self._poll, subject="What waits in the background", log=log, retry_delay=poll_interval)
 
     async def enqueue(self, workflow: Workflow, call: Call, origin: Origin, run_id: str | None = None) -> RunStarted:
-        """Keep a run that is to begin later: it is durable when this returns."""
+        """Enqueue a run. It is durable when this returns."""
         prepared, started = self._engine.prepare(workflow, call, run_id)
         run = NewRun(
             started=started,
@@ -75,45 +72,46 @@ class RunQueue:
         return started
 
     def start(self) -> None:
-        """Look for what waits, from now on."""
-        self._looking.start()
+        self._poller.start()
 
     def wake(self) -> None:
-        """Something waits."""
-        self._looking.wake()
+        """Poll now: a run was enqueued."""
+        self._poller.wake()
 
     async def stop(self) -> None:
-        """Begin no more, and leave to others what was taken and has not begun; what is going is the engine's to end."""
-        await self._looking.stop()
+        """Start no more runs and return claimed ones to the queue. The engine ends those that run."""
+        await self._poller.stop()
         for waiter in list(self._waiters):
-            waiter.cancel()  # A run may go on for longer than whoever wants us to end will wait.
-        await asyncio.gather(*self._going, return_exceptions=True)
+            waiter.cancel()  # A run may take longer than the shutdown.
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _look_once(self) -> float:
-        free = 0 if self._engine.draining else self._most - len(self._going)
+    async def _poll(self) -> float:
+        free = 0 if self._engine.draining else self._max_runs - len(self._tasks)
         if free > 0:
             await self._take(free)
-        return self._look
+        return self._poll_interval
 
     async def _take(self, free: int) -> None:
-        for waiting in await self._database.write(queue.dequeue_runs, self._process, self._names(), free, self._now()):
+        for waiting in await self._database.write(
+            queue.dequeue_runs, self._process, self._workflow_names(), free, self._now()
+        ):
             task = asyncio.get_running_loop().create_task(self._run(waiting))
-            self._going.add(task)
+            self._tasks.add(task)
             task.add_done_callback(self._done)
 
     def _done(self, task: "asyncio.Task[None]") -> None:
-        self._going.discard(task)
+        self._tasks.discard(task)
         self.wake()
 
     async def _run(self, waiting: QueuedRun) -> None:
         row = waiting.stored.row
         try:
             run = self._start(waiting)
-        except (ShuttingDown, Overloaded):  # It is this process that cannot begin it: another one may.
+        except (ShuttingDown, Overloaded):  # This process cannot start it, another one may.
             await self._database.write(queue.unclaim_run, row)
             if not self._engine.draining:
-                await asyncio.sleep(self._look)
-        except Exception as error:  # Code that has changed since may not take the call any more.
+                await asyncio.sleep(self._poll_interval)
+        except Exception as error:  # The code may have changed since and no longer accept the call.
             log.warning("The run %s, which waited, could not begin: %s", row.id, error)
             await self._database.write(
                 run_log.fail_queued_run, row.project, row.id, _failure_reason(error), self._now()
@@ -125,7 +123,7 @@ class RunQueue:
             await asyncio.wait([waiter])
 
     def _start(self, waiting: QueuedRun) -> Run:
-        if self._looking.is_stopping:
+        if self._poller.is_stopping:
             raise ShuttingDown("This process begins no more runs.")
         row = waiting.stored.row
         origin = Origin(
@@ -143,7 +141,7 @@ class RunQueue:
         )
         traced = f"00-{row.trace_id}-{NO_PARENT_ID}-01" if row.trace_id else None
         call = replace(waiting.call, trace_parent=waiting.call.trace_parent or traced)
-        return self._engine.start(self._find(row.workflow), call, origin=origin, run_id=row.id)
+        return self._engine.start(self._find_workflow(row.workflow), call, origin=origin, run_id=row.id)
 
 
 def _failure_reason(error: Exception) -> tuple[str, str]:

@@ -1,8 +1,8 @@
-"""The recorder keeps runs in a database: what they say a tenth of a second late at most, their end before it is told.
+"""Record runs in a database: events at most a tenth of a second late, the end before readers see it.
 
-Nothing is done for an event but to note that its run grew. Every so often what the runs have said since is written, a
-row for each run; a run's end is written at once, with all that end meanwhile. One write is under way at a time. What is
-said while it is counts from when that write began: so nothing waits longer than `DELAY` and the writes themselves.
+An event only marks its run as grown. Periodically the new events of all runs are written, one row per run; the end of a
+run is written at once, together with others that end in the meantime. One write is in progress at a time. Events that
+arrive during a write are due `WRITE_DELAY_S` after that write began, so nothing waits longer than that and the write.
 """
 
 import asyncio
@@ -37,22 +37,22 @@ if TYPE_CHECKING:
 log = logging.getLogger("palaver.run")
 
 RedactorLookup = Callable[[str, str], "RunRedactor | None"]
-"""What takes out of a run what is not to be kept of it, by project and workflow; None: all is kept."""
+"""Returns the redactor for a project and workflow, or None if everything is recorded."""
 
 WRITE_DELAY_S = 0.05
-"""Seconds after which what a run said is written; the other half of a tenth is for the writing."""
+"""Until events are written; the other half of a tenth of a second is for the write itself."""
 RETRY_DELAY_S = 1.0
-"""Seconds until a database that failed is tried again."""
+"""Until a failed database is tried again."""
 _GATHER_MIN_RUNS, _GATHER_DELAY_S = 16, 0.005
-"""With so many runs alive an end waits so many seconds for others: a commit costs more than what it commits."""
+"""With this many active runs, an end waits this long for others: a commit costs more than its content."""
 _MAX_LATE_ENDS = 10_000
-"""So many ends at most wait for a database that is gone."""
+"""Maximum number of finished runs buffered while the database is down."""
 _REMEMBER_S, _MAX_REMEMBERED = 10, 100
-"""How long, and of how many runs, all is remembered that was said, where less of it was kept."""
+"""How long, and for how many runs, the unredacted events of ended runs are held for readers."""
 
 
 class _RunState:
-    """How far a run is recorded."""
+    """How much of a run is recorded."""
 
     __slots__ = ("fault", "has_output", "is_new", "keeps_content", "redactor", "written")
 
@@ -60,8 +60,8 @@ class _RunState:
         self.redactor = redactor
         self.is_new = not run.origin.waited
         self.written = 0
-        self.has_output = False  # Is it kept when it first said something?
-        self.fault: Exception | None = None  # What is wrong with this one: it cannot be kept.
+        self.has_output = False  # Whether first_output_at is recorded.
+        self.fault: Exception | None = None  # Why this run cannot be recorded.
         self.keeps_content = (run.call.record == "full" and not run.origin.is_cell) or run.origin.is_needed
 
 
@@ -70,11 +70,11 @@ class _RunEnd(NamedTuple):
     state: _RunState
     last: Sequence[Event]
     durable: "asyncio.Future[None] | None"
-    """Whoever waits until it is written."""
+    """Resolved when the end is written; None if readers have seen it before."""
 
 
 class Recorder:
-    """A store of runs in a database. One per engine."""
+    """Stores runs in a database. One per engine."""
 
     def __init__(
         self,
@@ -94,33 +94,32 @@ class Recorder:
         self._touched: set[RecordableRun] = set()
         self._ends: list[_RunEnd] = []
         self._ended: dict[str, tuple[str, Sequence[Event]]] = {}
-        self._late: list[_RunEnd] = []  # Of which nobody waits for the end: it was told before it could be kept.
+        self._late: list[_RunEnd] = []  # Ends that readers saw before they could be recorded.
         self._timer: asyncio.TimerHandle | None = None
-        self._is_due = False  # What runs said has waited long enough: it is next, when what is being written is.
+        self._is_due = False  # Events are due as soon as the current write is done.
         self._is_leaving = False
-        self._flushing: list[asyncio.Future[None]] = []  # Those who wait for all that is known.
+        self._flushing: list[asyncio.Future[None]] = []  # Resolved by the next full write.
         self._gathering: asyncio.TimerHandle | None = None
         self._writing: asyncio.Task[None] | None = None
         self._fault: PalaverError | None = None
         self.on_events: Callable[[RecordableRun], None] = self._touched.add
         self.followed_runs: set[str] = set()
-        """The runs of which other processes want to hear whenever they grow."""
+        """Runs whose growth other processes are notified of."""
 
     def check(self) -> None:
-        """Raise while nothing can be kept: a run that would be lost is not begun."""
+        """Raise while the database cannot be written, so that no run is started that would be lost."""
         if self._fault is not None:
-            raise type(self._fault)(self._fault.message)  # A new one each time: an error remembers where it was raised.
+            raise type(self._fault)(self._fault.message)  # A new one each time: an exception keeps its traceback.
 
     def on_start(self, run: RecordableRun) -> None:
-        """A run has started."""
         if run.call.record != "off" or run.origin.is_needed:
             redactor = None if self._redact is None else self._redact(run.origin.project, run.name)
             self._states[run] = _RunState(run, redactor)
             self._touched.add(run)
-            self._wait()
+            self._schedule()
 
     async def record_end(self, run: RecordableRun, last: Sequence[Event]) -> None:
-        """Make `last` durable."""
+        """Make `last`, the end of a run, durable. Raises RunHandedOver if another process repeats the run."""
         state = self._states.get(run)
         if state is None:
             self._touched.discard(run)
@@ -139,9 +138,9 @@ class Recorder:
             self._remember(run, last)
 
     def recent_events(self, project: str, run: str) -> Sequence[Event]:
-        """All that a run said which ended a moment ago, if less of it was kept: for readers who were on their way."""
-        found = self._ended.get(run)
-        return () if found is None or found[0] != project else found[1]
+        """Return the unredacted events of a run that has just ended, if its recorded events are redacted."""
+        owner, events = self._ended.get(run, (None, ()))
+        return events if owner == project else ()
 
     def _remember(self, run: RecordableRun, last: Sequence[Event]) -> None:
         while len(self._ended) >= _MAX_REMEMBERED:
@@ -150,32 +149,32 @@ class Recorder:
         asyncio.get_running_loop().call_later(_REMEMBER_S, self._ended.pop, run.id, None)
 
     def begin_handover(self) -> None:
-        """This process has to go: what waited in the background and is interrupted now may begin anew in another."""
+        """Hand over background runs that are interrupted from now on to other processes."""
         self._is_leaving = True
 
     async def _hand_over(self, run: RecordableRun) -> bool:
-        """Let another process begin it anew, if it may."""
+        """Requeue a run for another process, if it may be repeated."""
         self._touched.discard(run)
         if self._writing is not None:
-            await asyncio.wait([self._writing])  # What it said may be among that, and is to be forgotten.
+            await asyncio.wait([self._writing])  # It may contain events of the run, which are deleted next.
         try:
             handed_over = await self._database.write(queue.hand_over_run, run.origin.project, run.id, self._process)
         except PalaverError:
-            handed_over = True  # Whoever notices that we are gone does the same.
+            handed_over = True  # The process that finds this one dead does the same.
         if handed_over:
             self._forget(run)
         return handed_over
 
     def record_later(self, run: RecordableRun, last: Sequence[Event]) -> None:
-        """Keep this end when that is possible again: it was told to readers, and the run must not seem to go on."""
+        """Record this end, which readers have seen, as soon as the database can be written again."""
         state = self._states.get(run)
         self._forget(run)
         if state is not None and state.fault is None and len(self._late) < _MAX_LATE_ENDS:
             self._late.append(_RunEnd(run, state, last, None))
-            self._wait(RETRY_DELAY_S)
+            self._schedule(RETRY_DELAY_S)
 
     async def flush(self) -> None:
-        """Write all that is known by now, and wait for it: not for what comes meanwhile."""
+        """Write everything known so far and wait for it."""
         if not (self._touched or self._ends or self._late):
             if self._writing is not None:
                 await asyncio.wait([self._writing])
@@ -194,46 +193,46 @@ class Recorder:
     # Writing
 
     def _gather(self) -> None:
-        """Write the ends that wait: at once, or where many runs are alive with those that end in the next moment."""
+        """Write waiting ends: at once, or after a short delay where many runs are active."""
         if len(self._states) < _GATHER_MIN_RUNS:
             self._write(due=False)
         else:
-            self._gathering = asyncio.get_running_loop().call_later(_GATHER_DELAY_S, self._gathered)
+            self._gathering = asyncio.get_running_loop().call_later(_GATHER_DELAY_S, self._write_gathered)
 
-    def _gathered(self) -> None:
+    def _write_gathered(self) -> None:
         self._gathering = None
         if self._writing is None and self._ends:
             self._write(due=False)
 
-    def _wait(self, seconds: float | None = None) -> None:
+    def _schedule(self, seconds: float | None = None) -> None:
         if self._timer is None:
             after = self._delay if seconds is None else seconds
             self._timer = asyncio.get_running_loop().call_later(after, self._tick)
 
-    def _pause(self) -> None:
-        """Leave a database that failed alone for a while."""
+    def _back_off(self) -> None:
+        """Delay the next write after a failure."""
         self._is_due = False
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._wait(RETRY_DELAY_S)
+        self._schedule(RETRY_DELAY_S)
 
     def _tick(self) -> None:
         self._timer = None
-        self._look()
+        self._write_if_due()
 
-    def _look(self) -> None:
-        """Write what runs have said, or soon, or look again later."""
-        self._touched.intersection_update(self._states)  # Runs that have ended since may have told their end.
+    def _write_if_due(self) -> None:
+        """Write new events now, after the current write, or at the next tick."""
+        self._touched.intersection_update(self._states)  # Runs may have ended since.
         if self._writing is not None:
             self._is_due = True
         elif self._touched or self._late:
             self._write(due=True)
         elif self._states:
-            self._wait()
+            self._schedule()
 
     def _write(self, *, due: bool) -> None:
-        """Write the ends that wait and, where it is due, what the others said."""
+        """Start writing the waiting ends and, if `due`, new events of other runs."""
         ends, self._ends = self._ends, []
         flushing: list[asyncio.Future[None]] = []
         grown: list[tuple[RecordableRun, _RunState]] = []
@@ -245,71 +244,73 @@ class Recorder:
             self._touched.clear()
             flushing, self._flushing = self._flushing, []
             self._is_due = False
-            self._wait()
-        self._writing = asyncio.get_running_loop().create_task(self._written(ends, grown, flushing))
+            self._schedule()
+        self._writing = asyncio.get_running_loop().create_task(self._run_write(ends, grown, flushing))
 
-    async def _written(
+    async def _run_write(
         self,
         ends: Sequence[_RunEnd],
         grown: Sequence[tuple[RecordableRun, _RunState]],
         flushing: Sequence["asyncio.Future[None]"],
     ) -> None:
-        await self._try(ends, grown)
+        await self._write_batch(ends, grown)
         self._writing = None
         for waiter in flushing:
             if not waiter.done():
                 waiter.set_result(None)
         if self._fault is not None:
-            self._pause()
+            self._back_off()
         if self._flushing:
             self._write(due=True)
         elif self._is_due:
             self._is_due = False
-            self._look()
+            self._write_if_due()
         if self._writing is None and self._ends and self._gathering is None:
             self._gather()
 
-    async def _try(self, ends: Sequence[_RunEnd], grown: Sequence[tuple[RecordableRun, _RunState]]) -> None:
-        """Write it. Where that fails for something in it, each run is written by itself: none fails for another."""
-        said = [(run, state, _complete_items(run.log[state.written :], state)) for run, state in grown]
-        said += [(end.run, end.state, [*end.run.log[end.state.written : end.last[0].seq], *end.last]) for end in ends]
-        new = [self._new(run) for run, state, _ in said if state.is_new]
+    async def _write_batch(self, ends: Sequence[_RunEnd], grown: Sequence[tuple[RecordableRun, _RunState]]) -> None:
+        """Write a batch. If its content is refused, each run is written separately, so that it fails alone."""
+        grown_events = [(run, state, _complete_items(run.log[state.written :], state)) for run, state in grown]
+        pending = grown_events + [
+            (end.run, end.state, [*end.run.log[end.state.written : end.last[0].seq], *end.last]) for end in ends
+        ]
+        new = [self._new_run(run) for run, state, _ in pending if state.is_new]
         batches = [
             EventBatch(run.origin.project, run.id, events, None if state.has_output else run.first_output_at)
-            for run, state, events in said
+            for run, state, events in pending
             if events and state.keeps_content
         ]
-        # Telling costs every other write of the database a little, so only what somebody waits for is told.
-        told = [run.id for run, _, _ in said if run.id in self.followed_runs or run.origin.waited]
+        # A notification makes every other write slower, so only runs with followers are announced.
+        notified = [run.id for run, _, _ in pending if run.id in self.followed_runs or run.origin.waited]
         try:
             ended = [_ended_run(end) for end in ends]
-            if any(state.redactor is not None for _, state, _ in said):
-                states = {run.id: (run, state) for run, state, _ in said}
+            if any(state.redactor is not None for _, state, _ in pending):
+                states = {run.id: (run, state) for run, state, _ in pending}
                 new, batches, ended = await asyncio.to_thread(_redact_batch, states, new, batches, ended)
-            await self._database.write(record_runs, new, batches, ended, self._now(), told, self._process)
+            await self._database.write(record_runs, new, batches, ended, self._now(), notified, self._process)
         except PalaverError as error:
-            self._failed(error, ends, grown)
+            self._handle_failure(error, ends, grown)
         except Exception as error:
-            if len(said) == 1:
-                await self._give_up(error, said[0][0], said[0][1], ends)
+            if len(pending) == 1:
+                await self._give_up(error, pending[0][0], pending[0][1], ends)
                 return
             for end in ends:
-                await self._try([end], [])
+                await self._write_batch([end], [])
             for one in grown:
-                await self._try([], [one])
+                await self._write_batch([], [one])
         else:
             self._fault = None
-            for _, state, events in said:
+            for _, state, events in pending:
                 state.is_new, state.written = False, state.written + len(events)
                 state.has_output = state.written > 1
             for end in ends:
                 if end.durable is not None and not end.durable.done():
                     end.durable.set_result(None)
 
-    def _failed(
+    def _handle_failure(
         self, error: PalaverError, ends: Sequence[_RunEnd], grown: Sequence[tuple[RecordableRun, _RunState]]
     ) -> None:
-        """Nothing was written: those that end learn of it, what the others said is written later."""
+        """Handle a failed write: ends are reported as failed, events are written later."""
         if self._fault is None:
             log.error("Runs cannot be recorded: %s", error)
         self._fault = error
@@ -320,7 +321,7 @@ class Recorder:
                 end.durable.set_exception(error)
 
     async def _give_up(self, error: Exception, run: RecordableRun, state: _RunState, ends: Sequence[_RunEnd]) -> None:
-        """What the database does not take of one run it will not take later. What it has of it stays."""
+        """Stop recording a run whose content the database refuses. What was recorded before stays."""
         log.error("The run %s cannot be recorded.", run.id, exc_info=error)
         self._fault = None
         state.fault = Overloaded("The run cannot be recorded.")
@@ -330,7 +331,7 @@ class Recorder:
             if end.durable is not None and not end.durable.done():
                 end.durable.set_exception(state.fault)
 
-    def _new(self, run: RecordableRun) -> NewRun:
+    def _new_run(self, run: RecordableRun) -> NewRun:
         return NewRun(
             started=run.started,
             workflow=run.name,
@@ -345,17 +346,17 @@ _ITEM_STARTS = (TextStarted, ReasoningStarted, ToolStarted)
 _ITEM_ENDS = (TextEnded, ReasoningEnded, ToolEnded)
 
 
-def _complete_items(said: Sequence[Event], state: _RunState) -> Sequence[Event]:
-    """What can be written of it. Where something may have to be removed, an item waits until it is whole."""
+def _complete_items(events: Sequence[Event], state: _RunState) -> Sequence[Event]:
+    """Return the events that can be written: a redactor needs complete items."""
     if state.redactor is None:
-        return said
-    waiting: dict[str, int] = {}
-    for place, event in enumerate(said):
+        return events
+    open_items: dict[str, int] = {}
+    for index, event in enumerate(events):
         if isinstance(event, _ITEM_STARTS):
-            waiting[event.item] = place
+            open_items[event.item] = index
         elif isinstance(event, _ITEM_ENDS):
-            waiting.pop(event.item, None)
-    return said[: min(waiting.values(), default=len(said))]
+            open_items.pop(event.item, None)
+    return events[: min(open_items.values(), default=len(events))]
 
 
 def _redact_batch(
@@ -364,12 +365,12 @@ def _redact_batch(
     batches: Sequence[EventBatch],
     ended: Sequence[FinishedRun],
 ) -> tuple[list[NewRun], list[EventBatch], list[FinishedRun]]:
-    """In a thread: what is to be written, without what may not be kept. Readers are told all of it."""
+    """Redact a batch before it is written; runs in a thread. Readers still see everything."""
 
     def redactor(name: str) -> "RunRedactor | None":
         run, state = states[name]
         if state.redactor is not None and not state.redactor.has_asked:
-            state.redactor.call(run.call)  # What is removed from there is removed from what is said as well.
+            state.redactor.call(run.call)  # What is redacted in the call is redacted in the reply as well.
         return state.redactor
 
     return (

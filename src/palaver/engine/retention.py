@@ -1,4 +1,4 @@
-"""Housekeeping: now and then, what nobody needs any more is let go of, a little at a time."""
+"""Periodic deletion of expired data, in small batches."""
 
 import asyncio
 import logging
@@ -16,16 +16,13 @@ from palaver.storage.testsets import imports as testset_sweeping
 log = logging.getLogger("palaver.storage")
 
 RETENTION_INTERVAL_S = 60.0
-"""Seconds."""
 _MAX_RUNS_IN_MEMORY = 1_000
-"""So many runs at most are kept in a database in memory, which nobody else would ever empty,"""
 _MAX_SPANS_IN_MEMORY = 10_000
-"""and so many spans."""
 _UNLIMITED = RetentionPolicy()
 
 
 class RetentionTask:
-    """Keeps one database tidy. It does no harm if several processes do so."""
+    """Deletes expired data of one database. Several processes may do so at the same time."""
 
     def __init__(
         self,
@@ -44,46 +41,44 @@ class RetentionTask:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """From now on."""
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._work_on())
+            self._task = asyncio.get_running_loop().create_task(self._loop())
 
     async def stop(self) -> None:
-        """No more."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
 
     async def run_once(self) -> None:
-        """Let go of all that is due."""
+        """Delete everything that is due."""
         now = self._now()
-        await self._all(retention.delete_old_files, now)
+        await self._delete_all(retention.delete_old_files, now)
         await self._database.write(retention.delete_old_responses, now)
         await testset_sweeping.sweep_dead_imports(self._database, now)
         if self._run_days:
-            await self._all(retention.delete_old_runs, now - timedelta(days=self._run_days))
-        await self._tidy_spans(now.date())
+            await self._delete_all(retention.delete_old_runs, now - timedelta(days=self._run_days))
+        await self._delete_spans(now.date())
         if self._database.path is None and self._database.kind == "sqlite":
-            await self._all(retention.delete_all_but_newest, _MAX_RUNS_IN_MEMORY)
-            await self._all(span_retention.delete_oldest, _MAX_SPANS_IN_MEMORY)
+            await self._delete_all(retention.delete_all_but_newest, _MAX_RUNS_IN_MEMORY)
+            await self._delete_all(span_retention.delete_oldest, _MAX_SPANS_IN_MEMORY)
 
-    async def _tidy_spans(self, today: date) -> None:
-        """Let go of days that are too old, then of as many more as it takes; and make room for the days to come."""
+    async def _delete_spans(self, today: date) -> None:
+        """Delete expired days, then the oldest days over the size limit; create upcoming partitions."""
         if self._database.kind == "postgresql":
             await self._database.write(span_days.create_upcoming_partitions, today)
         for before, project in await self._database.read(span_retention.list_expired, self._spans, today):
-            await self._all(span_retention.delete_before, before, project)
+            await self._delete_all(span_retention.delete_before, before, project)
         if self._spans.bytes:
             first = await self._database.read(span_days.first_day_within, self._spans.bytes)
             if first is not None:
-                await self._all(span_retention.delete_before, first)
+                await self._delete_all(span_retention.delete_before, first)
 
-    async def _all(self, work: Callable[..., int], *given: object) -> None:
-        while await self._database.write(work, *given):  # noqa: ASYNC110 - in pieces
-            await asyncio.sleep(0)  # Others want to write, too.
+    async def _delete_all(self, work: Callable[..., int], *args: object) -> None:
+        while await self._database.write(work, *args):  # noqa: ASYNC110 - in batches
+            await asyncio.sleep(0)  # Let other writers in.
 
-    async def _work_on(self) -> None:
+    async def _loop(self) -> None:
         while True:
             await asyncio.sleep(self._every)
             try:

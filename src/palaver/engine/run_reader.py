@@ -1,4 +1,9 @@
-"""Read, follow and cancel runs, whichever process they run in."""
+"""Read, follow and cancel runs, whichever process they run in.
+
+A run that is active in this process is read from its own log; any other from the database, repeatedly until it ends. A
+process announces the growth of its runs only when asked to, since every notification slows down other writes: a
+follower asks, and polls often until the first notification arrives.
+"""
 
 import asyncio
 import time
@@ -22,34 +27,35 @@ from palaver.storage.database import Database
 from palaver.storage.runs import RunRow, StoredRun
 
 POLL_INTERVAL_S, NOTIFIED_POLL_INTERVAL_S = 0.1, 1.0
-"""Seconds until a run of another process is looked at again; rarely, if that one tells us when it grows."""
+"""Seconds between reads of a run of another process; longer once that process sends notifications."""
 
 
 class RunWaiter:
-    """Wakes one who waits for a run."""
+    """Wakes one follower of a run."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._is_told = False  # Did its process answer? Until then it may not know that we listen.
+        self._is_notified = False  # Whether the other process has sent a notification.
         self._event = asyncio.Event()
 
     def wake(self) -> None:
-        """There is something to look at."""
-        self._is_told = True
+        self._is_notified = True
         self._event.set()
 
     async def wait(self) -> None:
-        """Wait until there is something to look at, or it is time to look anyway."""
+        """Wait for a notification, or until it is time to poll."""
         with suppress(TimeoutError):
             async with asyncio.timeout(
-                NOTIFIED_POLL_INTERVAL_S if self._is_told and self._database.receives_notifications else POLL_INTERVAL_S
+                NOTIFIED_POLL_INTERVAL_S
+                if self._is_notified and self._database.receives_notifications
+                else POLL_INTERVAL_S
             ):
                 await self._event.wait()
         self._event.clear()
 
 
 class RunWaiters:
-    """The runs of other processes that somebody here waits for."""
+    """Followers in this process of runs in other processes."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -57,24 +63,24 @@ class RunWaiters:
 
     @contextmanager
     def waiting_for(self, run: str) -> Generator[RunWaiter]:
-        """What is told of a run, from now on."""
-        news = RunWaiter(self._database)
-        self._watched.setdefault(run, set()).add(news)
+        """Register a follower of a run."""
+        waiter = RunWaiter(self._database)
+        self._watched.setdefault(run, set()).add(waiter)
         try:
-            yield news
+            yield waiter
         finally:
-            self._watched[run].discard(news)
+            self._watched[run].discard(waiter)
             if not self._watched[run]:
                 del self._watched[run]
 
     def wake(self, names: Collection[str]) -> None:
-        """Other processes say that these runs of theirs grew, or ended."""
+        """Wake the followers of runs that grew or ended in other processes."""
         for name in self._watched.keys() & names:
-            for news in self._watched[name]:
-                news.wake()
+            for waiter in self._watched[name]:
+                waiter.wake()
 
     def wake_all(self) -> None:
-        """Anything may have happened: look at all of them."""
+        """Wake all followers: notifications may have been lost."""
         self.wake(self._watched.keys())
 
 
@@ -82,7 +88,7 @@ T = TypeVar("T")
 
 _CANCEL_TIMEOUT_S = 30
 _START_GRACE_S, _CLOCK_SKEW_S = 2.0, 1.0
-"""How long a run may be at work without being in the database, and how far the clocks of two machines may differ."""
+"""How long a new run may be missing from the database, and the tolerated difference between clocks."""
 
 
 class RunReader:
@@ -105,38 +111,38 @@ class RunReader:
         self.waiters = RunWaiters(database)
 
     def find_active(self, project: str, run: str) -> Run | None:
-        """A run of this process that has not ended."""
+        """Return a run of this process that has not ended."""
         found = self._engine.find(run)
         return found if found is not None and found.origin.project == project else None
 
     async def get_row(self, project: str, run: str) -> RunRow:
-        """One run; RunNotFound for an unknown one, or another project's."""
-        return _require_run(await self._sought(runs.get_run, project, run), run)
+        """Return the row of a run. Raises RunNotFound for an unknown run, or one of another project."""
+        return _require_run(await self._query(runs.get_run, project, run), run)
 
     async def get_run(self, project: str, run: str) -> StoredRun:
-        """One run, with all that is kept of it."""
-        return _require_run(await self._sought(runs.get_stored_run, project, run), run)
+        """Return a run with its call and reply. Raises RunNotFound."""
+        return _require_run(await self._query(runs.get_stored_run, project, run), run)
 
     async def read_log(self, project: str, run: str) -> Sequence[Event]:
-        """All its events so far."""
+        """Return all events so far."""
         alive = self.find_active(project, run)
         return alive.log.copy() if alive else await self._database.read(runs.read_events, project, run)
 
     async def get_started_event(self, row: RunRow) -> RunStarted:
-        """What a run said first; of one that has not begun, or whose log was not kept, what is known of it."""
+        """Return the first event; rebuilt from the row if the run has not started or its log was not recorded."""
         log = await self.read_log(row.project, row.id)
         return log[0] if log and isinstance(log[0], RunStarted) else started_event(row)
 
     async def read_log_of(self, row: RunRow) -> Sequence[Event]:
-        """The same of a run as it was found: if it had ended, to its end, though readers here may not know yet."""
+        """Return the events of `row`; of a finished run from the database, so that the terminal event is included."""
         if row.ended_at is None:
             return await self.read_log(row.project, row.id)
         return await self._database.read(runs.read_events, row.project, row.id)
 
     async def follow(self, project: str, run: str, after: int = -1) -> AsyncGenerator[Sequence[Event]]:
-        """Every event after that `seq`, in batches as they come, until the last."""
-        if self.find_active(project, run) is None and (told := self._recorder.recent_events(project, run)):
-            if batch := told[after + 1 :]:
+        """Yield the events after seq `after`, in batches as they arrive, up to the last."""
+        if self.find_active(project, run) is None and (events := self._recorder.recent_events(project, run)):
+            if batch := events[after + 1 :]:
                 yield batch
             return
         if self.find_active(project, run) is None:
@@ -146,14 +152,14 @@ class RunReader:
                     yield batch
         if (
             alive := self.find_active(project, run)
-        ) is not None:  # From the start, or because it waited and begins here.
+        ) is not None:  # From the start, or because it was queued and starts here.
             with self.abandoned.reader(run):
                 async for batch in alive.follow(after):
                     yield batch
 
     async def _follow_elsewhere(self, project: str, run: str, after: int) -> AsyncGenerator[Sequence[Event]]:
-        """The same of a run of another process, until it ends, or turns out to be ours."""
-        with self.waiters.waiting_for(run) as news:
+        """Follow a run of another process until it ends or starts in this one."""
+        with self.waiters.waiting_for(run) as waiter:
             note_at, known = -inf, False
             while True:
                 try:
@@ -161,9 +167,7 @@ class RunReader:
                 except Overloaded:
                     if not known:
                         raise
-                    await asyncio.sleep(
-                        RETRY_DELAY_S
-                    )  # Whoever follows already is told the rest when the database is back.
+                    await asyncio.sleep(RETRY_DELAY_S)  # Continue when the database is back.
                     continue
                 known = True
                 if batch:
@@ -175,10 +179,10 @@ class RunReader:
                     note_at = time.monotonic() + self.abandoned.read_note_interval
                     with suppress(Overloaded, DiskFull):
                         await self._database.write(runs.set_read_at, project, run, self._now())
-                await news.wait()
+                await waiter.wait()
 
     async def cancel(self, project: str, run: str) -> RunRow:
-        """Stop a run and wait until that is recorded; one that has ended stays as it is."""
+        """Cancel a run and wait until its end is recorded. A run that has ended is not changed."""
         if (alive := self.find_active(project, run)) is not None:
             alive.cancel()
             await alive.wait_recorded()
@@ -187,15 +191,15 @@ class RunReader:
         if row.status == "queued" and await self._database.write(run_log.cancel_queued_run, project, run, self._now()):
             return await self.get_row(project, run)
         if row.is_alive:
-            with self.waiters.waiting_for(run) as news:
+            with self.waiters.waiting_for(run) as waiter:
                 await self._database.write(runs.request_cancel, project, run, self._now())
                 async with asyncio.timeout(_CANCEL_TIMEOUT_S):
                     while (row := await self.get_row(project, run)).is_alive:
-                        await news.wait()
+                        await waiter.wait()
         return row
 
     async def report_growth(self, names: Collection[str]) -> None:
-        """Other processes follow these runs: if they are ours, tell whenever they grow; and tell that, from now on."""
+        """Start announcing the growth of these runs, as far as they are active in this process."""
         new = [
             name for name in names if self._engine.find(name) is not None and name not in self._recorder.followed_runs
         ]
@@ -204,15 +208,17 @@ class RunReader:
             await self._database.write(notifications.notify, "grew", new)
 
     async def flush(self) -> None:
-        """Wait until all that is known of runs here is in the database."""
+        """Write everything known about runs of this process to the database."""
         await self._recorder.flush()
 
-    async def _sought(self, ask: Callable[[Connection, str, str], T | None], project: str, run: str) -> T | None:
-        """What the database says of a run; also of one that has only just begun, and is not there yet."""
+    async def _query(self, ask: Callable[[Connection, str, str], T | None], project: str, run: str) -> T | None:
+        """Query a run, waiting for one that has just started and is not in the database yet."""
         if self.find_active(project, run) is not None:
             await self._recorder.flush()
         found = await self._database.read(ask, project, run)
-        if found is None and self._database.kind == "postgresql" and self._is_young(run):  # Another process has it.
+        if (
+            found is None and self._database.kind == "postgresql" and self._is_young(run)
+        ):  # Another process may have it.
             for _ in range(round(_START_GRACE_S / POLL_INTERVAL_S)):
                 await asyncio.sleep(POLL_INTERVAL_S)
                 if (found := await self._database.read(ask, project, run)) is not None:
@@ -225,12 +231,12 @@ class RunReader:
 
 
 def _read_since(db: Connection, project: str, run: str, after: int) -> tuple[RunRow | None, Sequence[Event]]:
-    """How a run stands and what it said after that; in this order, so that of one that has ended nothing is missing."""
+    """Read the row and then the events, in this order, so that the log of an ended run is complete."""
     return runs.get_run(db, project, run), runs.read_events(db, project, run, after)
 
 
 def started_event(row: RunRow) -> RunStarted:
-    """What a run said first, or will say, but for what only its log knows."""
+    """Build the first event of a run from its row."""
     return RunStarted(0, row.id, row.session, row.created_at, row.trace_id or "")
 
 

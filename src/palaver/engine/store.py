@@ -1,4 +1,4 @@
-"""The promise of whoever keeps runs. In memory there is nothing to keep: a run's log lives as long as the run does."""
+"""The interface through which runs are recorded, and the store for engines without a database."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -9,99 +9,84 @@ from palaver.core.runs import Call, Origin
 
 
 class RunHandedOver(Exception):
-    """Another process begins the run anew: here it ends without an end."""
+    """The run was requeued for another process; do not emit a terminal event here."""
 
 
 class RecordableRun(Protocol):
-    """What a store sees of a run."""
+    """What a store needs to know about a run."""
 
     @property
-    def id(self) -> str:
-        """The run's id."""
-        ...
+    def id(self) -> str: ...
 
     @property
     def name(self) -> str:
-        """The workflow's."""
+        """The name of the workflow."""
         ...
 
     @property
-    def call(self) -> Call:
-        """What it was asked."""
-        ...
+    def call(self) -> Call: ...
 
     @property
-    def origin(self) -> Origin:
-        """Whose it is."""
-        ...
+    def origin(self) -> Origin: ...
 
     @property
-    def started(self) -> RunStarted:
-        """Its first event."""
-        ...
+    def started(self) -> RunStarted: ...
 
     @property
     def log(self) -> Sequence[Event]:
-        """All its events so far; `seq` is the index."""
+        """All events so far; `seq` is the index."""
         ...
 
     @property
-    def first_output_at(self) -> datetime | None:
-        """When it first said something."""
-        ...
+    def first_output_at(self) -> datetime | None: ...
 
 
 class RunStore(Protocol):
-    """Keeps runs."""
+    """Records runs."""
 
     @property
     def on_events(self) -> Callable[[RecordableRun], None] | None:
-        """Called after every event, so it must cost next to nothing: note it, write later. None: nobody asks.
-
-        The last ones are not told here: `closed` is given them.
-        """
+        """Called after every event except the last ones, which go to `record_end`. Must be cheap."""
         ...
 
     def check(self) -> None:
-        """Raise while nothing can be kept: a run that would be lost is not begun."""
+        """Raise while nothing can be recorded, so that no run is started that would be lost."""
         ...
 
-    def on_start(self, run: RecordableRun) -> None:
-        """A run has started."""
-        ...
+    def on_start(self, run: RecordableRun) -> None: ...
 
     async def record_end(self, run: RecordableRun, last: Sequence[Event]) -> None:
-        """Make `last`, which ends with the terminal event, durable; only then do readers see it.
+        """Make `last`, which ends with the terminal event, durable before readers see it.
 
-        One that this process cannot end, and that may begin anew in another, is HandedOver.
+        Raises RunHandedOver for a run that another process repeats.
         """
         ...
 
     def begin_handover(self) -> None:
-        """This process has to go: what is interrupted from now on may begin anew in another."""
+        """The process is shutting down: runs interrupted from now on may be handed over."""
         ...
 
     def record_later(self, run: RecordableRun, last: Sequence[Event]) -> None:
-        """That failed, and readers were told this instead: keep it when it can be kept."""
+        """`record_end` failed and readers saw `last` instead: record it as soon as possible."""
         ...
 
 
 class MemoryRunStore:
-    """Keeps nothing beyond the engine's own memory."""
+    """Records nothing: a run's log lives as long as the run."""
 
     on_events = None
 
     def check(self) -> None:
-        """Nothing can be lost."""
+        pass
 
     def on_start(self, run: RecordableRun) -> None:
-        """Nothing to prepare."""
+        pass
 
     async def record_end(self, run: RecordableRun, last: Sequence[Event]) -> None:
-        """Nothing to wait for."""
+        pass
 
     def begin_handover(self) -> None:
-        """There is no other process."""
+        pass
 
     def record_later(self, run: RecordableRun, last: Sequence[Event]) -> None:
-        """Nothing was."""
+        pass

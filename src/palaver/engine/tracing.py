@@ -1,4 +1,12 @@
-"""Spans of runs: built in a thread after a run has ended, and of steps that frameworks report."""
+"""Spans of runs, and of the steps that frameworks report within them.
+
+While a run is active, only the times of its tool calls are noted, and nothing is done for a delta. Its spans are built
+from its log afterwards, in a thread, for many runs at once. Runs never wait for that: when too much is pending, spans
+are dropped and counted.
+
+Nothing is shown twice: where an OpenTelemetry instrumentation reports the same framework or model call, its spans are
+kept and the step is not.
+"""
 
 import asyncio
 import logging
@@ -29,11 +37,11 @@ from palaver.traces.sdk_bridge import RunSpanSink, SpanFactory
 from palaver.workflows.thread_pool import is_running_loop
 
 MAX_STEPS = 2_000
-"""Steps of one run of which spans are made."""
+"""Maximum number of steps per run that become spans."""
 
 
 class StepRecorder:
-    """Hears of the steps of one run, from any thread."""
+    """Turns the steps of one run into spans. May be called from any thread."""
 
     __slots__ = ("_also", "_closed", "_left", "_now", "_numbers", "_open", "_place", "_put", "_run", "memory", "tools")
 
@@ -48,7 +56,7 @@ class StepRecorder:
         also: StepCallback | None = None,
     ) -> None:
         self._run = run
-        self._put = put  # Takes it from any thread, and at once.
+        self._put = put  # Thread-safe, returns immediately.
         self._now = now
         self._place = place
         self._also = also
@@ -57,13 +65,13 @@ class StepRecorder:
         self._open: dict[int, Step] = {}
         self._closed = False
         self.memory: dict[Any, Any] = {}
-        """What adapters keep with the run."""
+        """State that framework adapters keep for the run."""
         self.tools: list[ReportedTool] = []
-        """The tools of which was told: they need not be found among the run's events."""
+        """Tool calls reported by the framework; not derived again from the event log."""
 
     @property
     def is_cut(self) -> bool:
-        """Were there more steps than spans are made of?"""
+        """Whether steps were dropped because of MAX_STEPS."""
         return self._left < 0
 
     def begin(
@@ -76,7 +84,7 @@ class StepRecorder:
         call_id: str | None = None,
         tell: DetailsProvider | None = None,
     ) -> Step | None:
-        """A step begins now; None where there were too many, or the run is over."""
+        """Begin a step. Returns None if there were too many, or the run is over."""
         if self._closed:
             return None
         self._left -= 1
@@ -88,18 +96,18 @@ class StepRecorder:
         return step
 
     def ended(self, step: Step) -> None:
-        """It is over: its span can be made."""
-        if self._open.pop(step.number, None) is not None:  # Else it has ended with its run, before.
+        """Build the span of a finished step."""
+        if self._open.pop(step.number, None) is not None:  # Otherwise it ended with its run.
             self._keep(step, None)
 
     def close(self, finish: str) -> None:
-        """The run is over, and so are its steps, whatever their code is still doing."""
+        """End all open steps together with the run."""
         self._closed = True
         for number in list(self._open):
             if (step := self._open.pop(number, None)) is not None:
                 self._keep(step, finish)
         self.memory.clear()
-        self._now = partial(datetime.now, UTC)  # The run's own clock would keep the run.
+        self._now = partial(datetime.now, UTC)  # The run's clock would keep the run alive.
 
     def _keep(self, step: Step, finish: str | None) -> None:
         step.ended_at = self._now()
@@ -112,7 +120,7 @@ class StepRecorder:
         self._put(partial(_step_spans, step, self._run, finish))
 
     def _is_told(self, step: Step) -> bool:
-        """Does OpenTelemetry tell of it?"""
+        """Whether OpenTelemetry reports the same step."""
         place = self._place
         if place is None:
             return False
@@ -121,8 +129,8 @@ class StepRecorder:
         if step.kind in ("llm", "embedding"):
             for call in list(place.models):
                 if step.began_at <= call[0] and (step.ended_at is None or call[1] <= step.ended_at):
-                    with suppress(ValueError):  # In another thread it was another's, a moment ago.
-                        place.models.remove(call)  # It is this call, and no other's.
+                    with suppress(ValueError):  # Another thread may have matched it.
+                        place.models.remove(call)
                         return True
         return False
 
@@ -134,7 +142,6 @@ def new_step_recorder(
     now: Callable[[], datetime],
     place: RunSpanSink | None,
 ) -> StepRecorder:
-    """For one run that is beginning."""
     started = run.started
     home = RunSpanContext(
         started.trace_id, started.span_id, run.origin.project, started.session, run.id, run.call, record
@@ -144,21 +151,21 @@ def new_step_recorder(
 
 def _step_spans(step: Step, run: RunSpanContext, finish: str | None) -> "Sequence[Span]":
     from palaver.traces.step_spans import (
-        build_step_spans,  # The conventions are many: wanted when a step has ended, not before.
+        build_step_spans,  # A slow import, needed only when a step has ended.
     )
 
     return build_step_spans(step, run, finish)
 
 
 def _letters(scope: str) -> str:
-    """`openinference.instrumentation.openai_agents`, `pydantic-ai`: the same name is spelled in many ways."""
+    """Normalize a scope: `openinference.instrumentation.openai_agents` and `openai-agents` name the same library."""
     return "".join(letter for letter in scope.lower() if letter.isalnum())
 
 
 def load_interrupted_run(db: Connection, project: str, run: str) -> RunFacts | None:
-    """What is known of a run that was interrupted; None where its trace is not known.
+    """Load what the database knows of a run whose process died; None if it has no trace.
 
-    When its tools were called nobody knows any more. Where its content was not kept, there is no log, and no call.
+    The times of its tool calls are lost. If its content was not recorded, it has neither events nor a call.
     """
     found = runs.get_stored_run(db, project, run)
     if found is None:
@@ -189,37 +196,30 @@ def load_interrupted_run(db: Connection, project: str, run: str) -> RunFacts | N
 log = logging.getLogger("palaver.traces")
 
 SpanRedactorLookup = Callable[[str, str], Callable[[Span], Span] | None]
-"""What the author of a workflow wants removed from its spans, by project and workflow; None: nothing."""
+"""Returns the redaction of spans for a project and workflow, or None."""
 SpanSink = Callable[[Sequence[Span]], None]
-"""Takes spans, on the loop, and never waits."""
+"""Receives spans on the event loop, without blocking."""
 
 TRACE_DELAY_S = 0.1
-"""Seconds that a run that is over waits for others."""
+"""How long an ended run waits for others."""
 MAX_PENDING = 10_000
-"""Pieces of work that wait at most,"""
 MAX_PENDING_EVENTS = 1_000_000
-"""and events that they hold."""
 _BATCH = 200
-"""Pieces of work after which what was made of them is handed on."""
 _PAUSE_S, _PAUSE_AFTER_S = 1e-5, 2e-4
-"""Seconds that the thread sleeps after so many of work: without sleep it would have the interpreter back at once."""
+"""How long the thread sleeps, and after how much work: without sleeping it would reacquire the GIL at once."""
 
 
 class TracedRun(RecordableRun, Protocol):
-    """What is asked of a run."""
+    """What the tracer needs to know about a run."""
 
     @property
-    def is_chat(self) -> bool:
-        """Does its workflow answer with messages?"""
-        ...
+    def is_chat(self) -> bool: ...
 
-    def time(self) -> datetime:
-        """Now, by the run's own clock."""
-        ...
+    def time(self) -> datetime: ...
 
 
 class RunTracer:
-    """Traces the runs of one engine. Everything but the work in its thread happens on one loop."""
+    """Traces the runs of one engine. Used on one event loop, except for its worker thread."""
 
     def __init__(
         self,
@@ -233,64 +233,64 @@ class RunTracer:
     ) -> None:
         self._sink = sink
         self._content: RecordMode = content
-        self._clean = clean
+        self._redaction = clean
         self._delay = delay
-        self._most = most
-        self._most_events = most_events
-        self._times: dict[str, dict[int, datetime]] = {}  # Of the runs that called tools.
-        self._places: dict[str, RunSpanSink] = {}  # Of all, where there is OpenTelemetry.
-        self._hearings: dict[str, StepRecorder] = {}  # Of all that are recorded.
-        self._left: dict[str, datetime] = {}  # When those who had asked went away.
+        self._max_pending = most
+        self._max_events = most_events
+        self._times: dict[str, dict[int, datetime]] = {}  # When tools were called, by run and event seq.
+        self._places: dict[str, RunSpanSink] = {}  # By run, if OpenTelemetry is loaded.
+        self._step_recorders: dict[str, StepRecorder] = {}  # By run.
+        self._left: dict[str, datetime] = {}  # When clients disconnected, by run.
         self._waiting: list[SpanFactory] = []
-        self._held = 0  # Events that they hold.
+        self._pending_events = 0  # Number of events in `_waiting`.
         self._timer: asyncio.TimerHandle | None = None
         self._working: asyncio.Task[None] | None = None
         self._thread: ThreadPoolExecutor | None = None
         self.dropped = 0
-        """Runs, and spans below them, of which nothing was kept."""
+        """Number of dropped runs and spans."""
 
-    # What a run tells
+    # Called by runs
 
     def on_start(self, run: TracedRun) -> Callable[[], None] | None:
-        """The run's own task begins: until that is called its steps are heard, and OpenTelemetry has it for current."""
+        """Make the run the current span and step listener of its task; returns the function that undoes this."""
         call, started = run.call, run.started
         record, loaded = effective_record(call, self._content), sdk_bridge.is_opentelemetry_loaded()
         if record == "off" and not loaded:
             return None
         loop, place, heard = asyncio.get_running_loop(), None, None
-        put = partial(self._from_anywhere, loop, run.origin.project, run.name)
+        put = partial(self._put_threadsafe, loop, run.origin.project, run.name)
         if record != "off":
             if loaded:
                 known = [secret.reveal() for secret in call.secrets.values()]
                 place = RunSpanSink(SpanOwner(run.origin.project, started.session, run.id, record, known), put)
                 self._places[run.id] = place
             registry.install_step_listeners()
-            hearing = self._hearings[run.id] = new_step_recorder(run, record, put, run.time, place)
-            heard = steps.set_listener(hearing)
+            recorder = self._step_recorders[run.id] = new_step_recorder(run, record, put, run.time, place)
+            heard = steps.set_listener(recorder)
         token = sdk_bridge.attach_run(started.trace_id, started.span_id, place) if loaded else None
         return partial(_leave, heard, token)
 
     def note_tools(self, run: TracedRun, events: Sequence[Event]) -> None:
-        """Note when this was said, as far as it is about tools."""
+        """Note the time of tool events."""
         numbers = [event.seq for event in events if type(event) in TOOL_EVENTS]
         if numbers and effective_record(run.call, self._content) != "off":
             at = run.time()
             self._times.setdefault(run.id, {}).update(dict.fromkeys(numbers, at))
 
     def on_disconnect(self, run: TracedRun) -> None:
-        """Whoever asked has gone away, and the run was not over."""
-        if run.id in self._hearings:
+        """Note that the client disconnected before the end."""
+        if run.id in self._step_recorders:
             self._left[run.id] = run.time()
 
     def on_end(self, run: TracedRun) -> None:
-        """The run is over, and has told its last event."""
+        """Queue the spans of a run that is over."""
         times, place = self._times.pop(run.id, {}), self._places.pop(run.id, None)
         left_at = self._left.pop(run.id, None)
-        last, hearing = run.log[-1] if run.log else None, self._hearings.pop(run.id, None)
-        if hearing is not None:
-            hearing.close("cancelled" if isinstance(last, RunCancelled) else "interrupted")
+        last, recorder = run.log[-1] if run.log else None, self._step_recorders.pop(run.id, None)
+        if recorder is not None:
+            recorder.close("cancelled" if isinstance(last, RunCancelled) else "interrupted")
         if effective_record(run.call, self._content) == "off" or not isinstance(last, TERMINAL_EVENTS):
-            return  # Without an end, it is begun anew elsewhere.
+            return  # Handed over to another process.
         facts = RunFacts(
             workflow=run.name,
             is_chat=run.is_chat,
@@ -301,39 +301,41 @@ class RunTracer:
             first_output_at=run.first_output_at,
             left_at=left_at,
             times=times,
-            told=[*(() if place is None else place.tools), *(() if hearing is None else hearing.tools)],
-            is_cut=hearing is not None and hearing.is_cut,
+            told=[*(() if place is None else place.tools), *(() if recorder is None else recorder.tools)],
+            is_cut=recorder is not None and recorder.is_cut,
         )
         self.add_run(facts)
 
     def add_run(self, facts: RunFacts) -> None:
-        """Trace a run that is over, wherever it was."""
-        work = self._cleaned(facts.origin.project, facts.workflow, partial(_run_spans, facts, self._content))
+        """Queue the spans of a run of any process."""
+        work = self._redacting(facts.origin.project, facts.workflow, partial(_run_spans, facts, self._content))
         self._add(work, len(facts.events))
 
-    # Work
+    # Building spans
 
-    def _cleaned(self, project: str, workflow: str, work: SpanFactory) -> SpanFactory:
-        """The same work, without what the workflow's author wants removed."""
-        clean = None if self._clean is None else self._clean(project, workflow)
+    def _redacting(self, project: str, workflow: str, work: SpanFactory) -> SpanFactory:
+        """Wrap `work` with the redaction of the workflow."""
+        clean = None if self._redaction is None else self._redaction(project, workflow)
         return work if clean is None else lambda: [clean(span) for span in work()]
 
-    def _from_anywhere(self, loop: asyncio.AbstractEventLoop, project: str, workflow: str, work: SpanFactory) -> None:
-        work = self._cleaned(project, workflow, work)
+    def _put_threadsafe(self, loop: asyncio.AbstractEventLoop, project: str, workflow: str, work: SpanFactory) -> None:
+        work = self._redacting(project, workflow, work)
         if is_running_loop(loop):
             self._add(work, 1)
             return
-        with suppress(RuntimeError):  # The loop has ended: there is nobody to keep it.
+        with suppress(RuntimeError):  # The event loop is closed.
             loop.call_soon_threadsafe(self._add, work, 1)
 
     def _add(self, work: SpanFactory, events: int) -> None:
-        if self._waiting and (len(self._waiting) >= self._most or self._held + events > self._most_events):
+        if self._waiting and (
+            len(self._waiting) >= self._max_pending or self._pending_events + events > self._max_events
+        ):
             if not self.dropped:
                 log.warning("Runs end faster than their traces can be kept: some are dropped.")
             self.dropped += 1
             return
         self._waiting.append(work)
-        self._held += events
+        self._pending_events += events
         if self._timer is None and self._working is None:
             self._timer = asyncio.get_running_loop().call_later(self._delay, self._begin)
 
@@ -346,14 +348,14 @@ class RunTracer:
         thread = self._thread = self._thread or ThreadPoolExecutor(1, thread_name_prefix="palaver-traces")
         try:
             while self._waiting:
-                waiting, self._waiting, self._held = self._waiting, [], 0
+                waiting, self._waiting, self._pending_events = self._waiting, [], 0
                 for first in range(0, len(waiting), _BATCH):
                     spans = await loop.run_in_executor(thread, _make_spans, waiting[first : first + _BATCH])
-                    self._hand_on(spans)
+                    self._emit(spans)
         finally:
             self._working = None
 
-    def _hand_on(self, spans: Sequence[Span]) -> None:
+    def _emit(self, spans: Sequence[Span]) -> None:
         try:
             self._sink(spans)
         except Exception:
@@ -361,7 +363,7 @@ class RunTracer:
             log.exception("%d spans could not be handed on", len(spans))
 
     async def flush(self) -> None:
-        """Wait until all that is known by now was handed on."""
+        """Wait until all spans known so far were passed to the sink."""
         if self._timer is not None:
             self._timer.cancel()
             self._begin()
@@ -369,7 +371,7 @@ class RunTracer:
             await asyncio.wait([self._working])
 
     async def close(self) -> None:
-        """Hand on what is waiting, and let the thread go."""
+        """Flush, and stop the thread."""
         await self.flush()
         if self._thread is not None:
             self._thread.shutdown(wait=False)
@@ -385,22 +387,22 @@ def _leave(heard: Token[steps.StepListener | None] | None, token: Token[Any] | N
 
 def _run_spans(facts: RunFacts, content: RecordMode) -> Sequence[Span]:
     from palaver.traces.run_spans import (
-        build_run_spans,  # Conventions and dialects: wanted when a run has ended, not before.
+        build_run_spans,  # A slow import, needed only when a run has ended.
     )
 
     return build_run_spans(facts, content)
 
 
 def _make_spans(waiting: Sequence[SpanFactory]) -> list[Span]:
-    """In the thread: the spans."""
+    """Build spans, in the thread."""
     spans: list[Span] = []
     since = time.perf_counter()
     for work in waiting:
         try:
             spans += work()
-        except Exception:  # A mistake of ours: the others are still good.
+        except Exception:  # A bug in one must not lose the others.
             log.exception("The spans of a run could not be made")
         if time.perf_counter() - since > _PAUSE_AFTER_S:
-            time.sleep(_PAUSE_S)  # The loop may have deltas to tell, and would have to wait for the interpreter.
+            time.sleep(_PAUSE_S)  # Let the event loop send deltas.
             since = time.perf_counter()
     return spans

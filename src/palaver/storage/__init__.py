@@ -1,13 +1,42 @@
-"""Keeping and finding values, in SQLite or PostgreSQL.
+"""Persistence in SQLite or PostgreSQL.
 
-    types        how times and JSON are kept
-    tables       every table of the house; those of spans are in span_tables
-    database     opens one; runs what the others state, off the loop
-    sqlite       a writer thread with group commit, and readers beside it
-    postgres     a pool of connections, and what other processes say
-    migrating    brings an old database up to date, and refuses a newer one
-    migrations/  Alembic's scripts, one per change
+    schema          metadata, column types, text normalization
+    tables          all tables, except those of the packages below
+    database        the `Database` interface, `open_database`, `LazyDatabase`
+    sqlite          SQLite: a writer thread with group commit, reader threads
+    postgres        PostgreSQL: a connection pool, a listener for notifications
+    driver_errors   translation of driver errors, query timeouts
+    notifications   change notifications within and between processes
+    redaction       the hook that redacts content before it is stored
+    pagination      keyset pagination with opaque cursors
+    migrations      schema upgrades and Alembic scripts
+    paths           default paths, lock files, file permissions
+    file_lock       lock files of servers and workers
+    backup          backup and restore of SQLite databases
+    diagnostics     read-only inspection of a database
+    runs            runs and their event logs
+    run_log         recording of new, growing and ended runs
+    run_history     the conversation that a stored run saw
+    queue           background runs
+    processes       servers and workers that use the database
+    idempotency     responses to requests with an Idempotency-Key
+    api_keys        API keys, login sessions, server secrets
+    projects        projects
+    files           uploaded files and references to them
+    variants        variants of workflows and their versions
+    boards          playground boards and their runs
+    connections     connected services
+    feedback        ratings of answers
+    saved_views     saved views of the web page
+    erasure         erasure of the data of a user or session
+    retention       deletion of old runs, responses and files
+    threads         conversations as trees of messages
+    spans           spans and traces
+    testsets        test sets, revisions and rows
+    evaluations     evaluations, slices and results
+    reviews         human reviews
+    live            live evaluators and their scores
 
-The others are repositories, one per kind of thing. Their functions are sync, take a connection first, do nothing but
-ask the database, and state each query once, for both engines.
+Repository modules hold synchronous functions that take a connection first, do nothing but talk to the database (they
+may be retried), and work on both engines.
 """

@@ -17,24 +17,22 @@ from palaver.storage.tables import secrets as secrets_table
 
 
 class ApiKey(msgspec.Struct, frozen=True, kw_only=True):
-    """One key, without its secret."""
-
     project: str
     id: str
-    """The eight characters that name it."""
+    """The eight characters that identify it."""
     name: str
     hash: bytes
-    """Of its secret, by SHA-256."""
+    """SHA-256 of the secret."""
     scopes: frozenset[Scope]
     created_at: datetime
     expires_at: datetime | None = None
     last_used_at: datetime | None = None
     revoked_at: datetime | None = None
     made_by: str | None = None
-    """The key that made it; None: somebody at the machine did."""
+    """The key that created it; None if it was created on the command line."""
 
     def is_good(self, now: datetime) -> bool:
-        """Does it open anything at that time?"""
+        """Whether the key is neither revoked nor expired."""
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
 
@@ -48,7 +46,7 @@ def new_api_key(
     made_by: str | None = None,
     random_bits: Callable[[int], int] = randbits,
 ) -> tuple[ApiKey, str]:
-    """A new key, not kept yet, and the text of it that its owner is shown."""
+    """Create a key that is not stored yet; returns it with the text to show to its owner."""
     made = generate_key(random_bits)
     key = ApiKey(
         project=project,
@@ -64,35 +62,33 @@ def new_api_key(
 
 
 def insert_key(db: Connection, key: ApiKey) -> None:
-    """Keep a new one."""
     db.execute(insert(keys).values(msgspec.structs.asdict(key) | {"scopes": minimal_scopes(key.scopes)}))
     notifications.notify(db, "key", [key.id])
 
 
 def find_keys(db: Connection, ids: Collection[str]) -> list[ApiKey]:
-    """Those of these ids, in whatever project: this is how a credential finds its project, and for nothing else."""
+    """Find keys of any project by id. Only for authentication, which determines the project."""
     return _fetch_keys(db, select(keys).where(keys.c.id.in_(ids)))
 
 
 def get_key(db: Connection, project: str, key: str) -> ApiKey | None:
-    """The one of that id, if the project has it."""
     return next(iter(_fetch_keys(db, select(keys).where(_is_key(project, key)))), None)
 
 
 def list_keys(db: Connection, project: str, window: Window = FIRST_PAGE) -> Page[ApiKey]:
-    """A page of a project's keys, the newest first."""
+    """List a project's keys, newest first."""
     query = select(keys).where(keys.c.project == project)
     return fetch_page(db, query, _row_to_key, project=project, by=(keys.c.created_at, keys.c.id), window=window)
 
 
 def list_all_keys(db: Connection, project: str | None = None) -> list[ApiKey]:
-    """All keys, or all of a project; for whoever sits at the machine."""
+    """List all keys, or those of a project; for the command line."""
     query = select(keys).order_by(keys.c.project, keys.c.created_at, keys.c.id)
     return _fetch_keys(db, query if project is None else query.where(keys.c.project == project))
 
 
 def update_key(db: Connection, project: str, key: str, changes: dict[str, Any]) -> ApiKey | None:
-    """Give it another `name` or `expires_at`. What a key may do never changes: whoever trusted it trusted that."""
+    """Change `name` or `expires_at`. The scopes of a key never change."""
     assert changes.keys() <= {"name", "expires_at"}
     if changes:
         db.execute(update(keys).where(_is_key(project, key)).values(changes))
@@ -101,7 +97,7 @@ def update_key(db: Connection, project: str, key: str, changes: dict[str, Any]) 
 
 
 def revoke_key(db: Connection, project: str, key: str, *, at: datetime) -> ApiKey | None:
-    """Let it open nothing from then on, and end its sessions. Revoking it twice changes nothing."""
+    """Revoke a key and end its sessions. Has no effect on a revoked key."""
     db.execute(update(keys).where(_is_key(project, key), keys.c.revoked_at.is_(None)).values(revoked_at=at))
     db.execute(delete(sessions).where(sessions.c.project == project, sessions.c.key == key))
     notifications.notify(db, "key", [key])
@@ -109,18 +105,18 @@ def revoke_key(db: Connection, project: str, key: str, *, at: datetime) -> ApiKe
 
 
 def set_last_used(db: Connection, project: str, key: str, *, at: datetime) -> None:
-    """Remember when it was last used. Processes may tell it in any order."""
+    """Store the time of use, unless a later one is stored."""
     newer = or_(keys.c.last_used_at.is_(None), keys.c.last_used_at < at)
     db.execute(update(keys).where(_is_key(project, key), newer).values(last_used_at=at))
 
 
 def has_keys(db: Connection) -> bool:
-    """Was any key ever given out, good or not?"""
+    """Whether any key exists, valid or not."""
     return bool(db.scalar(select(exists(select(keys.c.id)))))
 
 
 def has_valid_key(db: Connection, now: datetime) -> bool:
-    """Is there one that opens something?"""
+    """Whether a key exists that is neither revoked nor expired."""
     good = and_(keys.c.revoked_at.is_(None), or_(keys.c.expires_at.is_(None), keys.c.expires_at > now))
     return bool(db.scalar(select(exists(select(keys.c.id).where(good)))))
 
@@ -149,32 +145,29 @@ def _row_to_key(row: Row[Any]) -> ApiKey:
 
 
 class LoginSession(msgspec.Struct, frozen=True, kw_only=True):
-    """One login."""
-
     hash: bytes
-    """Of the cookie's value."""
+    """SHA-256 of the cookie's value."""
     project: str
     key: str
-    """The key that it was traded for: it ends with it."""
+    """The key used to log in; the session ends with it."""
     scopes: frozenset[Scope]
     created_at: datetime
     expires_at: datetime
 
 
 def insert_session(db: Connection, session: LoginSession) -> None:
-    """Keep a new one; those that have expired by now go."""
+    """Insert a session, and delete expired ones."""
     db.execute(delete(sessions).where(sessions.c.expires_at <= session.created_at))
     db.execute(insert(sessions).values(msgspec.structs.asdict(session) | {"scopes": minimal_scopes(session.scopes)}))
 
 
 def find_sessions(db: Connection, hashes: Collection[bytes]) -> list[LoginSession]:
-    """Those whose cookies have these hashes: as with keys, this is how a request finds its project."""
+    """Find sessions of any project by hash. Only for authentication."""
     query = select(sessions).where(sessions.c.hash.in_(hashes))
     return [_row_to_session({**row}) for row in db.execute(query).mappings()]
 
 
 def delete_session(db: Connection, hashed: bytes) -> None:
-    """Log out. Ending it twice changes nothing."""
     db.execute(delete(sessions).where(sessions.c.hash == hashed))
 
 
@@ -187,7 +180,7 @@ SECRET_BYTES = 32
 
 
 def get_or_create_secret(db: Connection, name: str, at: datetime) -> bytes:
-    """The one of that name. Whoever asks first makes it; who asks at the same time gets the same."""
+    """Return a random secret that all processes on the database share, created on first use."""
     known = _find_secret(db, name)
     if known is not None:
         return known

@@ -1,7 +1,7 @@
-"""Backups of databases in files: one zip of both, and a manifest that tells what is in it.
+"""Backup and restore of SQLite databases: a zip archive with the database and a manifest.
 
-A backup can be made while a server writes: what is taken is the database as it was at one moment. What is brought back
-is looked at first, as a whole, and lies in a file of its own until it takes the old one's place; that one is set aside.
+A backup is a consistent snapshot, also while a server writes. A restored database is unpacked and checked as a whole in
+a temporary file before it replaces the old one, which is kept under another name.
 """
 
 import hashlib
@@ -24,37 +24,33 @@ from palaver.storage.migrations import upgrade
 MANIFEST_NAME = "manifest.json"
 BackupFileName = Literal["palaver.db"]
 DATABASE_NAME: BackupFileName = "palaver.db"
-"""What the database is called in a backup, wherever it came from."""
+"""The name of the database in a backup, whatever its original name."""
 _CHUNK_BYTES = 1024 * 1024
 _MAX_MANIFEST_BYTES = 64 * 1024
 _SIDE_FILE_SUFFIXES = ("-wal", "-shm", "-journal")
 
 
 class BackupFile(msgspec.Struct, frozen=True):
-    """One database in a backup."""
-
     name: BackupFileName
     bytes: int
     sha256: str
 
 
 class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is in a backup."""
-
     palaver: Literal["backup/1"] = "backup/1"
     version: str
-    """The Palaver that made it."""
+    """The version of Palaver that created it."""
     schema: str
-    """The form of the database."""
+    """The schema version of the database."""
     made_at: datetime
     parts: Sequence[BackupFile] = msgspec.field(name="files")
 
 
-# Making one
+# Create
 
 
 def create_backup(database: Path, target: Path, *, version: str, now: datetime) -> BackupManifest:
-    """Write a backup of the database to a file that is not there yet, for nobody else to read."""
+    """Write a backup of the database to a new file with mode 0600. Raises SettingsError."""
     if not database.exists():
         raise SettingsError(f"There is no database at {database}: nothing to back up.")
     state = upgrade.file_schema_state(database)
@@ -78,9 +74,9 @@ def _write_archive(part: Path, database: Path, manifest: BackupManifest) -> Back
     with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
         parts = [_add_database(archive, DATABASE_NAME, database, manifest.made_at)]
         manifest = msgspec.structs.replace(manifest, parts=parts)
-        told = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
+        text = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
         with archive.open(_zip_entry(MANIFEST_NAME, manifest.made_at), "w") as entry:
-            entry.write(told)
+            entry.write(text)
     with part.open("rb") as file:
         os.fsync(file.fileno())
     return manifest
@@ -90,7 +86,7 @@ def _add_database(archive: zipfile.ZipFile, name: BackupFileName, path: Path, no
     with _temporary_file(Path(archive.filename or "")) as copy:
         with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
             source.backup(target)
-            target.execute("PRAGMA journal_mode = DELETE")  # All in one file, also for whoever unpacks it by hand.
+            target.execute("PRAGMA journal_mode = DELETE")  # A single file, without a WAL.
         with copy.open("rb") as source, archive.open(_zip_entry(name, now), "w", force_zip64=True) as entry:
             size, sha256 = _copy_stream(source, entry)
     return BackupFile(name=name, bytes=size, sha256=sha256)
@@ -103,23 +99,23 @@ def _zip_entry(name: str, now: datetime) -> zipfile.ZipInfo:
     return entry
 
 
-# Bringing it back
+# Restore
 
 
 def read_manifest(source: Path) -> BackupManifest:
-    """What is in a backup, by its own account."""
+    """Read the manifest of a backup. Raises SettingsError."""
     with _open_archive(source) as archive:
         return _decode_manifest(archive, source)
 
 
 def restore_backup(source: Path, database: Path, *, replace: bool, now: datetime) -> list[Path]:
-    """Put a backup in the place of a database, once it is known to be good; where what was there before is kept now."""
+    """Replace a database by a backup after checking it; returns the paths where the old database is kept."""
     database.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with exclusive_access(database):
         try:
             if not replace and _has_data(database):
-                told = f"There is a database at {database}: --force sets it aside, and puts the backup in its place."
-                raise SettingsError(told)
+                message = f"There is a database at {database}: --force sets it aside, and puts the backup in its place."
+                raise SettingsError(message)
             with _temporary_file(database) as unpacked:
                 manifest = _unpack(source, {DATABASE_NAME: unpacked})
                 _check_unpacked(source, unpacked, manifest)
@@ -158,11 +154,11 @@ def _has_data(database: Path) -> bool:
         return False
     with suppress(SettingsError):
         return not upgrade.file_schema_state(database).is_empty
-    return True  # Whatever it is, it is somebody's.
+    return True  # Unreadable, but not empty.
 
 
 def _replace_file(file: Path, place: Path, aside: str) -> Path | None:
-    """Put a file in a place; what was there, and what lay beside it, goes aside under one name."""
+    """Move a file into place; the old file and its side files are renamed with the suffix `aside`."""
     kept = None
     if place.exists():
         kept = place.with_name(f"{place.name}.{aside}")
@@ -172,10 +168,10 @@ def _replace_file(file: Path, place: Path, aside: str) -> Path | None:
             with suppress(FileNotFoundError):
                 place.with_name(place.name + end).rename(kept.with_name(kept.name + end))
         try:
-            # Under both names for a moment: there is a database in its place at any time.
+            # A hard link keeps a database in place at any time.
             kept.hardlink_to(place)
         except OSError:
-            place.rename(kept)  # Not every file system has two names for one file.
+            place.rename(kept)  # Not every file system has hard links.
     file.replace(place)
     return kept
 
@@ -212,8 +208,8 @@ def _damaged_backup(source: Path, why: str) -> SettingsError:
 
 @contextmanager
 def _temporary_file(beside: Path) -> Generator[Path]:
-    """A new file of ours beside another one; if it is still there in the end, it goes."""
-    file, name = tempfile.mkstemp(".part", f"{beside.name}.", beside.parent)  # Which is readable for us alone.
+    """Create a temporary file next to another one, and remove it in the end unless it was moved."""
+    file, name = tempfile.mkstemp(".part", f"{beside.name}.", beside.parent)  # Created with mode 0600.
     os.close(file)
     try:
         yield Path(name)
@@ -223,7 +219,7 @@ def _temporary_file(beside: Path) -> Generator[Path]:
 
 
 def _copy_stream(source: IO[bytes], target: IO[bytes], most: int | None = None) -> tuple[int, str]:
-    """How much was copied, and its SHA-256; a little more than `most` is as good as all."""
+    """Copy a stream; returns its size and SHA-256. Stops soon after `most` bytes."""
     size, sha256 = 0, hashlib.sha256()
     while (most is None or size <= most) and (data := source.read(_CHUNK_BYTES)):
         size += len(data)

@@ -20,9 +20,9 @@ from palaver.storage.tables import runs as runs_table
 from palaver.storage.tables import threads as threads_table
 
 _MAX_CELLS = 200
-"""Cells that are named in one statement."""
+"""Maximum number of cells in one statement."""
 _MIN_CELL_BYTES = 40
-"""Bytes that a cell has at least."""
+"""The least number of bytes that a cell takes."""
 
 
 class Board(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,14 +32,12 @@ class Board(msgspec.Struct, frozen=True, kw_only=True):
     grid: Grid
     cells: tuple[Cell, ...] = ()
     version: int = 1
-    """How often a person has saved it."""
+    """How often it was saved."""
     created_at: datetime
     updated_at: datetime
 
 
 class BoardSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A board in a list."""
-
     id: str
     name: str
     mode: Mode
@@ -52,16 +50,16 @@ class LastBoard(NamedTuple):
 
     id: str | None = None
     board: Board | None = None
-    """None where there is none, or where it is too large."""
+    """None if there is none, or it is too large."""
 
 
 def get_board(db: Connection, project: str, board: str) -> Board:
-    """One, with its cells."""
+    """Return a board with its cells. Raises NotFound."""
     return _load_board(db, project, board)
 
 
 def lock_board(db: Connection, project: str, board: str) -> Board:
-    """The same, and nobody else changes it meanwhile."""
+    """Return a board, locked until the transaction ends."""
     return _load_board(db, project, board, lock=True)
 
 
@@ -74,14 +72,14 @@ def _load_board(db: Connection, project: str, board: str, *, lock: bool = False)
 
 
 def list_boards(db: Connection, project: str, window: Window = FIRST_PAGE) -> Page[BoardSummary]:
-    """All of them, last saved first."""
+    """List boards, last saved first."""
     columns = [table.c[name] for name in BoardSummary.__struct_fields__]
     query = select(*columns).where(table.c.project == project)
     return fetch_page(db, query, _row_to_summary, project=project, by=(table.c.updated_at, table.c.id), window=window)
 
 
 def get_last_saved(db: Connection, project: str, *, largest: int) -> LastBoard:
-    """The one that was saved last, unless it has more bytes than that."""
+    """Return the board that was saved last, without its content if it has more than `largest` bytes."""
     query = select(table.c.id, func.length(table.c.body)).where(table.c.project == project)
     row = db.execute(query.order_by(table.c.updated_at.desc(), table.c.id.desc()).limit(1)).one_or_none()
     if row is None:
@@ -95,7 +93,6 @@ def get_last_saved(db: Connection, project: str, *, largest: int) -> LastBoard:
 
 
 def list_cells(db: Connection, project: str, board: str) -> tuple[Cell, ...]:
-    """What is in a board's cells."""
     columns = cells_table.c
     query = select(columns.row, columns.column, columns.thread, columns.run)
     query = query.where(columns.project == project, columns.board == board).order_by(columns.row, columns.column)
@@ -103,7 +100,7 @@ def list_cells(db: Connection, project: str, board: str) -> tuple[Cell, ...]:
 
 
 def create_board(db: Connection, project: str, board: Board) -> None:
-    """Keep a new one; it has no cells yet."""
+    """Insert a board without cells."""
     db.execute(
         insert(table).values(
             project=project,
@@ -127,10 +124,9 @@ def replace_board(
     at: datetime,
     check: Callable[[Board], None],
 ) -> Board:
-    """Put another grid in its place.
+    """Replace the grid of a board.
 
-    Cells stay where their row and column do, if they are among those to `keep` (None: all of them). `check` may refuse
-    to change what it is given.
+    Cells whose row and column still exist are kept if they are in `keep` (None: all). `check` may raise to refuse.
     """
     found = _load_board(db, project, board, lock=True)
     check(found)
@@ -149,7 +145,7 @@ def replace_board(
 
 
 def delete_board(db: Connection, project: str, board: str, *, check: Callable[[Board], None]) -> None:
-    """Let go of it. Its threads and runs stay; the threads are of no board then."""
+    """Delete a board. Its threads and runs stay, without a board."""
     check(_load_board(db, project, board, lock=True))
     db.execute(delete(table).where(table.c.project == project, table.c.id == board))
     its = (threads_table.c.project == project, threads_table.c.board == board)
@@ -160,7 +156,7 @@ def delete_board(db: Connection, project: str, board: str, *, check: Callable[[B
 
 
 def fill_cells(db: Connection, project: str, board: str, filled: Sequence[Cell]) -> None:
-    """Put threads or runs into cells; what a cell has of the other kind stays. NotFound for one that is not there."""
+    """Set threads or runs of cells. Raises NotFound for a cell that does not exist."""
     found = _load_board(db, project, board, lock=True)
     rows, columns = {row.id for row in found.grid.rows}, {column.id for column in found.grid.columns}
     before = {(cell.row, cell.column): cell for cell in found.cells}
@@ -211,29 +207,29 @@ _IS_BOARD_RUN = runs_table.c.board.is_not(None)
 _MAX_IDS = 500
 
 ProjectKey = tuple[str, str]
-"""A project, and something of its own."""
+"""A project and the id of something in it."""
 
 
 def board_run_note(concurrency: int) -> dict[str, int]:
-    """What such a run keeps of how it was asked for."""
+    """Return the note that is stored with the run of a cell."""
     return {"concurrency": concurrency}
 
 
-# For those who begin what waits
+# Concurrency limits
 
 
 def find_full_boards(db: Connection) -> list[ProjectKey]:
-    """The boards of which as many runs go on as may."""
+    """Return the boards that have reached their number of concurrent runs."""
     mine = (runs_table.c.ended_at.is_(None), runs_table.c.status == "queued", _IS_BOARD_RUN)
     if db.execute(select(runs_table.c.id).where(*mine).limit(1)).first() is None:
-        return []  # Mostly: nothing of them waits.
+        return []  # The usual case: none is queued.
     return [board for board, most in _active_limits(db).items() if len(most) >= min(most)]
 
 
 def find_runs_over_limit(db: Connection, waiting: Sequence[Row[Any, Any, Any]]) -> set[ProjectKey]:
-    """Which of these (project, id, board) would be more than may go on at once: they wait on.
+    """Return those of these (project, id, board) rows that would exceed the concurrency of their board.
 
-    The boards are held, so that no two processes count at the same time.
+    The boards are locked, so that no two processes count at the same time.
     """
     ours = [row for row in waiting if row.board is not None]
     if not ours:
@@ -254,7 +250,7 @@ def find_runs_over_limit(db: Connection, waiting: Sequence[Row[Any, Any, Any]]) 
 
 
 def _active_limits(db: Connection) -> dict[ProjectKey, list[int]]:
-    """By board, of each run that goes on, how many may."""
+    """For each board, the concurrency limit of each active run."""
     asked = select(runs_table.c.project, runs_table.c.board, runs_table.c.reading).where(
         runs_table.c.ended_at.is_(None), runs_table.c.status == "running", _IS_BOARD_RUN
     )
@@ -270,11 +266,11 @@ def _requested_limits(db: Connection, named: Sequence[ProjectKey]) -> dict[Proje
     return {(project, run): note["concurrency"] for project, run, note in rows}
 
 
-# For those who look at a board
+# Status
 
 
 def run_statuses(db: Connection, project: str, names: Sequence[str]) -> dict[str, RunStatus]:
-    """How runs stand, by their ids; those that are gone are left out."""
+    """Return the status of runs by id; deleted runs are omitted."""
     found: dict[str, RunStatus] = {}
     for start in range(0, len(names), _MAX_IDS):
         some = names[start : start + _MAX_IDS]
@@ -286,7 +282,7 @@ def run_statuses(db: Connection, project: str, names: Sequence[str]) -> dict[str
 
 
 def list_board_runs(db: Connection, project: str, board: str, status: RunStatus, limit: int = 1 << 30) -> list[str]:
-    """The runs of a board that wait, or that go on; oldest first."""
+    """List the queued or running runs of a board, oldest first."""
     asked = select(runs_table.c.id).where(
         runs_table.c.ended_at.is_(None),
         runs_table.c.status == status,
@@ -297,6 +293,6 @@ def list_board_runs(db: Connection, project: str, board: str, status: RunStatus,
 
 
 def cancel_queued_board_runs(db: Connection, project: str, board: str, limit: int, at: datetime) -> list[str]:
-    """End some of those that wait; empty when none does."""
+    """Cancel up to `limit` queued runs; returns their ids."""
     waiting = list_board_runs(db, project, board, "queued", limit)
     return [run for run in waiting if run_log.cancel_queued_run(db, project, run, at)]

@@ -1,4 +1,7 @@
-"""The `Database` interface, how to open one, and a database that is opened on first use."""
+"""The `Database` interface, how to open a database, and a database that is opened on first use.
+
+Imports SQLAlchemy only when a database is opened: many commands never do.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -19,50 +22,48 @@ T = TypeVar("T")
 
 
 class Database(Protocol):
-    """Where values are kept."""
+    """A database that runs repository functions off the event loop, each in its own transaction."""
 
     @property
-    def kind(self) -> Literal["sqlite", "postgresql"]:
-        """Which engine it is."""
-        ...
+    def kind(self) -> Literal["sqlite", "postgresql"]: ...
 
     @property
     def path(self) -> Path | None:
-        """Its file, if it has one."""
+        """The database file; None for a server or in memory."""
         ...
 
     async def read(self, work: "Callable[Concatenate[Connection, P], T]", *args: P.args, **kwargs: P.kwargs) -> T:
-        """What a function that only looks gives."""
+        """Run a function that only reads."""
         ...
 
     async def write(self, work: "Callable[Concatenate[Connection, P], T]", *args: P.args, **kwargs: P.kwargs) -> T:
-        """What a function that changes something gives, once it is durable."""
+        """Run a function that writes; returns once its changes are durable."""
         ...
 
     @property
     def receives_notifications(self) -> bool:
-        """Do notices of other processes reach this one? Else it has to look by itself."""
+        """Whether notifications of other processes arrive. Otherwise the caller has to poll."""
         ...
 
-    async def listen(self, heard: "NotificationHandler") -> None:
-        """Call that, in this loop, with every notice from now on; where there are none, never."""
+    async def listen(self, handler: "NotificationHandler") -> None:
+        """Call the handler, on this event loop, with every notification of other processes."""
         ...
 
-    async def watch(self, touched: "ChangeHandler") -> None:
-        """Call that, in this loop, with what our own writes change, once it is durable."""
+    async def watch(self, handler: "ChangeHandler") -> None:
+        """Call the handler, on this event loop, with the durable changes of this process."""
         ...
 
-    def set_redactor(self, cleaner: "StorageRedactor") -> None:
-        """Keep no more of what people say from now on than that leaves of it."""
+    def set_redactor(self, redactor: "StorageRedactor") -> None:
+        """Redact content that is written from now on."""
         ...
 
     async def close(self) -> None:
-        """Finish what was asked, and let go of the database."""
+        """Finish pending work and close the database."""
         ...
 
 
 def open_database(url: str) -> Database:
-    """The database at a URL, or in a file; brought up to date first. A SettingsError says what cannot be."""
+    """Open the database at a URL or path, and upgrade its schema first. Raises SettingsError."""
     from palaver.storage.sqlite import SqliteDatabase
 
     if url in (MEMORY_URL, "sqlite:///:memory:"):
@@ -75,7 +76,7 @@ def open_database(url: str) -> Database:
 
 
 def sqlite_path(url: str) -> Path:
-    """The file that a URL of SQLite's, or a plain path, names."""
+    """Return the path in a SQLite URL or a plain path. Raises SettingsError."""
     from palaver.errors import SettingsError
 
     scheme, colon, rest = url.partition("://")
@@ -89,65 +90,55 @@ def sqlite_path(url: str) -> Path:
 
 
 class LazyDatabase:
-    """The database at a URL. Its libraries are imported, and it is opened, in a thread."""
+    """A database that is opened on first use, in a thread."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._opening: asyncio.Task[Database] | None = None
-        self._closed = False
-        self._cleaner: StorageRedactor | None = None
+        self._redactor: StorageRedactor | None = None
 
     @property
     def kind(self) -> Literal["sqlite", "postgresql"]:
-        """Which engine it is."""
         return "postgresql" if self._url.startswith("postgres") else "sqlite"
 
     @property
     def path(self) -> Path | None:
-        """Its file, if it has one."""
         return None if self.kind == "postgresql" or self._url == MEMORY_URL else sqlite_path(self._url)
 
     async def read(self, work: "Callable[Concatenate[Connection, P], T]", *args: P.args, **kwargs: P.kwargs) -> T:
-        """What a function that only looks gives."""
         return await (await self.open()).read(work, *args, **kwargs)
 
     async def write(self, work: "Callable[Concatenate[Connection, P], T]", *args: P.args, **kwargs: P.kwargs) -> T:
-        """What a function that changes something gives, once it is durable."""
         return await (await self.open()).write(work, *args, **kwargs)
 
     @property
     def receives_notifications(self) -> bool:
-        """Do notices of other processes reach this one?"""
         opening = self._opening
         is_open = opening is not None and opening.done() and not opening.cancelled() and opening.exception() is None
         return is_open and opening is not None and opening.result().receives_notifications
 
-    async def listen(self, heard: "NotificationHandler") -> None:
-        """Call that, in this loop, with every notice from now on."""
-        await (await self.open()).listen(heard)
+    async def listen(self, handler: "NotificationHandler") -> None:
+        await (await self.open()).listen(handler)
 
-    async def watch(self, touched: "ChangeHandler") -> None:
-        """Call that, in this loop, with what our own writes change, once it is durable."""
-        await (await self.open()).watch(touched)
+    async def watch(self, handler: "ChangeHandler") -> None:
+        await (await self.open()).watch(handler)
 
-    def set_redactor(self, cleaner: "StorageRedactor") -> None:
-        """Keep no more of what people say than that leaves of it: to be said before anybody asks."""
-        self._cleaner = cleaner
+    def set_redactor(self, redactor: "StorageRedactor") -> None:
+        """Redact content that is written. Must be called before the database is opened."""
+        self._redactor = redactor
 
     async def open(self) -> "Database":
-        """The database itself."""
         if self._opening is None:
-            self._opening = asyncio.get_running_loop().create_task(asyncio.to_thread(_open, self._url, self._cleaner))
+            self._opening = asyncio.get_running_loop().create_task(asyncio.to_thread(_open, self._url, self._redactor))
         return await asyncio.shield(self._opening)
 
     async def close(self) -> None:
-        """Let go of it, if it was ever opened."""
         if self._opening is not None:
             await (await self.open()).close()
 
 
-def _open(url: str, cleaner: "StorageRedactor | None") -> "Database":
+def _open(url: str, redactor: "StorageRedactor | None") -> "Database":
     database = open_database(url)
-    if cleaner is not None:
-        database.set_redactor(cleaner)
+    if redactor is not None:
+        database.set_redactor(redactor)
     return database

@@ -1,6 +1,6 @@
-"""What there is to see of a database from outside: its form, whether it can be written, its clock, its newest row.
+"""Read-only inspection of a database: schema version, writability, clock, newest row.
 
-Nothing is made, changed or brought up to date here: a transaction that writes is begun, and given up before it does.
+Nothing is created or upgraded. Whether the database can be written is found out by a transaction that is rolled back.
 """
 
 import sqlite3
@@ -31,37 +31,34 @@ _SERVER_FACTS = text(
 
 
 class DatabaseReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What was seen."""
-
     kind: Literal["sqlite", "postgresql"]
     state: SchemaState
     version: str
-    """Of SQLite, or of the server."""
+    """The version of SQLite or of the server."""
     bytes: int
     write_obstacle: str = ""
-    """Why nothing can be written; empty: it can."""
+    """Why the database cannot be written; empty if it can."""
     journal: str = ""
-    """How a file is written: wal, or another way."""
+    """The journal mode of a file."""
     encoding: str = "UTF8"
-    """Of texts, on a server."""
     clock_offset_s: float | None = None
-    """Seconds by which a server's clock is ahead of ours; None: a file has none of its own."""
+    """Seconds by which the server's clock is ahead of this machine's; None for a file."""
     newest_at: datetime | None = None
-    """When the newest run was made, or a process last said that it lives; None: nothing is there yet."""
+    """The newest creation time of a run or heartbeat of a process."""
     has_valid_key: bool | None = None
-    """Is there a key that opens something? None: its form is not the one we know."""
+    """Whether a valid API key exists; None if the schema is not current."""
 
 
 def inspect_file(path: Path, now: datetime) -> DatabaseReport:
-    """A file that is there. A SettingsError says why it cannot be read."""
+    """Inspect an existing file. Raises SettingsError if it cannot be read."""
     state = upgrade.file_schema_state(path)
 
-    def opened() -> sqlite3.Connection:
-        made = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=_BUSY_TIMEOUT_S)
-        made.isolation_level = None
-        return made
+    def connect() -> sqlite3.Connection:
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=_BUSY_TIMEOUT_S)
+        connection.isolation_level = None
+        return connection
 
-    engine = create_engine("sqlite://", creator=opened, poolclass=NullPool, hide_parameters=True)
+    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
     try:
         with engine.connect() as db:
             is_current = state.is_current
@@ -89,7 +86,7 @@ def _write_obstacle(db: Connection) -> str:
 
 
 def inspect_server(url: str, now: Callable[[], datetime]) -> DatabaseReport:
-    """A database on a server. A SettingsError says why it cannot be asked."""
+    """Inspect a database on a server. Raises SettingsError if it cannot be reached."""
     from palaver.storage.postgres import create_postgres_engine
 
     place, engine = redact_url(url), create_postgres_engine(url)
@@ -118,16 +115,16 @@ def inspect_server(url: str, now: Callable[[], datetime]) -> DatabaseReport:
 
 
 def _clock_offset(db: Connection, now: Callable[[], datetime]) -> float:
-    """By how much its clock is ahead, taking it that the answer was given half way between asking and hearing."""
+    """Return the clock offset, assuming that the server answered half way between request and response."""
     before = now()
-    told: datetime = db.execute(text("SELECT clock_timestamp()")).scalar_one()
+    server_time: datetime = db.execute(text("SELECT clock_timestamp()")).scalar_one()
     after = now()
-    return (told.astimezone(UTC) - (before + (after - before) / 2)).total_seconds()
+    return (server_time.astimezone(UTC) - (before + (after - before) / 2)).total_seconds()
 
 
 def _newest_timestamp(db: Connection) -> datetime | None:
-    found = [db.scalar(select(func.max(processes.c.seen_at)))]
+    times = [db.scalar(select(func.max(processes.c.seen_at)))]
     for project in db.scalars(select(projects.c.name).limit(_MAX_PROJECTS)).all():
         of_project = select(runs.c.created_at).where(runs.c.project == project)
-        found.append(db.scalar(of_project.order_by(runs.c.id.desc()).limit(1)))  # Ids grow with time.
-    return max((moment for moment in found if moment is not None), default=None)
+        times.append(db.scalar(of_project.order_by(runs.c.id.desc()).limit(1)))  # Ids grow with time.
+    return max((moment for moment in times if moment is not None), default=None)

@@ -11,15 +11,15 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from palaver.errors import DiskFull, Overloaded, PalaverError, QueryTimeout
 
-_DISK_FULL_STATE = "53100"  # PostgreSQL's code for a full disk.
+_DISK_FULL_STATE = "53100"
 _TRANSIENT_STATES = ("08", "53", "57P", "58")
-"""How PostgreSQL's codes begin for what goes by: connections, resources, shutdown, its own system."""
+"""Prefixes of transient SQLSTATEs: connection, resources, shutdown, system."""
 _RETRY_STATES = ("40001", "40P01")
-"""Two transactions stood in each other's way: the one that was turned back may try again."""
+"""Serialization failure and deadlock."""
 
 
 def translate_error(error: BaseException) -> PalaverError | None:
-    """The error that a caller is told; None for one that should never happen."""
+    """Return the PalaverError for a driver error; None for an unexpected one."""
     if isinstance(error, PoolTimeout):
         return _unreachable()
     if not isinstance(error, DBAPIError):
@@ -30,12 +30,12 @@ def translate_error(error: BaseException) -> PalaverError | None:
     code = _sqlstate(error)
     if code == _DISK_FULL_STATE:
         return DiskFull("The database's disk is full: nothing was written.")
-    gone = code is None and isinstance(error, OperationalError | InterfaceError)
-    return _unreachable() if gone or (code or "").startswith(_TRANSIENT_STATES) else None
+    is_disconnected = code is None and isinstance(error, OperationalError | InterfaceError)
+    return _unreachable() if is_disconnected or (code or "").startswith(_TRANSIENT_STATES) else None
 
 
 def is_serialization_failure(error: BaseException) -> bool:
-    """Is it worth the same again?"""
+    """Whether the transaction should be retried (serialization failure or deadlock)."""
     return isinstance(error, DBAPIError) and _sqlstate(error) in _RETRY_STATES
 
 
@@ -59,14 +59,13 @@ def _unreachable() -> Overloaded:
 
 
 _CANCELLED_STATE = "57014"
-"""PostgreSQL's code for a statement that was broken off."""
 _PROGRESS_STEPS = 10_000
-"""Instructions of SQLite's after which the clock is looked at: some tenth of a millisecond."""
+"""SQLite instructions between checks of the clock: about a tenth of a millisecond."""
 
 
 @contextmanager
 def query_timeout(db: Connection, seconds: float) -> Generator[None]:
-    """Whatever is asked inside takes no longer, on PostgreSQL each question by itself; else a QueryTimeout."""
+    """Raise QueryTimeout when queries inside take longer; on PostgreSQL the limit applies to each query."""
     if db.dialect.name == "postgresql":
         db.execute(select(func.set_config("statement_timeout", f"{max(1, round(seconds * 1000))}", True)))
         try:
@@ -76,9 +75,9 @@ def query_timeout(db: Connection, seconds: float) -> Generator[None]:
                 _timeout_error(seconds) if getattr(error.orig, "sqlstate", None) == _CANCELLED_STATE else error
             ) from None
         return
-    until = time.monotonic() + seconds
-    connection: sqlite3.Connection = db.connection.dbapi_connection  # type: ignore[assignment]  # As the dialect is.
-    connection.set_progress_handler(lambda: time.monotonic() > until, _PROGRESS_STEPS)
+    deadline = time.monotonic() + seconds
+    connection: sqlite3.Connection = db.connection.dbapi_connection  # type: ignore[assignment]
+    connection.set_progress_handler(lambda: time.monotonic() > deadline, _PROGRESS_STEPS)
     try:
         yield
     except DBAPIError as error:

@@ -1,4 +1,4 @@
-"""Erase everything labelled with a user or a session, in batches."""
+"""Erasure of everything labelled with a user or a session: counted first, then deleted in batches."""
 
 from datetime import datetime
 from typing import Any
@@ -22,22 +22,20 @@ ERASE_BATCH = 50
 
 
 class ErasureCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """How much there is."""
-
     threads: int = 0
     runs: int = 0
     responses: int = 0
-    """Those of the runs that are stored responses."""
+    """How many of the runs are stored responses."""
     files: int = 0
-    """Those that nothing else names."""
+    """Files that nothing else references."""
     spans: int = 0
     feedback: int = 0
     running: int = 0
-    """Those that have not ended: they stay until they have."""
+    """Active runs, which are not deleted before they end."""
 
 
 def count_labelled_data(db: Connection, project: str, label: Label, value: str) -> ErasureCounts:
-    """What carries the label: runs, and threads all of whose runs do."""
+    """Count labelled runs, threads all of whose runs are labelled, and what belongs to them."""
     theirs = _labelled_runs(project, label, value)
     counted = select(func.count(), func.count().filter(runs_table.c.stored), func.count().filter(_is_active())).where(
         *theirs
@@ -58,8 +56,8 @@ def count_labelled_data(db: Connection, project: str, label: Label, value: str) 
 
 
 def erase_labelled_data(db: Connection, project: str, label: Label, value: str, at: datetime) -> int:
-    """Erase a piece of it; how many threads, runs and spans it was. What has not ended stays."""
-    gone = span_erasing.delete_labelled(db, project, label, value)  # First: many are known by their runs alone.
+    """Delete a batch; returns the number of deleted threads, runs and spans. Active runs stay."""
+    gone = span_erasing.delete_labelled(db, project, label, value)  # First: many spans are found through their runs.
     if gone:
         return gone
     ended = runs_table.c.ended_at.is_not(None)
@@ -83,7 +81,7 @@ def erase_labelled_data(db: Connection, project: str, label: Label, value: str, 
 
 
 def _delete_run_messages(db: Connection, project: str, thread: str, run: str, at: datetime) -> None:
-    """Take what a run said out of a thread that others share."""
+    """Delete the messages of a run from a thread that it shares with other runs."""
     said = select(nodes_table.c.id).where(
         nodes_table.c.project == project, nodes_table.c.thread == thread, nodes_table.c.run == run
     )
@@ -106,7 +104,7 @@ def _labelled_feedback(project: str, label: Label, value: str) -> list[ColumnEle
 
 
 def _count_files(project: str, label: Label, value: str) -> Select[Any]:
-    """How many files are named by what goes, and by nothing else."""
+    """Count files that are referenced only by what is deleted."""
     theirs = select(runs_table.c.id).where(*_labelled_runs(project, label, value))
     whole = _labelled_threads(project, label, value)
 
@@ -126,7 +124,7 @@ def _count_files(project: str, label: Label, value: str) -> Select[Any]:
 
 
 def _labelled_threads(project: str, label: Label, value: str) -> Select[Any]:
-    """The threads of which every run carries the label, and has ended."""
+    """Select threads all of whose runs are labelled and have ended."""
     own = runs_table.alias()
     others = select(own.c.id).where(
         own.c.project == project,
@@ -138,11 +136,11 @@ def _labelled_threads(project: str, label: Label, value: str) -> Select[Any]:
 
 
 _SOURCE_PREFIX, _SOURCE_PREFIX_END = b'{"source":', b'{"source;'
-"""What rows say of where they were cut from begins with the first; a colon comes before a semicolon."""
+"""The range of metadata that starts with a source."""
 
 
 def find_copied_rows(db: Connection, project: str, label: Label, value: str) -> list[dict[str, str]]:
-    """Those of a conversation or trace with that label, as they are told."""
+    """List test set rows copied from labelled threads or traces. They are not deleted."""
     theirs = runs_table.c.project == project, runs_table.c[label] == value
     threads = {value, *db.scalars(select(runs_table.c.thread).where(*theirs).distinct())}
     traces = set(db.scalars(select(runs_table.c.trace_id).where(*theirs).distinct()))

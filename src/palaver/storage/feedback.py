@@ -1,4 +1,4 @@
-"""Feedback: what people thought of an answer. One opinion per run, message, key and user; the last counts."""
+"""Ratings of answers. One per run, message, API key and user; the last one counts."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -18,22 +18,20 @@ Rating = Literal["up", "down"]
 
 
 class Feedback(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody thought of an answer."""
-
     run: str
     message: str = ""
-    """The node that is meant; empty: the run has none."""
+    """The rated node; empty if the run has none."""
     key: str = ""
-    """The id of the key that said so; empty: nobody needs one here."""
+    """The id of the API key; empty without authentication."""
     user: str = ""
-    """Whom that key spoke for: a label."""
+    """The user label given with it."""
     rating: Rating
     comment: str = ""
     created_at: datetime
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """What was thought of one message."""
+    """Ratings of one message."""
 
     up: int = 0
     down: int = 0
@@ -41,7 +39,7 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class FeedbackEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """An opinion, and what it is about."""
+    """A rating and the run that it is about."""
 
     opinion: Feedback
     workflow: str
@@ -52,8 +50,6 @@ class FeedbackEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FeedbackFilters(msgspec.Struct, frozen=True, kw_only=True):
-    """Which opinions are asked for."""
-
     rating: Rating | None = None
     workflow: str | None = None
     since: datetime | None = None
@@ -66,7 +62,7 @@ _MAX_PER_TRACE = 1_000
 
 
 def save_feedback(db: Connection, project: str, opinion: Feedback) -> Feedback:
-    """Keep an opinion, in the place of one that the same person had of the same answer."""
+    """Store a rating; replaces that of the same person for the same answer."""
     kept = msgspec.structs.replace(opinion, comment=storable_text(opinion.comment), user=storable_text(opinion.user))
     fields = msgspec.structs.asdict(kept)
     change = update(feedback).where(_is_feedback(project, kept)).values(**fields)
@@ -77,7 +73,7 @@ def save_feedback(db: Connection, project: str, opinion: Feedback) -> Feedback:
 
 
 def delete_feedback(db: Connection, project: str, opinion: Feedback) -> None:
-    """Forget what somebody thought of an answer; it is not an error if that was nothing."""
+    """Delete a rating, if there is one."""
     db.execute(delete(feedback).where(_is_feedback(project, opinion)))
     _mark_run_changed(db, project, opinion.run)
 
@@ -90,7 +86,7 @@ def _mark_run_changed(db: Connection, project: str, run: str) -> None:
 
 
 def find_answer_message(db: Connection, project: str, run: str) -> str:
-    """The last message of a run in its thread: what an opinion on the run is about; empty where it has none."""
+    """Return the last message of a run in its thread, which a rating of the run is about; empty if there is none."""
     thread = select(runs.c.thread).where(runs.c.project == project, runs.c.id == run).scalar_subquery()
     asked = select(nodes.c.id).where(nodes.c.project == project, nodes.c.thread == thread, nodes.c.run == run)
     return db.scalar(asked.order_by(nodes.c.place.desc()).limit(1)) or ""
@@ -99,7 +95,7 @@ def find_answer_message(db: Connection, project: str, run: str) -> str:
 def count_feedback(
     db: Connection, project: str, wanted: Collection[str], *, key: str | None
 ) -> dict[tuple[str, str], Counts]:
-    """What was thought of the messages of these runs, by run and message; `mine` is what that key said itself."""
+    """Count the ratings of these runs by run and message; `mine` is the rating of the given key."""
     if not wanted:
         return {}
     asked = select(feedback.c.run, feedback.c.message, feedback.c.rating, feedback.c.key, feedback.c.user)
@@ -114,7 +110,7 @@ def count_feedback(
 
 
 def list_trace_feedback(db: Connection, project: str, trace: str) -> list[Feedback]:
-    """What people thought of the runs of a trace, the earliest first."""
+    """List the ratings of the runs of a trace, oldest first."""
     theirs = select(spans.c.run_id).where(
         spans.c.project == project, spans.c.trace_id == trace, spans.c.run_id.is_not(None)
     )
@@ -127,7 +123,7 @@ def list_trace_feedback(db: Connection, project: str, trace: str) -> list[Feedba
 def list_feedback(
     db: Connection, project: str, filters: FeedbackFilters = ALL_FEEDBACK, window: Window = FIRST_PAGE
 ) -> Page[FeedbackEntry]:
-    """A page of opinions, newest first, with what each is about."""
+    """List ratings, newest first, with their runs."""
     about = and_(runs.c.project == feedback.c.project, runs.c.id == feedback.c.run)
     asked = select(*_FIELDS, *_RUN_FIELDS).join(runs, about).where(feedback.c.project == project)
     if filters.rating is not None:
@@ -148,7 +144,7 @@ def _is_feedback(project: str, opinion: Feedback) -> Any:
 
 
 def _row_to_entry(row: Row[Any]) -> FeedbackEntry:
-    own: dict[str, Any] = dict(zip(Feedback.__struct_fields__, row, strict=False))
-    about = row[len(own) : len(own) + len(_RUN_FIELDS)]
-    told: dict[str, Any] = dict(zip([column.name for column in _RUN_FIELDS], about, strict=True))
-    return FeedbackEntry(opinion=Feedback(**own), **told)
+    fields: dict[str, Any] = dict(zip(Feedback.__struct_fields__, row, strict=False))
+    about = row[len(fields) : len(fields) + len(_RUN_FIELDS)]
+    run_fields: dict[str, Any] = dict(zip([column.name for column in _RUN_FIELDS], about, strict=True))
+    return FeedbackEntry(opinion=Feedback(**fields), **run_fields)

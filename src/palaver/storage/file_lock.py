@@ -1,7 +1,7 @@
-"""A file that one process holds locked, so that others can tell that it is at work.
+"""Lock files that show which processes use a database.
 
-The system lets go of the lock when the process ends, however it ends. The file itself stays: whoever removed it could
-remove one that somebody else has just locked.
+The operating system releases a lock when its process ends, however it ends. The file is never removed: another process
+might just have locked it.
 """
 
 import os
@@ -15,31 +15,30 @@ from typing import Literal, Self
 from palaver.errors import SettingsError
 from palaver.storage.paths import lock_path, workers_lock_path
 
-LockMode = Literal["alone", "shared"]
-"""Held by one process and nobody else, or by any number of those who share it."""
+LockMode = Literal["exclusive", "shared"]
 
 
 class FileLock:
-    """A lock on a file: `with Lock(path):`, or `acquire` and `release`. Who does not get it is told at once."""
+    """A non-blocking lock on a file, as a context manager or with `acquire` and `release`."""
 
-    def __init__(self, path: Path, mode: LockMode = "alone") -> None:
+    def __init__(self, path: Path, mode: LockMode = "exclusive") -> None:
         self.path = path
         self.mode: LockMode = mode
         self._file: int | None = None
 
     def acquire(self) -> bool:
-        """Take it, if nobody else holds it: now it is held."""
+        """Try to take the lock; returns whether it is held now."""
         if self._file is not None:
             return True
         file = _open_lock_file(self.path)
-        if _took(file, self.mode):
+        if _try_lock(file, self.mode):
             self._file = file
             return True
         os.close(file)
         return False
 
     def release(self) -> None:
-        """Let go of it; letting go twice is not an error."""
+        """Release the lock. Has no effect if it is not held."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -56,7 +55,7 @@ class FileLock:
 
 
 def is_locked(path: Path) -> bool:
-    """Does anybody hold a lock on it, alone or with others?"""
+    """Whether a process holds a lock on the file, exclusive or shared."""
     if not path.exists():
         return False
     lock = FileLock(path)
@@ -68,7 +67,7 @@ def is_locked(path: Path) -> bool:
 
 @contextmanager
 def exclusive_access(database: Path) -> Generator[None]:
-    """Hold a database against everybody, if nobody is at work on it; a SettingsError names who is."""
+    """Hold the locks of a database. Raises SettingsError if a server or worker uses it."""
     with ExitStack() as held:
         for path, who in ((lock_path(database), "server"), (workers_lock_path(database), "worker")):
             lock = FileLock(path)
@@ -88,7 +87,7 @@ def _open_lock_file(path: Path) -> int:
 if sys.platform == "win32":  # pragma: no cover - on a system that our tests do not run on
     import msvcrt
 
-    def _took(file: int, kind: LockMode) -> bool:  # noqa: ARG001 - there is only one kind here: sharing is not to be had
+    def _try_lock(file: int, kind: LockMode) -> bool:  # noqa: ARG001 - shared locks do not exist here
         try:
             msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
         except OSError:
@@ -97,11 +96,11 @@ if sys.platform == "win32":  # pragma: no cover - on a system that our tests do 
 else:
     import fcntl
 
-    def _took(file: int, kind: LockMode) -> bool:
-        # Of the two locks that POSIX has, the one that belongs to the open file: the other is lost as soon as anybody
-        # in this process opens and closes the same path, and two holders in one process would not see each other.
+    def _try_lock(file: int, kind: LockMode) -> bool:
+        # flock belongs to the open file. A POSIX lock would be lost as soon as this process opens and closes the path
+        # again, and two holders in one process would not exclude each other.
         try:
-            fcntl.flock(file, (fcntl.LOCK_EX if kind == "alone" else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+            fcntl.flock(file, (fcntl.LOCK_EX if kind == "exclusive" else fcntl.LOCK_SH) | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True

@@ -27,15 +27,14 @@ from palaver.storage.tables import files as files_table
 from palaver.storage.tables import nodes as nodes_table
 
 CHUNK_BYTES = 1024 * 1024
-"""Bytes of a piece; the last one of a file may have fewer."""
 UNUSED_FILE_TTL = timedelta(hours=24)
-"""How long a file is kept that nothing names."""
+"""How long a file without references is kept."""
 _FILES_LOCK_ID = 615_784_260
-"""The first half of the name of the lock under which a project's files are added and removed on PostgreSQL."""
+"""First half of the PostgreSQL advisory lock under which a project's files are added and removed."""
 
 
 class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
-    """One file, without what is in it."""
+    """A file without its content."""
 
     project: str
     id: str
@@ -44,12 +43,12 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     sha256: str
     used: bool = False
-    """Does anything name it? Then it goes with the last that does."""
+    """Whether it is or was referenced: it is deleted with its last reference."""
     created_at: datetime
 
     @property
     def expires_at(self) -> datetime | None:
-        """When it goes by itself."""
+        """When an unreferenced file is deleted."""
         return None if self.used else self.created_at + UNUSED_FILE_TTL
 
 
@@ -57,7 +56,7 @@ _COLUMNS = [files.c[name] for name in StoredFile.__struct_fields__]
 
 
 class FileChunks:
-    """What is in a file, cut while it comes: `feed` what there is, then `end`. It is held once, and never joined."""
+    """Splits content into chunks as it arrives: call `feed` repeatedly, then `end`."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -66,7 +65,6 @@ class FileChunks:
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> None:
-        """The next of it, however long."""
         self.bytes += len(data)
         self._hash.update(data)
         self._rest += data
@@ -75,7 +73,7 @@ class FileChunks:
             del self._rest[:CHUNK_BYTES]
 
     def end(self) -> tuple[Sequence[bytes], str]:
-        """All pieces, and the SHA-256 of the whole."""
+        """Return all chunks, and the SHA-256 of the content."""
         if self._rest:
             self._cut.append(bytes(self._rest))
             self._rest.clear()
@@ -83,47 +81,43 @@ class FileChunks:
 
 
 def insert_file(db: Connection, file: StoredFile, pieces: Sequence[bytes], *, most: int) -> None:
-    """Keep a file; DiskFull if its project would hold more than `most` bytes. The same content is kept once."""
+    """Store a file; equal content is stored once. Raises DiskFull if the project would exceed `most` bytes."""
     _lock_files(db, file.project)
     if not db.scalar(select(exists().where(*_has_content(file.project, file.sha256)))):
         if total_bytes(db, file.project) + file.bytes > most:
             raise DiskFull(f"The files of this project would come to more than {most} bytes: delete some.")
-        for place, data in enumerate(pieces):  # One at a time: a driver may copy what it sends.
+        for place, data in enumerate(pieces):  # One at a time: drivers may copy parameters.
             db.execute(insert(file_pieces).values(project=file.project, sha256=file.sha256, place=place, data=data))
     db.execute(insert(files), [msgspec.structs.asdict(file)])
 
 
 def get_file(db: Connection, project: str, file: str) -> StoredFile | None:
-    """One file; None for an unknown one, or another project's."""
     row = db.execute(select(*_COLUMNS).where(*_is_file(project, file))).one_or_none()
     return None if row is None else _row_to_file(row)
 
 
 def file_not_found(file: str, *, pointer: str | None = None) -> NotFound:
-    """What to say of a file that is not there, or is another project's."""
     return NotFound(f"There is no file {file[:80]!r}.", pointer=pointer)
 
 
 def find_files(db: Connection, project: str, ids: Collection[str]) -> dict[str, StoredFile]:
-    """Those of these files that there are, by id."""
+    """Return those of these files that exist, by id."""
     rows = db.execute(select(*_COLUMNS).where(files.c.project == project, files.c.id.in_(ids)))
     return {row.id: _row_to_file(row) for row in rows}
 
 
 def list_files(db: Connection, project: str, window: Window = FIRST_PAGE) -> Page[StoredFile]:
-    """A page of a project's files, newest first."""
+    """List a project's files, newest first."""
     query = select(*_COLUMNS).where(files.c.project == project)
     return fetch_page(db, query, _row_to_file, project=project, by=(files.c.id,), window=window)
 
 
 def total_bytes(db: Connection, project: str) -> int:
-    """How many bytes a project's files take."""
     contents = select(files.c.sha256, files.c.bytes).where(files.c.project == project).distinct().subquery()
     return int(db.scalar(select(func.coalesce(func.sum(contents.c.bytes), 0))) or 0)
 
 
 def read_content(db: Connection, project: str, file: str) -> bytes | None:
-    """All that is in a file; None if it is not there."""
     found = get_file(db, project, file)
     if found is None:
         return None
@@ -132,12 +126,12 @@ def read_content(db: Connection, project: str, file: str) -> bytes | None:
 
 
 def read_chunk(db: Connection, project: str, sha256: str, place: int) -> bytes | None:
-    """One piece of what is in a file, for whoever hands it on; None past its end, or when it was deleted."""
+    """Return one chunk of a file's content; None past its end, or if it was deleted."""
     return db.scalar(select(file_pieces.c.data).where(*_chunks_of(project, sha256), file_pieces.c.place == place))
 
 
 def delete_file(db: Connection, project: str, file: str) -> bool:
-    """Erase a file; what is in it stays as long as another file of the project has the same. Was it there?"""
+    """Delete a file, and its content unless another file has the same; returns whether it existed."""
     _lock_files(db, project)
     found = get_file(db, project, file)
     if found is not None:
@@ -146,14 +140,14 @@ def delete_file(db: Connection, project: str, file: str) -> bool:
 
 
 def delete_unused_files(db: Connection, before: datetime, *, limit: int = 100) -> int:
-    """Erase files that were given before that time and that nothing names; how many, at most `limit` at once."""
+    """Delete up to `limit` unreferenced files created before a time; returns their number."""
     old = not_(files.c.used), files.c.created_at < before
-    # One project at a time: whoever waits for several locks can be waited for.
+    # One project at a time: holding several locks could deadlock.
     project = db.scalar(select(files.c.project).where(*old).order_by(files.c.created_at).limit(1))
     if project is None:
         return 0
     _lock_files(db, project)
-    # Held, and looked at as they are then: one that somebody names at this moment stays.
+    # Locked, and read again then: a file that is being referenced stays.
     some = select(*_COLUMNS).where(files.c.project == project, *old).order_by(files.c.id).limit(limit)
     gone = [_row_to_file(row) for row in db.execute(some.with_for_update())]
     _delete_files(db, gone)
@@ -161,11 +155,11 @@ def delete_unused_files(db: Connection, before: datetime, *, limit: int = 100) -
 
 
 def delete_unreferenced_files(db: Connection, project: str, ids: Collection[str]) -> None:
-    """Erase those of these files that nothing names any more."""
+    """Delete those of these files that have no references."""
     _lock_files(db, project)
     theirs = select(*_COLUMNS).where(files.c.project == project, files.c.id.in_(ids)).order_by(files.c.id)
     found = [_row_to_file(row) for row in db.execute(theirs.with_for_update())]
-    # Asked after they are held: whoever named one meanwhile has been waited for.
+    # Read after locking the files, so that concurrent references are seen.
     named = set(db.scalars(select(file_uses.c.file).where(file_uses.c.project == project, file_uses.c.file.in_(ids))))
     _delete_files(db, [file for file in found if file.id not in named])
 
@@ -180,9 +174,9 @@ def _delete_files(db: Connection, gone: Sequence[StoredFile]) -> None:
 
 
 def _lock_files(db: Connection, project: str) -> None:
-    """Let nobody else add or remove files of the project before this transaction ends.
+    """Lock the files of a project until this transaction ends (SQLite has only one writer).
 
-    Else one might find a content there, and not keep it again, while another removes it. SQLite has one writer anyway.
+    Otherwise one transaction might reuse content that another one deletes.
     """
     if db.dialect.name == "postgresql":
         number = int.from_bytes(hashlib.sha256(project.encode()).digest()[:4], signed=True)
@@ -206,7 +200,7 @@ def _row_to_file(row: Row[Any]) -> StoredFile:
 
 
 _MAX_IDS = 500
-"""Files, holders and nodes that are named in one statement."""
+"""Maximum number of ids in one statement."""
 _MAX_ID_LENGTH = 64
 _insert_references = {
     "sqlite": sqlite.insert(table).on_conflict_do_nothing(),
@@ -215,12 +209,12 @@ _insert_references = {
 
 
 def add_references(db: Connection, project: str, holder: str, said: Iterable[tuple[str, Message]]) -> None:
-    """Note the files that these messages name, each with its node; a file that is named no longer goes by itself."""
+    """Reference the files in these messages, given with their node ids."""
     named = sorted({(node, name) for node, message in said if has_files([message]) for name in file_ids([message])})
     for start in range(0, len(named), _MAX_IDS):
         some = named[start : start + _MAX_IDS]
         theirs = files_table.c.project == project, files_table.c.id.in_(sorted({name for _, name in some}))
-        # Held until we are done: nobody erases one meanwhile because nothing names it.
+        # Locked until this transaction ends, so that no other deletes them as unreferenced.
         held = select(files_table.c.id).where(*theirs).order_by(files_table.c.id)
         there = set(db.scalars(held.with_for_update(read=True, key_share=True)))
         rows = [{"project": project, "holder": holder, "node": node, "file": f} for node, f in some if f in there]
@@ -230,13 +224,13 @@ def add_references(db: Connection, project: str, holder: str, said: Iterable[tup
 
 
 def add_run_references(db: Connection, project: str, run: str, messages: Iterable[Message]) -> None:
-    """The same of what is kept with a run."""
+    """Reference the files in the messages of a run."""
     if has_files(messages):
         add_references(db, project, run, (("", message) for message in messages))
 
 
 def copy_references(db: Connection, project: str, thread: str, other: str) -> None:
-    """Note that a copy of a thread names what its own messages name, as far as it has them."""
+    """Reference the files of a thread from a copy of it, as far as the copy has their nodes."""
     copied = select(nodes_table.c.id).where(nodes_table.c.project == project, nodes_table.c.thread == other)
     named = select(table.c.project, literal(other), table.c.node, table.c.file).where(
         table.c.project == project, table.c.holder == thread, table.c.node.in_(copied)
@@ -245,28 +239,28 @@ def copy_references(db: Connection, project: str, thread: str, other: str) -> No
 
 
 def remove_references(db: Connection, project: str, holders: Sequence[str]) -> None:
-    """These are erased: files that nothing else names go with them."""
+    """Remove the references of deleted threads or runs, and delete files without references."""
     _remove_references(db, project, [table.c.holder.in_(some) for some in _batches(holders)])
 
 
 def remove_node_references(
     db: Connection, project: str, thread: str, nodes: Sequence[str], *, only: Collection[str] | None = None
 ) -> None:
-    """The same of some nodes of a thread; `only`: they stay, and no longer name these files."""
+    """Remove the references of some nodes; with `only`, those to these files."""
     which = [(table.c.holder == thread) & table.c.node.in_(some) for some in _batches(nodes)]
     _remove_references(db, project, which if only is None else [one & table.c.file.in_(only) for one in which])
 
 
 def replace_missing_files(db: Connection, project: str, messages: Sequence[Message]) -> Sequence[Message]:
-    """Stored messages, as a workflow is given them: a file that is gone is told of in words."""
+    """Return the messages with deleted files replaced by a text."""
     if not has_files(messages):
         return messages
     there = find_files(db, project, [name for name in file_ids(messages) if len(name) <= _MAX_ID_LENGTH])
 
-    def looked_for(part: File) -> Part:
+    def replace_missing(part: File) -> Part:
         return missing_file_notice(part) if is_stored_file(part) and part.file_id not in there else part
 
-    return replace_files(messages, looked_for)
+    return replace_files(messages, replace_missing)
 
 
 def _remove_references(db: Connection, project: str, which: Iterable[ColumnElement[bool]]) -> None:

@@ -1,4 +1,9 @@
-"""Change notifications, within this process and between processes."""
+"""Change notifications, within this process and between processes.
+
+Tables hold the truth; a notification only says that something is worth reading. PostgreSQL delivers notifications when
+the transaction that sent them commits. SQLite has no such mechanism, so readers poll there; they also poll on
+PostgreSQL, less often, since notifications may be lost.
+"""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -8,42 +13,40 @@ from typing import Literal, NamedTuple, get_args
 from sqlalchemy import Connection, func, select
 
 NotificationKind = Literal["grew", "followed", "cancel", "waiting", "key", "connection", "changed", "missed"]
-"""Runs grew or ended; runs are followed elsewhere; runs are to be cancelled; workflows whose runs wait; keys changed;
-connections were added, removed or asked again; what pages look at changed; and, told to nobody but its own listeners by
-a listener that was away: anything may have happened."""
+"""`grew`: runs grew or ended; `followed`: runs are followed by another process; `cancel`: runs to cancel; `waiting`:
+workflows with queued work; `key`: API keys changed; `connection`: connections changed; `changed`: something that pages
+show changed; `missed`: sent to local handlers after a lost connection, anything may have changed."""
 
 ChangeKind = Literal[
     "thread", "run", "board", "workflow", "variant", "testset", "evaluation", "review", "rule", "spans"
 ]
-"""What pages look at."""
+"""What pages show."""
 
 ALL_PROJECTS = "*"
-"""The project of what all projects share."""
+"""The project of changes that concern all projects."""
 ALL_REFS = "*"
-"""The ref of a notice that is about all things of its kind: spans are too many to be told of one by one."""
+"""The ref of a change to any number of objects: spans are too many to be listed."""
 
 CHANNEL = "palaver"
 _MAX_PAYLOAD_BYTES = 7_900
-"""PostgreSQL takes less than 8,000 in one."""
+"""PostgreSQL limits a payload to less than 8,000 bytes."""
 _KINDS = frozenset(get_args(NotificationKind))
 
 
 class Notification(NamedTuple):
-    """What happened, and to whom."""
-
     kind: NotificationKind
     names: Collection[str]
 
 
 class Change(NamedTuple):
-    """Something that pages look at is not as it was. What it is now, they ask for themselves."""
+    """Something that pages show has changed."""
 
     project: str
     kind: ChangeKind
     ref: str
-    """Its id, or its name."""
+    """An id or a name."""
     run: str | None = None
-    """The run that it has to do with."""
+    """The run that caused it."""
 
 
 NotificationHandler = Callable[[Notification], None]
@@ -52,23 +55,22 @@ ChangeHandler = Callable[[Sequence[Change]], None]
 _CHANGES_KEY = "palaver.touched"
 
 
-# Within one process
+# Within this process
 
 
 def mark_changed(db: Connection, *changes: Change) -> None:
-    """This transaction changes that: pages are told once it is durable, if there are any."""
+    """Report changes of this transaction to watchers once it is durable."""
     mark_all_changed(db, changes)
 
 
 def mark_all_changed(db: Connection, changes: Iterable[Change]) -> None:
-    """The same of many."""
     collected: list[Change] | None = db.info.get(_CHANGES_KEY)
     if collected is not None:
         collected.extend(changes)
 
 
 def collect_changes(db: Connection) -> list[Change]:
-    """Where this transaction will say what it changes."""
+    """Collect the changes of this transaction; returns the list that they are added to."""
     collected: list[Change] = []
     db.info[_CHANGES_KEY] = collected
     return collected
@@ -78,14 +80,14 @@ def collect_changes(db: Connection) -> list[Change]:
 
 
 def notify(db: Connection, kind: NotificationKind, names: Collection[str]) -> None:
-    """Tell every process, once this transaction is durable."""
+    """Notify all processes once this transaction is durable (PostgreSQL only)."""
     if names and db.dialect.name == "postgresql":
         for payload in encode_notifications(kind, names):
             db.execute(select(func.pg_notify(CHANNEL, payload)))
 
 
 def encode_notifications(kind: NotificationKind, names: Collection[str]) -> Iterator[str]:
-    """As few texts as hold all the names; names have no spaces."""
+    """Pack names, which contain no spaces, into as few payloads as possible."""
     waiting, size = [kind.encode()], len(kind)
     for name in map(str.encode, names):
         if size + len(name) + 1 > _MAX_PAYLOAD_BYTES and len(waiting) > 1:
@@ -97,13 +99,13 @@ def encode_notifications(kind: NotificationKind, names: Collection[str]) -> Iter
 
 
 def parse_notification(payload: str) -> Notification | None:
-    """A notice; None for what is none of ours, or a newer version's."""
+    """Parse a payload; None for an unknown kind, for example of a newer version."""
     kind, *names = payload.split(" ")
     return Notification(kind, names) if kind in _KINDS else None  # type: ignore[arg-type]
 
 
 class ChangeWatchers:
-    """They are told in their own loops, by whichever thread has written."""
+    """Handlers of this process's changes, called on their own event loops from any thread."""
 
     def __init__(self) -> None:
         self._all: list[tuple[asyncio.AbstractEventLoop, ChangeHandler]] = []
@@ -111,12 +113,11 @@ class ChangeWatchers:
     def __bool__(self) -> bool:
         return bool(self._all)
 
-    def add(self, touched: ChangeHandler) -> None:
-        """Tell this one from now on, in the loop that runs here."""
-        self._all.append((asyncio.get_running_loop(), touched))
+    def add(self, handler: ChangeHandler) -> None:
+        """Call the handler from now on, on the running event loop."""
+        self._all.append((asyncio.get_running_loop(), handler))
 
     def notify(self, changes: Sequence[Change]) -> None:
-        """Tell all of them."""
-        for loop, touched in self._all:
-            with suppress(RuntimeError):  # That loop is closed.
-                loop.call_soon_threadsafe(touched, changes)
+        for loop, handler in self._all:
+            with suppress(RuntimeError):  # The event loop is closed.
+                loop.call_soon_threadsafe(handler, changes)

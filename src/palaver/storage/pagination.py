@@ -1,8 +1,8 @@
-"""Pages: a long list, a piece at a time.
+"""Keyset pagination with opaque cursors.
 
-A cursor says after which row the next piece begins. It is bound to the project and the filter of the list that gave it,
-and to nothing else: what was added or removed meanwhile neither repeats a row nor hides one. Nobody needs to trust it:
-the project is always the caller's own, and what the cursor brings is compared with, never run.
+A cursor holds the sort key of the last row of a page, so rows that are inserted or deleted in between neither repeat
+nor hide others. It is bound to the project and filters of its list. It needs no secret: the project is always the
+caller's, and its values are only compared with.
 """
 
 import base64
@@ -21,12 +21,10 @@ from palaver.storage.schema import UtcTimestamp
 T = TypeVar("T")
 U = TypeVar("U")
 Order = Literal["newest", "oldest"]
-"""Which end comes first: that of the greatest values of the columns, or of the smallest."""
+"""Descending or ascending by the columns of the sort key."""
 
 _CHECKSUM_BYTES = 12
-"""Bytes of the checksum in front of a cursor."""
 _MAX_CURSOR_LENGTH = 1_000
-"""Characters of a cursor; ours are far shorter."""
 _INT64_RANGE = range(-(1 << 63), 1 << 63)
 _decode_key = msgspec.json.Decoder(list[int | str]).decode
 
@@ -38,16 +36,13 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
     next: str | None = None
 
     def map(self, shown: Callable[[T], U]) -> "Page[U]":
-        """The same page, each row as it is shown."""
         return Page([shown(row) for row in self.data], self.next)
 
 
 class Window(msgspec.Struct, frozen=True):
-    """Which piece of a list is wanted."""
-
     limit: int = 50
     after: str | None = None
-    """A cursor; None: from the start."""
+    """A cursor; None for the first page."""
 
 
 FIRST_PAGE = Window()
@@ -64,13 +59,13 @@ def fetch_page(
     filters: Mapping[str, Any] | None = None,
     order: Order = "newest",
 ) -> Page[T]:
-    """One page of what `query` selects.
+    """Return one page of what `query` selects.
 
-    `by` are columns that are never null, the last of which tells all rows apart; an index should begin with the project
-    and go on with them. `filters` is what else the list was asked for: a cursor fits those it was made with.
+    `by` is the sort key: columns that are never null, the last of them unique. An index should start with the project
+    and these columns. A cursor is only valid for the `filters` it was created with.
     """
     bound = _cursor_scope(project, filters, order, by)
-    # The columns of the order come last in the row: a query may select them under names of its own, or not at all.
+    # Appended under their own names: the query may select these columns under other names, or not at all.
     query = query.add_columns(*(column.label(f"by_{place}") for place, column in enumerate(by)))
     query = query.order_by(*((column.desc() if order == "newest" else column.asc()) for column in by))
     if window.after is not None:
@@ -92,7 +87,7 @@ def decode_cursor(
     filters: Mapping[str, Any] | None = None,
     order: Order = "newest",
 ) -> list[Any] | None:
-    """The values that the columns of the order have where a page of `page` begins; None: at the start."""
+    """Return the sort key after which the page of a window starts; None for the first page."""
     return (
         None if window.after is None else _decode_cursor(window.after, _cursor_scope(project, filters, order, by), by)
     )
@@ -106,14 +101,13 @@ def encode_cursor(
     filters: Mapping[str, Any] | None = None,
     order: Order = "newest",
 ) -> str:
-    """The cursor of the page that `begin` gives these values for."""
+    """Return the cursor for the page after a sort key."""
     return _encode_cursor(values, _cursor_scope(project, filters, order, by), by)
 
 
 def _cursor_scope(
     project: str, filters: Mapping[str, Any] | None, order: Order, by: Sequence[ColumnElement[Any]]
 ) -> tuple[Any, ...]:
-    """What a cursor is bound to."""
     return (project, dict(filters or {}), order, [f"{column.key}" for column in by])
 
 
@@ -125,7 +119,7 @@ def paginate_by_name(
     window: Window = FIRST_PAGE,
     filters: Mapping[str, Any] | None = None,
 ) -> Page[T]:
-    """One page of what is in memory, each under a name of its own, in the order of their names."""
+    """Return one page of values in memory, sorted by their unique names."""
     return paginate_sorted(sorted(rows, key=name), name, project=project, window=window, filters=filters)
 
 
@@ -137,7 +131,7 @@ def paginate_sorted(
     window: Window = FIRST_PAGE,
     filters: Mapping[str, Any] | None = None,
 ) -> Page[T]:
-    """The same of what is in the order of its names already: only what is shown is looked at."""
+    """Return one page of values that are sorted by name already."""
     bound, by = (project, dict(filters or {}), "oldest", ["name"]), [column("name", String)]
     after = "" if window.after is None else _decode_cursor(window.after, bound, by)[0]
     first = bisect_right(rows, after, key=name)
@@ -179,7 +173,7 @@ def _to_plain(value: Any, column: ColumnElement[Any]) -> int | str:
 
 
 def _to_typed(value: int | str, column: ColumnElement[Any]) -> Any:
-    """The value, if the column can be compared with it: a checksum can be made by anybody who knows how."""
+    """Convert a value of a cursor to the type of its column. The checksum does not protect against forgery."""
     kind = column.type
     wanted = int if isinstance(kind, UtcTimestamp | Integer) else str
     if type(value) is not wanted or (type(value) is int and value not in _INT64_RANGE) or "\0" in str(value):

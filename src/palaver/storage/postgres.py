@@ -1,4 +1,4 @@
-"""PostgreSQL: a pool of connections used from threads, and a listener for NOTIFY."""
+"""PostgreSQL: a connection pool used from threads, and a listener for notifications."""
 
 import asyncio
 import logging
@@ -38,71 +38,70 @@ log = logging.getLogger("palaver.server")
 
 CONNECT_TIMEOUT_S = 5
 _IDLE_CHECK_S = 20
-"""After so long without a notice a listener asks whether anybody is there."""
+"""After this time without a notification the listener checks its connection."""
 _MAX_RECONNECT_DELAY_S = 5.0
 
 ListenConnection = psycopg.Connection[tuple[Any, ...]]
 
 
 class NotificationListener:
-    """A connection that does nothing but listen, in a thread of its own. One that is lost is made anew."""
+    """Listens for notifications on a separate connection, in a thread. Reconnects when the connection is lost."""
 
     def __init__(self, connect: Callable[[], ListenConnection]) -> None:
         self._connect = connect
-        self._heard: list[tuple[asyncio.AbstractEventLoop, NotificationHandler]] = []
+        self._handlers: list[tuple[asyncio.AbstractEventLoop, NotificationHandler]] = []
         self._stopped = threading.Event()
-        self._there = threading.Event()
-        self._alarm, self._bell = socket.socketpair()  # To be woken by `close` while nothing comes.
-        self._thread = threading.Thread(target=self._listen_on, name="palaver-listen", daemon=True)
+        self._is_connected = threading.Event()
+        self._wake_receiver, self._wake_sender = socket.socketpair()  # Lets `close` wake the thread.
+        self._thread = threading.Thread(target=self._run, name="palaver-listen", daemon=True)
 
     @property
     def receives_notifications(self) -> bool:
-        """Does it hear what is told at this moment, as far as it knows?"""
-        return self._there.is_set()
+        """Whether the connection is established."""
+        return self._is_connected.is_set()
 
-    async def listen(self, heard: NotificationHandler) -> None:
-        """Call that, in this loop, with every notice from now on: from this on, if the server is there."""
-        self._heard.append((asyncio.get_running_loop(), heard))
+    async def listen(self, handler: NotificationHandler) -> None:
+        """Call the handler, on this event loop, with every notification. Waits until the first connection stands."""
+        self._handlers.append((asyncio.get_running_loop(), handler))
         if not self._thread.is_alive() and not self._stopped.is_set():
             self._thread.start()
-            await asyncio.to_thread(self._there.wait, CONNECT_TIMEOUT_S)
+            await asyncio.to_thread(self._is_connected.wait, CONNECT_TIMEOUT_S)
 
     def close(self) -> None:
-        """Stop, and wait for it."""
         self._stopped.set()
-        self._bell.send(b"x")
+        self._wake_sender.send(b"x")
         if self._thread.is_alive():
             self._thread.join()
-        self._alarm.close()
-        self._bell.close()
+        self._wake_receiver.close()
+        self._wake_sender.close()
 
-    # Its thread
+    # The listener thread
 
-    def _listen_on(self) -> None:
+    def _run(self) -> None:
         pause, first = 0.1, True
         while not self._stopped.is_set():
             try:
-                with self._connected() as line, selectors.DefaultSelector() as ready:
+                with self._open() as line, selectors.DefaultSelector() as ready:
                     ready.register(line.pgconn.socket, selectors.EVENT_READ)
-                    ready.register(self._alarm, selectors.EVENT_READ)
-                    self._there.set()
+                    ready.register(self._wake_receiver, selectors.EVENT_READ)
+                    self._is_connected.set()
                     if not first:
-                        self._hand_on(Notification("missed", ()))
+                        self._dispatch(Notification("missed", ()))
                     pause, first = 0.1, False
                     while not self._stopped.is_set():
                         self._wait(line, ready)
             except (psycopg.Error, OSError) as error:
-                if self._there.is_set():
+                if self._is_connected.is_set():
                     log.info("Notices of other processes are not heard for the moment: %s", str(error).strip())
             finally:
-                self._there.clear()
+                self._is_connected.clear()
             self._stopped.wait(pause)
             pause = min(pause * 2, _MAX_RECONNECT_DELAY_S)
 
-    def _connected(self) -> ListenConnection:
+    def _open(self) -> ListenConnection:
         line = self._connect()
         try:
-            # A process that is stopped, or a network that swallows everything, must not fill the server's queue.
+            # A suspended process or a dead network must not fill the server's notification queue.
             line.execute("SET tcp_user_timeout = 60000")
             line.execute(f"LISTEN {CHANNEL}")
         except BaseException:
@@ -113,17 +112,17 @@ class NotificationListener:
     def _wait(self, line: ListenConnection, ready: selectors.BaseSelector) -> None:
         if not ready.select(_IDLE_CHECK_S):
             line.execute("SELECT 1")
-        told: dict[NotificationKind, dict[str, None]] = {}
+        names_by_kind: dict[NotificationKind, dict[str, None]] = {}
         for one in line.notifies(timeout=0):
             if (notice := parse_notification(one.payload)) is not None:
-                told.setdefault(notice.kind, {}).update(dict.fromkeys(notice.names))
-        for kind, names in told.items():
-            self._hand_on(Notification(kind, list(names)))
+                names_by_kind.setdefault(notice.kind, {}).update(dict.fromkeys(notice.names))
+        for kind, names in names_by_kind.items():
+            self._dispatch(Notification(kind, list(names)))
 
-    def _hand_on(self, notice: Notification) -> None:
-        for loop, heard in self._heard:
-            with suppress(RuntimeError):  # That loop is closed.
-                loop.call_soon_threadsafe(heard, notice)
+    def _dispatch(self, notice: Notification) -> None:
+        for loop, handler in self._handlers:
+            with suppress(RuntimeError):  # The event loop is closed.
+                loop.call_soon_threadsafe(handler, notice)
 
 
 P = ParamSpec("P")
@@ -131,11 +130,11 @@ T = TypeVar("T")
 
 _POOL_SIZE = 8
 _MAX_TRIES = 5
-"""How often two transactions may stand in each other's way."""
+"""Attempts of a transaction that fails to serialize."""
 
 
 class PostgresDatabase:
-    """A database on a server."""
+    """A PostgreSQL database."""
 
     kind: Literal["postgresql"] = "postgresql"
     path = None
@@ -145,48 +144,41 @@ class PostgresDatabase:
         self._closed = False
         self._listener: NotificationListener | None = None
         self._watchers = ChangeWatchers()
-        self._cleaner: StorageRedactor | None = None
+        self._redactor: StorageRedactor | None = None
         self._threads = ThreadPoolExecutor(_POOL_SIZE, thread_name_prefix="palaver-database")
 
     @classmethod
     def open_url(cls, url: str) -> "PostgresDatabase":
-        """The one at that URL, which must be there."""
+        """Connect to an existing database and upgrade its schema."""
         engine = create_postgres_engine(url)
         upgrade.ensure_server_current(engine, redact_url(url))
         return cls(engine)
 
     async def read(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What a function that only looks gives."""
         return await self.write(work, *args, **kwargs)
 
     async def write(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What a function that changes something gives, once it is durable."""
         if self._closed:
             raise Overloaded("The database is closed: the server is shutting down.")
-        ask = partial(self._ask, work, args, kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._threads, ask)
+        execute = partial(self._execute, work, args, kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, execute)
 
     @property
     def receives_notifications(self) -> bool:
-        """Do notices of other processes reach this one?"""
         return self._listener is not None and self._listener.receives_notifications
 
-    async def listen(self, heard: NotificationHandler) -> None:
-        """Call that, in this loop, with every notice from now on."""
+    async def listen(self, handler: NotificationHandler) -> None:
         if self._listener is None:
-            self._listener = NotificationListener(self._line)
-        await self._listener.listen(heard)
+            self._listener = NotificationListener(self._connect_listener)
+        await self._listener.listen(handler)
 
-    async def watch(self, touched: ChangeHandler) -> None:
-        """Call that, in this loop, with what our own writes change, once it is durable."""
-        self._watchers.add(touched)
+    async def watch(self, handler: ChangeHandler) -> None:
+        self._watchers.add(handler)
 
-    def set_redactor(self, cleaner: StorageRedactor) -> None:
-        """Keep no more of what people say from now on than that leaves of it."""
-        self._cleaner = cleaner
+    def set_redactor(self, redactor: StorageRedactor) -> None:
+        self._redactor = redactor
 
     async def close(self) -> None:
-        """Finish what was asked, and let go of the connections."""
         if not self._closed:
             self._closed = True
             if self._listener is not None:
@@ -194,32 +186,32 @@ class PostgresDatabase:
             await asyncio.to_thread(self._threads.shutdown)
             self._engine.dispose()
 
-    def _line(self) -> ListenConnection:
-        """A connection of its own for whoever listens: it is not to be had by anybody else."""
-        places, named = self._engine.dialect.create_connect_args(self._engine.url)
-        own = {"connect_timeout": CONNECT_TIMEOUT_S, "application_name": "palaver listening"}
-        return psycopg.connect(*places, **{**named, **own}, autocommit=True)
+    def _connect_listener(self) -> ListenConnection:
+        """Open a connection outside the pool for the listener."""
+        args, kwargs = self._engine.dialect.create_connect_args(self._engine.url)
+        options = {"connect_timeout": CONNECT_TIMEOUT_S, "application_name": "palaver listening"}
+        return psycopg.connect(*args, **{**kwargs, **options}, autocommit=True)
 
-    def _ask(self, work: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
+    def _execute(self, work: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any]) -> T:
         for left in range(_MAX_TRIES - 1, -1, -1):
             try:
                 with self._engine.begin() as connection:
-                    touched = collect_changes(connection) if self._watchers else []
-                    if self._cleaner is not None:
-                        redaction.attach_redactor(connection, self._cleaner)
+                    changes = collect_changes(connection) if self._watchers else []
+                    if self._redactor is not None:
+                        redaction.attach_redactor(connection, self._redactor)
                     result = work(connection, *args, **kwargs)
             except Exception as error:
                 if left and is_serialization_failure(error):
                     continue
                 raise translate_error(error) or error from None
-            if touched:
-                self._watchers.notify(touched)
+            if changes:
+                self._watchers.notify(changes)
             return result
         raise AssertionError
 
 
 def create_postgres_engine(url: str) -> Engine:
-    """A pool of connections to the server at a URL."""
+    """Create the SQLAlchemy engine for a URL. Raises SettingsError for an invalid one."""
     try:
         place = make_url(url).set(drivername="postgresql+psycopg")
     except (ArgumentError, ValueError):
@@ -230,7 +222,7 @@ def create_postgres_engine(url: str) -> Engine:
         max_overflow=0,
         pool_timeout=CONNECT_TIMEOUT_S,
         pool_pre_ping=True,
-        hide_parameters=True,  # What people said is not for our log.
+        hide_parameters=True,  # Keeps content out of the log.
         connect_args={"connect_timeout": CONNECT_TIMEOUT_S, "application_name": "palaver"},
     )
     event.listen(engine, "connect", _prepare_connection)
@@ -238,7 +230,7 @@ def create_postgres_engine(url: str) -> Engine:
 
 
 class _NulFreeText(StrDumperUnknown):
-    """Text as this database can take it: without the one character that it refuses, which anybody may send us."""
+    """Replaces NUL, which PostgreSQL refuses in text."""
 
     def dump(self, obj: str) -> Buffer | None:
         return super().dump(obj.replace("\0", "\ufffd"))

@@ -1,4 +1,4 @@
-"""Projects: names that keep what belongs to different people apart. Erasing one erases all that is in it."""
+"""Projects, which separate data. Deleting one deletes everything in it."""
 
 from datetime import datetime
 from typing import Any
@@ -14,14 +14,12 @@ from palaver.storage.tables import keys, metadata, projects, runs, sessions
 
 
 class Project(msgspec.Struct, frozen=True, kw_only=True):
-    """One project."""
-
     name: str
     created_at: datetime
 
 
 def insert_project(db: Connection, project: Project) -> bool:
-    """Keep a new one; False if the name is taken."""
+    """Insert a project; False if the name is taken."""
     try:
         with db.begin_nested():
             db.execute(insert(projects).values(msgspec.structs.asdict(project)))
@@ -31,13 +29,12 @@ def insert_project(db: Connection, project: Project) -> bool:
 
 
 def get_project(db: Connection, name: str) -> Project | None:
-    """The one of that name."""
     row = db.execute(select(projects).where(projects.c.name == name)).mappings().one_or_none()
     return None if row is None else Project(**row)
 
 
 def list_projects(db: Connection, window: Window = FIRST_PAGE) -> Page[Project]:
-    """A page of all of them, by name."""
+    """List projects by name."""
 
     def read(row: Row[Any]) -> Project:
         return Project(name=row.name, created_at=row.created_at)
@@ -47,25 +44,24 @@ def list_projects(db: Connection, window: Window = FIRST_PAGE) -> Page[Project]:
 
 
 def has_active_runs(db: Connection, name: str) -> bool:
-    """Has any run of it not ended?"""
     alive = select(runs.c.id).where(runs.c.project == name, runs.c.ended_at.is_(None))
     return bool(db.scalar(select(exists(alive))))
 
 
 def revoke_access(db: Connection, name: str) -> list[str]:
-    """Take away all keys and sessions of it, so that nobody comes in while it is erased; the ids of those keys."""
+    """Delete all keys and sessions of a project before it is deleted; returns the ids of the keys."""
     assert name != DEFAULT_PROJECT
     db.execute(delete(sessions).where(sessions.c.project == name))
     return list(db.scalars(delete(keys).where(keys.c.project == name).returning(keys.c.id)))
 
 
 def delete_project_batch(db: Connection, name: str, *, most: int = 100) -> bool:
-    """Erase some of what belongs to it, and at last the project itself; is anything left?
+    """Delete a batch of rows, and finally the project itself; returns whether anything is left.
 
-    In pieces, so that others can write in between. What hangs on something else goes before it.
+    In batches, so that others can write in between, and dependent rows first.
     """
     assert name != DEFAULT_PROJECT
-    if span_retention.delete_matching(db, name, most):  # Their words are to be taken out of an index.
+    if span_retention.delete_matching(db, name, most):  # Spans have to be removed from the search index.
         return True
     for table in reversed(metadata.sorted_tables):
         if "project" in table.c and _delete_rows(db, table, name, most):

@@ -1,4 +1,4 @@
-"""Runs in the background that wait: kept like any other, taken by one process each, given back when that one dies."""
+"""The queue of background runs: each is claimed by one process, and requeued when that process dies."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -15,30 +15,28 @@ from palaver.storage.tables import events as events_table
 from palaver.storage.tables import runs as table
 
 MAX_ATTEMPTS = 3
-"""How often a run may take its process with it."""
+"""Maximum attempts before a run that crashes its process is ended."""
 
 
 class QueuedRun(NamedTuple):
-    """A run that a process has taken."""
+    """A run that a process has claimed."""
 
     stored: StoredRun
     call: Call
-    """As it was made: with the history that it goes on from."""
+    """The complete call, including the history."""
 
 
 def enqueue_run(db: Connection, run: NewRun, at: datetime) -> None:
-    """Keep a run that is to begin later, in whichever process is free."""
     enqueue_runs(db, [run], at)
 
 
 def enqueue_runs(db: Connection, new: Sequence[NewRun], at: datetime) -> None:
-    """The same of many."""
     run_log.record_runs(db, new, (), (), at)
     notifications.notify(db, "waiting", sorted({run.workflow for run in new}))
 
 
 def dequeue_runs(db: Connection, process: str, workflows: Collection[str], limit: int, at: datetime) -> list[QueuedRun]:
-    """Let a process begin the oldest runs that wait for workflows that it serves; no two get the same."""
+    """Claim the oldest queued runs of the given workflows for a process."""
     full = boards.find_full_boards(db)
     waiting = (
         select(table.c.project, table.c.id, table.c.board)
@@ -67,7 +65,7 @@ def dequeue_runs(db: Connection, process: str, workflows: Collection[str], limit
 
 def _load_call(db: Connection, found: StoredRun) -> Call:
     kept = runs.decode_call(found)
-    assert kept is not None  # What waits is kept whole, whatever its author says.
+    assert kept is not None  # Queued runs are always stored in full.
     before = kept.messages[: kept.preface]
     seen = files.replace_missing_files(
         db, found.row.project, run_history.messages_seen_by(db, found.row.project, found) or []
@@ -76,7 +74,7 @@ def _load_call(db: Connection, found: StoredRun) -> Call:
 
 
 def requeue_run(db: Connection, row: RunRow) -> bool:
-    """Let a run of a process that died begin anew, if it may: what it had said is forgotten."""
+    """Requeue a run of a dead process if it may be repeated; its events are deleted."""
     if not row.idempotent or row.attempts >= MAX_ATTEMPTS or not runs.lock_active_run(db, row.project, row.id):
         return False
     _delete_events(db, row)
@@ -85,16 +83,13 @@ def requeue_run(db: Connection, row: RunRow) -> bool:
 
 
 def unclaim_run(db: Connection, row: RunRow) -> None:
-    """Let another process begin a run that was taken and has not begun: it does not count as an attempt."""
+    """Return a claimed run that was not started to the queue, without counting an attempt."""
     if runs.lock_active_run(db, row.project, row.id):
         _requeue(db, row, attempts=table.c.attempts - 1)
 
 
 def hand_over_run(db: Connection, project: str, run: str, process: str) -> bool:
-    """Let another process begin a run anew that this one has no time to end; False if it may not, or is not its own.
-
-    It does not count as an attempt either: it was the process that had to go.
-    """
+    """Requeue a run of a process that shuts down, without counting an attempt; False if it may not be repeated."""
     row = runs.get_run(db, project, run)
     if row is None or not row.idempotent or row.process != process or not runs.lock_active_run(db, project, run):
         return False
@@ -109,13 +104,13 @@ def _delete_events(db: Connection, row: RunRow) -> None:
 
 def _requeue(db: Connection, row: RunRow, **more: Any) -> None:
     theirs = update(table).where(table.c.project == row.project, table.c.id == row.id)
-    anew = {"status": "queued", "process": None, "started_at": None, "first_output_at": None, "seq": -1}
-    db.execute(theirs.values(**anew, **more))
+    values = {"status": "queued", "process": None, "started_at": None, "first_output_at": None, "seq": -1}
+    db.execute(theirs.values(**values, **more))
     notifications.notify(db, "waiting", [row.workflow])
 
 
 def fail_queued_runs(db: Connection, workflow: str, why: tuple[str, str], at: datetime, *, most: int = 100) -> bool:
-    """End runs that wait for a workflow which is served no longer, in whatever project; may there be more of them?"""
+    """Fail a batch of queued runs of a workflow that is no longer served; returns whether there may be more."""
     waiting = (
         select(table.c.project, table.c.id)
         .where(table.c.ended_at.is_(None), table.c.status == "queued", table.c.workflow == workflow)

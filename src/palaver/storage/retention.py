@@ -1,7 +1,4 @@
-"""What is let go of by itself: old runs that belong to nothing, answers kept for repetitions, files nobody names.
-
-Each function does a bounded piece of the work, and says how much: whoever calls it goes on until there is nothing left.
-"""
+"""Deletion of expired runs, responses and files, in batches: callers repeat each function until it returns 0."""
 
 from datetime import datetime
 from typing import Any
@@ -16,7 +13,7 @@ DELETE_BATCH = 200
 
 
 def delete_old_runs(db: Connection, before: datetime) -> int:
-    """Erase runs that ended before that time and belong to no thread, no cell of a board and no stored response."""
+    """Delete runs that ended before a time, except those of threads, board cells and stored responses."""
     cell = exists().where(
         cells.c.project == runs_table.c.project, cells.c.board == runs_table.c.board, cells.c.run == runs_table.c.id
     )
@@ -25,7 +22,7 @@ def delete_old_runs(db: Connection, before: datetime) -> int:
 
 
 def delete_all_but_newest(db: Connection, most: int) -> int:
-    """Erase the oldest runs that belong to no thread, of more than so many: for a database in memory."""
+    """Delete all but the newest `most` runs without a thread, for an in-memory database."""
     ended = select(runs_table.c.project, runs_table.c.id).where(
         runs_table.c.ended_at.is_not(None), runs_table.c.thread.is_(None)
     )
@@ -34,17 +31,16 @@ def delete_all_but_newest(db: Connection, most: int) -> int:
 
 def _delete_batch(db: Connection, asked: Select[Any, Any]) -> int:
     found = [(row.project, row.id) for row in db.execute(asked.limit(DELETE_BATCH))]
-    for project in sorted({project for project, _ in found}):  # In one order, whoever else does the same.
+    for project in sorted({project for project, _ in found}):  # The same order in all processes avoids deadlocks.
         runs.delete_runs(db, project, [run for of, run in found if of == project])
     return len(found)
 
 
 def delete_old_responses(db: Connection, now: datetime) -> int:
-    """Let go of answers that are no longer kept for a repetition."""
+    """Delete expired idempotency responses, all at once."""
     idempotency.delete_expired_responses(db, now)
     return 0
 
 
 def delete_old_files(db: Connection, now: datetime) -> int:
-    """Erase files that nothing has named for a day."""
     return files.delete_unused_files(db, now - files.UNUSED_FILE_TTL)

@@ -1,4 +1,4 @@
-"""What a stored run saw before it answered: its conversation up to there, wherever that is kept."""
+"""The conversation that a stored run saw: in its thread, or in the chain of runs before it."""
 
 import msgspec
 from sqlalchemy import Connection, select, update
@@ -11,11 +11,11 @@ from palaver.storage.threads import repository as threads
 from palaver.storage.threads.message_tree import Node, node_row
 
 _MAX_CHAIN = 2_000
-"""Runs of one chain. No call takes more messages."""
+"""Maximum length of a chain: a call does not accept more messages."""
 
 
 def run_chain(db: Connection, project: str, run: str) -> list[StoredRun] | None:
-    """The runs that a call which goes on from this one follows, oldest first; None if one of them is not there."""
+    """Return the run and those it continues, oldest first; None if one of them is not stored."""
     found: list[StoredRun] = []
     wanted: str | None = run
     while wanted is not None and len(found) < _MAX_CHAIN:
@@ -28,7 +28,7 @@ def run_chain(db: Connection, project: str, run: str) -> list[StoredRun] | None:
 
 
 def messages_seen_by(db: Connection, project: str, run: StoredRun) -> list[Message] | None:
-    """Every message that a run saw, without the instructions that were for it alone; None if some are gone."""
+    """Return the messages that a run saw, without its own instructions; None if some are deleted."""
     before = run_chain(db, project, run.row.previous) if run.row.previous and not run.row.thread else []
     if before is None:
         return None
@@ -36,7 +36,7 @@ def messages_seen_by(db: Connection, project: str, run: StoredRun) -> list[Messa
 
 
 def chain_messages(db: Connection, project: str, chain: list[StoredRun]) -> list[Message]:
-    """What was asked and answered in a chain of runs."""
+    """Return the questions and answers of a chain of runs."""
     messages: list[Message] = []
     for run in chain:
         messages += _run_messages(db, project, run)
@@ -45,13 +45,13 @@ def chain_messages(db: Connection, project: str, chain: list[StoredRun]) -> list
 
 
 def find_threads_with_message(db: Connection, project: str, node: str) -> list[str]:
-    """The threads that have a message of that id."""
+    """Return the ids of threads that contain a message."""
     asked = select(nodes.c.thread).where(nodes.c.project == project, nodes.c.id == node).limit(10)
     return list(db.scalars(asked))
 
 
 def replace_message(db: Connection, project: str, thread: str, node: Node, message: Message) -> None:
-    """Let a node say less: one of the items that it is was taken out."""
+    """Replace a node's message after one of its items was deleted."""
     row = node_row(msgspec.structs.replace(node, message=message))
     theirs = update(nodes).where(nodes.c.project == project, nodes.c.thread == thread, nodes.c.id == node.id)
     db.execute(theirs.values({name: row[name] for name in ("message", "line", "folded")}))

@@ -1,4 +1,4 @@
-"""What a recorder writes in one go: runs that are new, what runs said since, and how runs ended."""
+"""Recording of runs: new runs, their events and their ends, written in one transaction."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -28,12 +28,12 @@ def record_runs(
     followed: Collection[str] = (),
     process: str | None = None,
 ) -> None:
-    """Write all of it. Of the runs that are followed in other processes, those are told, with one notice for all.
+    """Write new runs, events and ends; notify other processes of the growth of `followed` runs.
 
-    A process that others took for dead may come back: its runs were ended, or begun anew elsewhere, and are no longer
-    its to write.
+    Runs of a process that others took for dead may have been ended or restarted elsewhere: what it writes of them is
+    ignored.
     """
-    if process is not None and db.dialect.name == "postgresql":  # A file of SQLite's has one server: it is the one.
+    if process is not None and db.dialect.name == "postgresql":  # A SQLite file has only one server.
         lost = runs.find_lost_runs(db, process, {one.run for one in batches} - {one.started.run_id for one in new})
         batches = [one for one in batches if one.run not in lost]
         ended = [one for one in ended if one.started.run_id not in lost]
@@ -48,7 +48,7 @@ def record_runs(
     _add_reply_references(db, replies)
     if batches:
         runs.append_events(db, batches)
-        recent = {one.started.run_id for one in (*new, *ended)}  # Of which the row says it already, or will.
+        recent = {one.started.run_id for one in (*new, *ended)}  # Their rows contain it.
         runs.set_first_output(db, [one for one in batches if one.first_output_at is not None and one.run not in recent])
     if endings:
         runs.end_runs(db, list(endings.values()))
@@ -64,7 +64,7 @@ def record_runs(
 
 
 def _run_changes(origin: Origin, run: str) -> Iterator[Change]:
-    """What pages look at that is not as it was, now that a run began or ended; its thread says so itself."""
+    """The changes that the start or end of a run causes, except in its thread."""
     yield Change(origin.project, "run", run)
     if origin.board is not None:
         yield Change(origin.project, "board", origin.board, run)
@@ -116,23 +116,23 @@ def _has_content(one: NewRun) -> bool:
 
 
 def _call_messages(one: NewRun) -> tuple[Message, ...]:
-    """What it was asked, as far as that is kept with the run."""
+    """Return the messages of the call that are stored with the run."""
     return one.call.messages if one.origin.said is None else one.origin.said
 
 
 def _add_reply_references(db: Connection, endings: Sequence[RunEnding]) -> None:
-    """A file that a run gives is kept as long as what it said."""
+    """Reference the files of replies, so that they live as long as the run."""
     for one in endings:
         if one.reply is not None:
             files.add_run_references(db, one.project, one.id, one.reply.messages)
 
 
 def _encode_call(call: Call, said: tuple[Message, ...]) -> bytes | None:
-    """The call without its secrets, which are for the run alone; nothing of one that is no JSON."""
+    """Encode the call without its secrets; None if it is not JSON."""
     kept = msgspec.structs.replace(call, secrets={}, messages=said)
     try:
         return json.encode(kept)
-    except json.NotJson:  # An author who calls a workflow from Python may give it anything.
+    except json.NotJson:  # A call from Python may contain anything.
         return None
 
 
@@ -165,7 +165,6 @@ def _value(last: TerminalEvent) -> Any:
 
 
 def terminal_status(last: TerminalEvent) -> RunStatus:
-    """How a run ended, in a word."""
     if isinstance(last, RunFailed):
         return "failed"
     if isinstance(last, RunCancelled):
@@ -201,19 +200,19 @@ def _append_to_thread(db: Connection, one: FinishedRun, now: datetime) -> None:
 
 
 def _redact_call(db: Connection, project: str, run: str) -> None:
-    """Of a run that waited all had to be kept that it was asked; now that it is over, only what may be."""
-    cleaner = redaction.redactor_of(db)
-    found = None if cleaner is None else runs.get_stored_run(db, project, run)
+    """Redact the call of a queued run, which had to be stored in full until the run ended."""
+    redactor = redaction.redactor_of(db)
+    found = None if redactor is None else runs.get_stored_run(db, project, run)
     call = None if found is None else runs.decode_call(found)
-    if cleaner is None or found is None or call is None:
+    if redactor is None or found is None or call is None:
         return
-    clean, reading = cleaner.call(project, found.row.workflow, call, found.reading)
-    shown = _input_preview(clean.messages, clean.inputs) if clean.messages or clean.inputs else None
-    runs.update_run(db, project, run, call=json.encode(clean), reading=reading, preview_in=shown)
+    redacted, reading = redactor.call(project, found.row.workflow, call, found.reading)
+    shown = _input_preview(redacted.messages, redacted.inputs) if redacted.messages or redacted.inputs else None
+    runs.update_run(db, project, run, call=json.encode(redacted), reading=reading, preview_in=shown)
 
 
 def interrupt_run(db: Connection, project: str, run: str, now: datetime) -> bool:
-    """End a run whose process died, with what was logged of it; False if it has ended, or somebody was quicker."""
+    """End a run whose process died, keeping its logged events; False if it has ended."""
     if not runs.lock_active_run(db, project, run):
         return False
     found = runs.get_stored_run(db, project, run)
@@ -229,7 +228,7 @@ def interrupt_run(db: Connection, project: str, run: str, now: datetime) -> bool
 
 
 def cancel_queued_run(db: Connection, project: str, run: str, now: datetime) -> bool:
-    """End a run that waits in the background; False if it has begun."""
+    """Cancel a queued run; False if it has started."""
     if not runs.lock_active_run(db, project, run):
         return False
     found = runs.get_stored_run(db, project, run)
@@ -241,7 +240,7 @@ def cancel_queued_run(db: Connection, project: str, run: str, now: datetime) -> 
 
 
 def fail_queued_run(db: Connection, project: str, run: str, why: tuple[str, str], now: datetime) -> None:
-    """End a run that waited and could not begin: its code and message are told."""
+    """Fail a queued run that could not start, with the error code and message `why`."""
     if runs.lock_active_run(db, project, run):
         found = runs.get_stored_run(db, project, run)
         assert found is not None
@@ -250,7 +249,7 @@ def fail_queued_run(db: Connection, project: str, run: str, why: tuple[str, str]
 
 
 def _end_time(found: StoredRun, now: datetime) -> datetime:
-    """When it ends, by a clock that may have been set back since it began."""
+    """Return the time of the end, never before the start: the clock may have been set back."""
     return max(now, found.row.started_at or found.row.created_at)
 
 

@@ -45,39 +45,38 @@ _insert_events = {
 
 
 def append_events(db: Connection, batches: Sequence[EventBatch]) -> None:
-    """Add to the logs of runs. What begins at the same place was sent before, when nobody told us that it was kept."""
+    """Append batches to the event logs. A batch with the same first seq is a retry of an unconfirmed write."""
     db.execute(_insert_events[db.dialect.name], [_events_row(batch) for batch in batches])
 
 
 def _events_row(batch: EventBatch) -> dict[str, Any]:
-    said = batch.events
+    events = batch.events
     return {
         "project": batch.project,
         "run": batch.run,
-        "first": said[0].seq,
-        "count": len(said),
-        "data": pack_events(said),
+        "first": events[0].seq,
+        "count": len(events),
+        "data": pack_events(events),
     }
 
 
 def read_events(db: Connection, project: str, run: str, seq: int = -1) -> list[Event]:
-    """The events of a run after one of them, from the log."""
-    asked = (
+    """Return the events of a run after `seq`."""
+    query = (
         select(events.c.first, events.c.data)
         .where(events.c.project == project, events.c.run == run, events.c.first + events.c.count > seq + 1)
         .order_by(events.c.first)
     )
-    found = [event for _, data in db.execute(asked) for event in unpack_events(data)]
+    found = [event for _, data in db.execute(query) for event in unpack_events(data)]
     return [event for event in found if event.seq > seq]
 
 
 def delete_events(db: Connection, project: str, runs: Sequence[str]) -> None:
-    """Forget the logs of runs."""
     db.execute(delete(events).where(events.c.project == project, events.c.run.in_(runs)))
 
 
 class RunRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One run, without what it was asked and what it said."""
+    """A run without its call and reply."""
 
     project: str
     id: str
@@ -98,14 +97,14 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
     trace_id: str | None = None
     seq: int = -1
-    """That of its last event in the log."""
+    """The seq of its last event in the log."""
     usage: Mapping[str, Any] | None = None
     preview_in: Any = None
     preview_out: Any = None
     process: str | None = None
     idempotent: bool = False
     attempts: int = 0
-    """How often it was begun in the background."""
+    """How often it was started in the background."""
     cancel_asked_at: datetime | None = None
     created_at: datetime
     started_at: datetime | None = None
@@ -114,7 +113,6 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_alive(self) -> bool:
-        """Has it not ended?"""
         return self.ended_at is None
 
 
@@ -123,18 +121,16 @@ _COLUMN = runs.c
 
 
 class StoredRun(msgspec.Struct, frozen=True):
-    """A run, with what it was asked, the protocol's note of how to answer, and what it said."""
+    """A run with its call, the protocol's note on how to answer (`reading`), and its reply."""
 
     row: RunRow
     call: Any
-    """A Call as JSON; its messages are those that are kept with the run."""
+    """A Call as JSON, with the messages that are stored with the run."""
     reading: Any
     reply: Reply | None
 
 
 class RunEnding(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run ended."""
-
     project: str
     id: str
     status: RunStatus
@@ -163,15 +159,14 @@ _insert_runs = {"sqlite": _upsert_run(sqlite.insert(runs)), "postgresql": _upser
 
 
 def insert_runs(db: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Keep new runs; each row has the fields of RunRow, and `call`, `reading` and `reply`.
+    """Insert runs; each row has the fields of RunRow, and `call`, `reading` and `reply`.
 
-    One that is there was sent before, when nobody told us that it was kept: it may have ended since.
+    A row that exists is a retry of an unconfirmed write; the run may have ended since.
     """
     db.execute(_insert_runs[db.dialect.name], list(rows))
 
 
 def end_runs(db: Connection, endings: Sequence[RunEnding]) -> None:
-    """Note how runs ended."""
     named = [
         {"of_project": one.project, "of_id": one.id} | {name: getattr(one, name) for name in _ENDING_FIELDS}
         for one in endings
@@ -180,27 +175,25 @@ def end_runs(db: Connection, endings: Sequence[RunEnding]) -> None:
 
 
 def update_run(db: Connection, project: str, run: str, **values: Any) -> None:
-    """Let a run say less of what it was asked."""
     db.execute(update(runs).where(_COLUMN.project == project, _COLUMN.id == run).values(**values))
 
 
 def set_first_output(db: Connection, batches: Sequence[EventBatch]) -> None:
-    """Note when runs first said something."""
     if batches:
         named = [{"of_project": one.project, "of_id": one.run, "at": one.first_output_at} for one in batches]
         db.execute(_update_first_output, named)
 
 
 def get_run(db: Connection, project: str, run: str) -> RunRow | None:
-    """One run; None for an unknown one, or another project's."""
+    """Return a run; None for an unknown one, or one of another project."""
     found = db.execute(_where_run(select(*_COLUMNS), project, run)).mappings().one_or_none()
     return None if found is None else RunRow(**found)
 
 
 def get_stored_run(db: Connection, project: str, run: str) -> StoredRun | None:
-    """One run, with all that is kept of it."""
-    asked = select(*_COLUMNS, _COLUMN.call, _COLUMN.reading, _COLUMN.reply)
-    found = db.execute(_where_run(asked, project, run)).mappings().one_or_none()
+    """Return a run with everything that is stored of it."""
+    query = select(*_COLUMNS, _COLUMN.call, _COLUMN.reading, _COLUMN.reply)
+    found = db.execute(_where_run(query, project, run)).mappings().one_or_none()
     if found is None:
         return None
     fields = dict(found)
@@ -209,66 +202,66 @@ def get_stored_run(db: Connection, project: str, run: str) -> StoredRun | None:
 
 
 def decode_call(found: StoredRun) -> Call | None:
-    """What it was asked; None where that is not kept."""
+    """Return the call of a run; None if it was not recorded."""
     return None if found.call is None else msgspec.convert(found.call, Call)
 
 
 def list_active_in_session(db: Connection, project: str, workflow: str, session: str) -> list[RunRow]:
-    """The runs of a session that have not ended, in any process."""
-    asked = select(*_COLUMNS).where(
+    """List the active runs of a session, in any process."""
+    query = select(*_COLUMNS).where(
         _COLUMN.project == project,
         _COLUMN.session == session,
         _COLUMN.workflow == workflow,
         _COLUMN.ended_at.is_(None),
     )
-    return _fetch_rows(db, asked.order_by(_COLUMN.id))
+    return _fetch_rows(db, query.order_by(_COLUMN.id))
 
 
 def request_cancel(db: Connection, project: str, run: str, at: datetime) -> None:
-    """Tell the process that it runs in."""
-    asked = update(runs).where(_COLUMN.project == project, _COLUMN.id == run, _COLUMN.ended_at.is_(None))
-    db.execute(asked.where(_COLUMN.cancel_asked_at.is_(None)).values(cancel_asked_at=at))
+    """Ask the process that runs it to cancel a run."""
+    query = update(runs).where(_COLUMN.project == project, _COLUMN.id == run, _COLUMN.ended_at.is_(None))
+    db.execute(query.where(_COLUMN.cancel_asked_at.is_(None)).values(cancel_asked_at=at))
     notifications.notify(db, "cancel", [run])
 
 
 def list_cancel_requests(db: Connection, process: str) -> list[str]:
-    """The runs of a process that it is to end."""
-    asked = select(_COLUMN.id).where(_COLUMN.ended_at.is_(None), _COLUMN.process == process)
-    return list(db.scalars(asked.where(_COLUMN.cancel_asked_at.is_not(None))))
+    """List the runs that a process has to cancel."""
+    query = select(_COLUMN.id).where(_COLUMN.ended_at.is_(None), _COLUMN.process == process)
+    return list(db.scalars(query.where(_COLUMN.cancel_asked_at.is_not(None))))
 
 
 def set_read_at(db: Connection, project: str, run: str, at: datetime) -> None:
-    """Tell the process that it runs in that somebody reads it here."""
-    asked = update(runs).where(_COLUMN.project == project, _COLUMN.id == run, _COLUMN.ended_at.is_(None))
-    db.execute(asked.values(read_at=at))
+    """Tell the process of a run that another process reads it."""
+    query = update(runs).where(_COLUMN.project == project, _COLUMN.id == run, _COLUMN.ended_at.is_(None))
+    db.execute(query.values(read_at=at))
     notifications.notify(db, "followed", [run])
 
 
 def get_read_at(db: Connection, project: str, run: str) -> datetime | None:
-    """When somebody last read it in another process than its own."""
+    """Return when another process last read the run."""
     return db.scalar(_where_run(select(_COLUMN.read_at), project, run))
 
 
 def run_durations(db: Connection, project: str, ids: Collection[str]) -> dict[str, float]:
-    """How long each of these runs took; those that have not ended are left out."""
-    asked = select(runs.c.id, runs.c.started_at, runs.c.ended_at).where(runs.c.project == project, runs.c.id.in_(ids))
-    known = ((row.id, row.started_at, row.ended_at) for row in db.execute(asked))
+    """Return the durations of ended runs in seconds, by id."""
+    query = select(runs.c.id, runs.c.started_at, runs.c.ended_at).where(runs.c.project == project, runs.c.id.in_(ids))
+    known = ((row.id, row.started_at, row.ended_at) for row in db.execute(query))
     return {run: (end - start).total_seconds() for run, start, end in known if start is not None and end is not None}
 
 
 def list_unfinished_of(db: Connection, names: Sequence[str]) -> list[RunRow]:
-    """The runs of these processes that have not ended."""
+    """List the active runs of these processes."""
     return _fetch_rows(db, select(*_COLUMNS).where(_COLUMN.ended_at.is_(None), _COLUMN.process.in_(names)))
 
 
 def list_unfinished_of_unknown(db: Connection) -> list[RunRow]:
-    """The runs that have begun and not ended, of processes that nobody knows any more."""
+    """List the active runs of processes that are no longer registered."""
     known = select(processes.c.id)
     return _fetch_rows(db, select(*_COLUMNS).where(_COLUMN.ended_at.is_(None), _COLUMN.process.not_in(known)))
 
 
 def find_lost_runs(db: Connection, process: str, ids: Collection[str]) -> set[str]:
-    """Which of these runs are no longer a process's: another one ended them for it, or has begun them anew."""
+    """Return those of these runs that another process has ended or restarted."""
     if not ids:
         return set()
     held = select(_COLUMN.id).where(_COLUMN.id.in_(ids), _COLUMN.process == process, _COLUMN.status != "interrupted")
@@ -276,35 +269,33 @@ def find_lost_runs(db: Connection, process: str, ids: Collection[str]) -> set[st
 
 
 def lock_active_run(db: Connection, project: str, run: str) -> bool:
-    """Hold a run that has not ended against others who would end it; False if it has."""
-    asked = _where_run(select(_COLUMN.id), project, run).where(_COLUMN.ended_at.is_(None)).with_for_update()
-    return db.execute(asked).one_or_none() is not None
+    """Lock an active run until the transaction ends; False if the run has ended."""
+    query = _where_run(select(_COLUMN.id), project, run).where(_COLUMN.ended_at.is_(None)).with_for_update()
+    return db.execute(query).one_or_none() is not None
 
 
 def delete_runs(db: Connection, project: str, ids: Sequence[str]) -> int:
-    """Forget runs and their logs, and files that nothing else names; how many there were."""
+    """Delete runs, their logs, and files that nothing else references; returns the number of runs."""
     delete_events(db, project, ids)
     files.remove_references(db, project, ids)
     return db.execute(delete(runs).where(_COLUMN.project == project, _COLUMN.id.in_(ids))).rowcount
 
 
-def _fetch_rows(db: Connection, asked: Select[Any]) -> list[RunRow]:
-    return [RunRow(**found) for found in db.execute(asked).mappings()]
+def _fetch_rows(db: Connection, query: Select[Any]) -> list[RunRow]:
+    return [RunRow(**found) for found in db.execute(query).mappings()]
 
 
-def _where_run(asked: Select[Any], project: str, run: str) -> Select[Any]:
-    return asked.where(_COLUMN.project == project, _COLUMN.id == run)
+def _where_run(query: Select[Any], project: str, run: str) -> Select[Any]:
+    return query.where(_COLUMN.project == project, _COLUMN.id == run)
 
 
 _LIST_COLUMNS = [runs.c[name] for name in RunRow.__struct_fields__]
 _EXACT_FILTERS = ("workflow", "variant", "status", "protocol", "thread", "board", "key", "user")
 _START_SLACK_MS = 24 * 60 * 60 * 1000
-"""Milliseconds for which a run may have its name before it starts: its turn has to come."""
+"""How long a run may have its id before it is created: its turn may have to wait."""
 
 
 class RunFilters(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs are asked for."""
-
     workflow: str | None = None
     variant: str | None = None
     """`short:3`, or `short` for all versions of it."""
@@ -317,9 +308,9 @@ class RunFilters(msgspec.Struct, frozen=True, kw_only=True):
     user: str | None = None
     since: datetime | None = None
     until: datetime | None = None
-    """Made at that time or later, and before this one."""
+    """Created at or after `since`, and before `until`."""
     search: str | None = None
-    """A text in what its cells show of what was asked and answered; upper case of plain letters does not matter."""
+    """A text in the previews of input or output; ASCII case is ignored."""
 
 
 ALL_RUNS = RunFilters()
@@ -328,66 +319,66 @@ ALL_RUNS = RunFilters()
 def list_runs(
     db: Connection, project: str, filters: RunFilters = ALL_RUNS, window: Window = FIRST_PAGE
 ) -> Page[RunRow]:
-    """A page of runs; of those that go on, `seq` is that of the last event in the log."""
-    asked = _filtered_runs(db, project, filters)
+    """List runs, newest first. The `seq` of active runs is read from the log."""
+    query = _filtered_runs(db, project, filters)
     bound = {name: f"{value}" for name, value in msgspec.structs.asdict(filters).items() if value is not None}
-    found = fetch_page(db, asked, _row_to_run, project=project, by=[runs.c.id], window=window, filters=bound)
+    found = fetch_page(db, query, _row_to_run, project=project, by=[runs.c.id], window=window, filters=bound)
     going = [row.id for row in found.data if row.is_alive]
     said = last_event_seqs(db, project, going) if going else {}
     return found.map(lambda row: msgspec.structs.replace(row, seq=said[row.id]) if row.id in said else row)
 
 
 def list_active_ids(db: Connection, project: str, limit: int) -> list[str]:
-    """Those that have not ended, newest first."""
-    asked = select(runs.c.id).where(runs.c.ended_at.is_(None), runs.c.status.in_(["queued", "running"]))
-    return list(db.scalars(asked.where(runs.c.project == project).order_by(runs.c.id.desc()).limit(limit)))
+    """List the ids of active runs, newest first."""
+    query = select(runs.c.id).where(runs.c.ended_at.is_(None), runs.c.status.in_(["queued", "running"]))
+    return list(db.scalars(query.where(runs.c.project == project).order_by(runs.c.id.desc()).limit(limit)))
 
 
 def last_event_seqs(db: Connection, project: str, names: list[str]) -> dict[str, int]:
-    """Of runs that go on, the number of the last event in the log."""
+    """Return the seq of the last event in the log of active runs."""
     last = func.max(events.c.first + events.c.count) - 1
-    asked = select(events.c.run, last).where(events.c.project == project, events.c.run.in_(names))
-    return {row[0]: row[1] for row in db.execute(asked.group_by(events.c.run))}
+    query = select(events.c.run, last).where(events.c.project == project, events.c.run.in_(names))
+    return {row[0]: row[1] for row in db.execute(query.group_by(events.c.run))}
 
 
 def _filtered_runs(db: Connection, project: str, filters: RunFilters) -> Select[Any]:
-    asked = select(*_LIST_COLUMNS).where(runs.c.project == project)
+    query = select(*_LIST_COLUMNS).where(runs.c.project == project)
     for name in _EXACT_FILTERS:
         wanted: str | None = getattr(filters, name)
         if wanted is None:
             continue
         if name == "variant" and ":" not in wanted:
-            asked = asked.where(runs.c.variant.startswith(f"{storable_text(wanted)}:", autoescape=True))
+            query = query.where(runs.c.variant.startswith(f"{storable_text(wanted)}:", autoescape=True))
         else:
-            asked = asked.where(runs.c[name] == storable_text(wanted))
+            query = query.where(runs.c[name] == storable_text(wanted))
     if filters.status in ("queued", "running"):
-        # They are few among many, and have an index of their own; asked for directly, it is passed over.
+        # Active runs have a small index of their own, which a direct condition would not use.
         going = runs.alias("going")
         alive = select(going.c.id).where(going.c.ended_at.is_(None), going.c.status == filters.status)
-        asked = asked.where(runs.c.id.in_(alive))
+        query = query.where(runs.c.id.in_(alive))
     if filters.status in ("failed", "cancelled", "interrupted"):
-        asked = asked.where(IS_UNUSUAL)
+        query = query.where(IS_UNUSUAL)
     if filters.evaluation is not None:
-        asked = asked.where(false())  # No run is part of one yet.
-    # Ids sort by time, and are what the list is read by: the times need not be looked for from its start.
+        query = query.where(false())  # No run belongs to an evaluation.
+    # The list is ordered by id, and ids sort by time: limiting the ids avoids a scan from the start.
     if filters.since is not None:
-        asked = asked.where(runs.c.created_at >= filters.since, runs.c.id >= _first_id(filters.since, -_START_SLACK_MS))
+        query = query.where(runs.c.created_at >= filters.since, runs.c.id >= _first_id(filters.since, -_START_SLACK_MS))
     if filters.until is not None:
-        asked = asked.where(runs.c.created_at < filters.until, runs.c.id < _first_id(filters.until, 1))
+        query = query.where(runs.c.created_at < filters.until, runs.c.id < _first_id(filters.until, 1))
     if filters.search:
-        asked = asked.where(
+        query = query.where(
             or_(*(_preview_contains(db, cell, filters.search) for cell in (runs.c.preview_in, runs.c.preview_out)))
         )
-    return asked
+    return query
 
 
 def _first_id(moment: datetime, later: int) -> str:
-    """The first id of so many milliseconds later."""
+    """Return the first id `later` milliseconds after `moment`."""
     return f"run_{sortable_id(max(int(moment.timestamp() * 1000) + later, 0), 0)[:10]}"
 
 
 def _preview_contains(db: Connection, cell: ColumnElement[Any], text: str) -> ColumnElement[bool]:
-    """Is the text in a cell? It is kept as JSON, so that is what is looked for."""
+    """Whether a preview contains the text. Previews are stored as JSON, so the encoded text is searched."""
     needle = msgspec.json.encode(storable_text(text)).decode()[1:-1]
     raw = func.convert_from(cell, "UTF8").collate("C") if db.dialect.name == "postgresql" else cast(cell, Text)
     is_there = func.lower(raw).contains(_ascii_lower(needle), autoescape=True)
@@ -395,7 +386,7 @@ def _preview_contains(db: Connection, cell: ColumnElement[Any], text: str) -> Co
 
 
 def _ascii_lower(text: str) -> str:
-    """Plain letters only: what else is upper case, databases do not agree on."""
+    """Lower ASCII letters only: databases differ on others."""
     return "".join([letter.lower() if letter.isascii() else letter for letter in text])
 
 

@@ -1,4 +1,4 @@
-"""Views: what somebody asked of a page of the web, kept under a name for everyone in the project."""
+"""Saved views: filters of a page of the web, stored under a name for the project."""
 
 from datetime import datetime
 from typing import Any
@@ -11,30 +11,27 @@ from palaver.storage.pagination import FIRST_PAGE, Page, Window, fetch_page
 from palaver.storage.tables import views as table
 
 MAX_VIEWS = 500
-"""Of one page, in one project."""
+"""Per page and project."""
 
 
 class SavedView(msgspec.Struct, frozen=True, kw_only=True):
-    """One of them."""
-
     id: str
     page: str
     name: str
     body: Any
-    """What the page makes of it is the page's alone."""
+    """Opaque: only the page interprets it."""
     created_at: datetime
     updated_at: datetime
 
 
 def list_views(db: Connection, project: str, of: str, window: Window = FIRST_PAGE) -> Page[SavedView]:
-    """Those of a page, last saved first."""
+    """List the views of a page, last saved first."""
     query = select(table).where(table.c.project == project, table.c.page == of)
     order = (table.c.updated_at, table.c.id)
     return fetch_page(db, query, _row_to_view, project=project, by=order, window=window, filters={"page": of})
 
 
 def insert_view(db: Connection, project: str, view: SavedView) -> None:
-    """Keep a new one."""
     of_page = select(func.count()).where(table.c.project == project, table.c.page == view.page)
     if db.execute(of_page).scalar_one() >= MAX_VIEWS:
         raise TooLarge(f"There are {MAX_VIEWS} views of this page already: delete one first.")
@@ -42,17 +39,15 @@ def insert_view(db: Connection, project: str, view: SavedView) -> None:
 
 
 def replace_view(db: Connection, project: str, view: str, *, name: str, body: Any, at: datetime) -> SavedView:
-    """Put something else in its place."""
     here = (table.c.project == project, table.c.id == view)
-    found = db.execute(select(table).where(*here).with_for_update()).one_or_none()
-    if found is None:
+    row = db.execute(select(table).where(*here).with_for_update()).one_or_none()
+    if row is None:
         raise _view_not_found(view)
     db.execute(update(table).where(*here).values(name=name, body=body, updated_at=at))
-    return msgspec.structs.replace(_row_to_view(found), name=name, body=body, updated_at=at)
+    return msgspec.structs.replace(_row_to_view(row), name=name, body=body, updated_at=at)
 
 
 def delete_view(db: Connection, project: str, view: str) -> None:
-    """Let go of it."""
     if not db.execute(delete(table).where(table.c.project == project, table.c.id == view)).rowcount:
         raise _view_not_found(view)
 

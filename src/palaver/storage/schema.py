@@ -27,7 +27,7 @@ metadata = MetaData(
 
 
 def project_column() -> Column[str]:
-    """The project that a row belongs to: what is not asked for in a project is not found."""
+    """The project of a row. Every query is limited to one project."""
     return Column("project", String(32), nullable=False)
 
 
@@ -36,40 +36,36 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class UtcTimestamp(TypeDecorator[datetime]):
-    """A time, as microseconds since 1970: an integer, so that neither zone nor precision can be lost."""
+    """A time as microseconds since 1970, which both databases store exactly and sort alike."""
 
     impl = BigInteger
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:  # noqa: ARG002
-        """To the database."""
         return None if value is None else (value - _EPOCH) // _MICROSECOND
 
     def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
-        """From the database."""
         return None if value is None else _EPOCH + timedelta(microseconds=value)
 
 
 class Json(TypeDecorator[Any]):
-    """Any JSON value or Struct, as the bytes of its JSON; None is NULL. Bytes are taken to be JSON already."""
+    """Any JSON value or Struct, encoded as bytes; None is NULL. Bytes are stored as they are."""
 
     impl = LargeBinary
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> bytes | None:  # noqa: ARG002
-        """To the database."""
         return value if value is None or type(value) is bytes else msgspec.json.encode(value)
 
     def process_result_value(self, value: bytes | None, dialect: Dialect) -> Any:  # noqa: ARG002
-        """From the database."""
         return None if value is None else msgspec.json.decode(value)
 
 
 def folded_text(text: str) -> str:
-    """A text as a search compares it: the same on every database, which has its own idea of upper case."""
+    """Return text for case-insensitive search: databases differ in their case folding."""
     return storable_text(text).casefold()
 
 
 def storable_text(text: str) -> str:
-    """A text as a database holds it: PostgreSQL has no NUL."""
+    """Return text that both databases can store: valid Unicode without NUL."""
     return json.replace_surrogates(text).replace("\0", "\ufffd")

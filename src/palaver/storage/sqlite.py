@@ -1,7 +1,7 @@
-"""SQLite: one thread that writes, others that read beside it.
+"""SQLite: one writer thread with group commit, and several reader threads.
 
-What is to be written at the same time is written in one transaction: a commit costs more than what it commits. Should
-one of its parts fail, all are turned back and each is done again by itself, so that nobody fails for another.
+Jobs that wait at the same time share a transaction, since a commit costs more than its content. If one of them fails,
+the transaction is rolled back and each job runs separately, so that no job fails because of another.
 """
 
 import asyncio
@@ -29,10 +29,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _MAX_GROUP = 256
-"""Of so many jobs at most is a transaction made."""
+"""Maximum number of jobs per transaction."""
 _READER_THREADS = 4
 BUSY_TIMEOUT_S = 5
-"""How long a lock of another process is waited for."""
+"""How long to wait for a lock of another process."""
 
 
 class _Job(NamedTuple):
@@ -42,7 +42,7 @@ class _Job(NamedTuple):
 
 
 class SqliteDatabase:
-    """A database in a file, or in memory."""
+    """A SQLite database in a file or in memory."""
 
     kind: Literal["sqlite"] = "sqlite"
     receives_notifications = False
@@ -53,16 +53,16 @@ class SqliteDatabase:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._closed = False
         self._watchers = ChangeWatchers()
-        self._cleaner: StorageRedactor | None = None
+        self._redactor: StorageRedactor | None = None
         self._readers = (
             ThreadPoolExecutor(_READER_THREADS, thread_name_prefix="palaver-read") if path is not None else None
-        )  # What is in memory belongs to one connection, hence to one thread.
-        self._writer = threading.Thread(target=self._write_on, name="palaver-write", daemon=True)
+        )  # An in-memory database belongs to one connection, hence to one thread.
+        self._writer = threading.Thread(target=self._write_loop, name="palaver-write", daemon=True)
         self._writer.start()
 
     @classmethod
     def open_file(cls, path: Path) -> "SqliteDatabase":
-        """The one in that file, which is made if need be, for nobody else to read."""
+        """Open a file, created if needed with mode 0600, and upgrade its schema."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
@@ -77,7 +77,6 @@ class SqliteDatabase:
 
     @classmethod
     def in_memory(cls) -> "SqliteDatabase":
-        """One that is gone with this process."""
         engine = create_engine(
             "sqlite://", poolclass=StaticPool, hide_parameters=True, connect_args={"check_same_thread": False}
         )
@@ -86,16 +85,14 @@ class SqliteDatabase:
         return cls(None, engine)
 
     async def read(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What a function that only looks gives."""
         if self._readers is None:
             return await self.write(work, *args, **kwargs)
         if self._closed:
             raise _closed_error()
-        look = partial(self._look, partial(_call, work, args, kwargs))
-        return await asyncio.get_running_loop().run_in_executor(self._readers, look)
+        job = partial(self._read, partial(_call, work, args, kwargs))
+        return await asyncio.get_running_loop().run_in_executor(self._readers, job)
 
     async def write(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What a function that changes something gives, once it is durable."""
         if self._closed:
             raise _closed_error()
         loop = asyncio.get_running_loop()
@@ -103,44 +100,41 @@ class SqliteDatabase:
         self._jobs.put(_Job(partial(_call, work, args, kwargs), future, loop))
         return await future
 
-    async def listen(self, heard: NotificationHandler) -> None:
-        """Nobody tells: whoever waits for another process has to look by itself."""
+    async def listen(self, handler: NotificationHandler) -> None:
+        """Do nothing: SQLite has no notifications, so callers poll."""
 
-    async def watch(self, touched: ChangeHandler) -> None:
-        """Call that, in this loop, with what our own writes change, once it is durable."""
-        self._watchers.add(touched)
+    async def watch(self, handler: ChangeHandler) -> None:
+        self._watchers.add(handler)
 
-    def set_redactor(self, cleaner: StorageRedactor) -> None:
-        """Keep no more of what people say from now on than that leaves of it."""
-        self._cleaner = cleaner
+    def set_redactor(self, redactor: StorageRedactor) -> None:
+        self._redactor = redactor
 
     async def close(self) -> None:
-        """Write what is waiting, and let go of the file."""
         if self._closed:
             return
         self._closed = True
         self._jobs.put(None)
-        await asyncio.to_thread(self._let_go)
+        await asyncio.to_thread(self._close)
 
-    def _let_go(self) -> None:
+    def _close(self) -> None:
         self._writer.join()
         if self._readers is not None:
             self._readers.shutdown()
         self._engine.dispose()
 
-    def _look(self, work: Callable[[Connection], T]) -> T:
+    def _read(self, work: Callable[[Connection], T]) -> T:
         try:
             with self._engine.connect() as connection:
                 connection = connection.execution_options(reads=True)
-                if self._cleaner is not None:
-                    redaction.attach_redactor(connection, self._cleaner)
+                if self._redactor is not None:
+                    redaction.attach_redactor(connection, self._redactor)
                 return work(connection)
         except Exception as error:
             raise translate_error(error) or error from None
 
-    # The writer's thread
+    # The writer thread
 
-    def _write_on(self) -> None:
+    def _write_loop(self) -> None:
         last = False
         while not last:
             group = [self._jobs.get()]
@@ -148,28 +142,30 @@ class SqliteDatabase:
                 group.append(self._jobs.get())
             last = None in group
             self._write([job for job in group if job is not None])
-            group.clear()  # What was written need not stay in memory until there is more to write.
+            group.clear()  # Release the jobs while waiting for more.
 
     def _write(self, group: list[_Job]) -> None:
-        touched: list[Change] = []
+        changes: list[Change] = []
         try:
             with self._engine.begin() as connection:
                 if self._watchers:
-                    touched = collect_changes(connection)
-                if self._cleaner is not None:
-                    redaction.attach_redactor(connection, self._cleaner)
+                    changes = collect_changes(connection)
+                if self._redactor is not None:
+                    redaction.attach_redactor(connection, self._redactor)
                 results: _Results = [(job, job.work(connection), None) for job in group]
         except Exception as error:
-            told = translate_error(error)
-            if len(group) > 1 and not isinstance(told, Overloaded):  # Then it is nobody's fault, and each would wait.
+            translated = translate_error(error)
+            if len(group) > 1 and not isinstance(
+                translated, Overloaded
+            ):  # Otherwise no job is at fault, and each would wait again.
                 for job in group:
                     self._write([job])
                 return
-            results, touched = [(job, None, told or error) for job in group], []
+            results, changes = [(job, None, translated or error) for job in group], []
         if results:
             _resolve_all(results)
-        if touched:
-            self._watchers.notify(touched)
+        if changes:
+            self._watchers.notify(changes)
 
 
 def _call(work: Callable[..., T], args: tuple[Any, ...], kwargs: dict[str, Any], connection: Connection) -> T:
@@ -184,17 +180,17 @@ _Results = list[tuple[_Job, Any, BaseException | None]]
 
 
 def _resolve_all(results: _Results) -> None:
-    """Tell those who wait: one call into each loop for all of them."""
+    """Resolve the futures, with one call into each event loop."""
     for loop in {job.loop for job, _, _ in results}:
-        own = [result for result in results if result[0].loop is loop]
+        of_loop = [result for result in results if result[0].loop is loop]
         if not loop.is_closed():
-            loop.call_soon_threadsafe(_resolve, own)
+            loop.call_soon_threadsafe(_resolve, of_loop)
 
 
 def _resolve(results: _Results) -> None:
     for job, value, error in results:
         if job.future.done():
-            continue  # Whoever asked was cancelled meanwhile.
+            continue  # The caller was cancelled.
         if error is None:
             job.future.set_result(value)
         else:
@@ -205,7 +201,7 @@ def _resolve(results: _Results) -> None:
 
 
 def _prepare_file(connection: sqlite3.Connection, _: object) -> None:
-    connection.isolation_level = None  # Transactions are ours to begin.
+    connection.isolation_level = None  # Transactions are begun explicitly.
     connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_S * 1000}")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
@@ -215,7 +211,7 @@ def _prepare_file(connection: sqlite3.Connection, _: object) -> None:
 
 
 _memory_template: list[bytes] = []
-"""What a new database in memory looks like: made once, as each would cost as much as a hundred runs."""
+"""A serialized empty database: creating the tables takes as long as a hundred runs."""
 
 
 def _prepare_memory(connection: sqlite3.Connection, _: object) -> None:

@@ -1,4 +1,4 @@
-"""Every table of the house. Each key begins with the project: what is not asked for in a project is not found."""
+"""All tables except those of subpackages. Primary keys start with the project, which every query is limited to."""
 
 from sqlalchemy import (
     BigInteger,
@@ -24,7 +24,7 @@ from palaver.storage.schema import project_column as _project
 from palaver.storage.spans.tables import span_bodies, span_days, spans
 from palaver.storage.testsets.tables import TESTSETS
 
-# Who may
+# Access
 
 
 projects = Table(
@@ -73,7 +73,7 @@ idempotency = Table(
     "idempotency",
     metadata,
     _project(),
-    Column("owner", String(16), nullable=False),  # The id of the key, or nothing.
+    Column("owner", String(16), nullable=False),  # The id of the API key, or empty.
     Column("route", String(200), nullable=False),
     Column("key", String(128), nullable=False),
     Column("digest", LargeBinary(32), nullable=False),
@@ -85,7 +85,7 @@ idempotency = Table(
     PrimaryKeyConstraint("project", "owner", "route", "key"),
 )
 
-# What is served
+# Workflows
 
 
 workflows = Table(
@@ -142,7 +142,7 @@ variant_versions = Table(
     ForeignKeyConstraint(["project", "variant"], ["variants.project", "variants.id"], ondelete="CASCADE"),
 )
 
-# What was said
+# Threads and runs
 
 
 threads = Table(
@@ -152,12 +152,12 @@ threads = Table(
     Column("id", String(64), nullable=False),
     Column("title", String(200), nullable=False),
     Column("title_by", String(8), nullable=False),
-    Column("title_folded", Text, nullable=False),  # What a search looks at: without upper case.
+    Column("title_folded", Text, nullable=False),  # Casefolded, for search.
     Column("workflow", String(64)),
     Column("variant", String(80)),
     Column("head", String(80)),
-    Column("run", String(64)),  # The one that is answering in it.
-    Column("run_head", String(80)),  # Where the head stood when that one began.
+    Column("run", String(64)),  # The active run.
+    Column("run_head", String(80)),  # The head when that run started.
     Column("pinned", Boolean, nullable=False),
     Column("origin", String(16), nullable=False),
     Column("board", String(64)),
@@ -184,18 +184,18 @@ nodes = Table(
     Column("thread", String(64), nullable=False),
     Column("id", String(80), nullable=False),
     Column("parent", String(80)),
-    Column("place", Integer, nullable=False),  # In order of making, in its thread.
+    Column("place", Integer, nullable=False),  # In order of creation within the thread.
     Column("role", String(16), nullable=False),
     Column("origin", String(16), nullable=False),
     Column("run", String(64)),
     Column("status", String(16), nullable=False),
-    Column("last_child", String(80)),  # The child that was last on the current branch.
+    Column("last_child", String(80)),  # The child on the branch that was last current.
     Column("created_at", UtcTimestamp, nullable=False),
-    Column("line", String(80), nullable=False),  # Its words, for a tree.
+    Column("line", String(80), nullable=False),  # A preview for the tree.
     Column("error", Json),
     Column("usage", Json),
-    Column("folded", Text, nullable=False),  # Its words without upper case: what a search looks at.
-    Column("message", Json, nullable=False),  # Large, hence last: what stands before it is read without it.
+    Column("folded", Text, nullable=False),  # Casefolded text, for search.
+    Column("message", Json, nullable=False),  # Large, hence last: other columns are read without it.
     PrimaryKeyConstraint("project", "thread", "id"),
     UniqueConstraint("project", "thread", "place"),
     ForeignKeyConstraint(["project", "thread"], ["threads.project", "threads.id"], ondelete="CASCADE"),
@@ -205,7 +205,7 @@ nodes = Table(
 
 IS_OF_BOARD = text("board IS NOT NULL")
 IS_UNUSUAL = text("status IN ('failed', 'cancelled', 'interrupted')")
-"""Few runs among many. A query has to say it in these words to be answered from their index."""
+"""A small part of all runs. Queries must use this exact condition to be answered from its partial index."""
 
 runs = Table(
     "runs",
@@ -236,13 +236,13 @@ runs = Table(
     Column("idempotent", Boolean, nullable=False),
     Column("attempts", Integer, nullable=False),
     Column("cancel_asked_at", UtcTimestamp),
-    Column("read_at", UtcTimestamp),  # When somebody last read it in another process than its own.
+    Column("read_at", UtcTimestamp),  # When another process last read it.
     Column("created_at", UtcTimestamp, nullable=False),
     Column("started_at", UtcTimestamp),
     Column("first_output_at", UtcTimestamp),
     Column("ended_at", UtcTimestamp),
     Column("reading", Json),
-    Column("call", Json),  # Large, and hence last: lists and searches read what stands before.
+    Column("call", Json),  # Large, hence last: lists do not read it.
     Column("reply", Json),
     PrimaryKeyConstraint("project", "id"),
     Index("ix_runs_of_session", "project", "session", "id"),
@@ -264,9 +264,11 @@ events = Table(
     metadata,
     _project(),
     Column("run", String(64), nullable=False),
-    Column("first", Integer, nullable=False),  # The seq of the first of them.
+    Column("first", Integer, nullable=False),  # The seq of the first event.
     Column("count", Integer, nullable=False),
-    Column("data", LargeBinary, nullable=False),  # A JSON array; as they were, so that a replay gives the same bytes.
+    Column(
+        "data", LargeBinary, nullable=False
+    ),  # A JSON array of events, unchanged, so that a replay gives the same bytes.
     PrimaryKeyConstraint("project", "run", "first"),
 )
 
@@ -295,7 +297,7 @@ boards = Table(
     Column("version", Integer, nullable=False),
     Column("created_at", UtcTimestamp, nullable=False),
     Column("updated_at", UtcTimestamp, nullable=False),
-    Column("body", Json, nullable=False),  # Last, so that a list need not read past it.
+    Column("body", Json, nullable=False),  # Large, hence last.
     PrimaryKeyConstraint("project", "id"),
     Index("ix_boards_latest", "project", "updated_at", "id"),
 )
@@ -343,14 +345,14 @@ file_uses = Table(
     "file_uses",
     metadata,
     _project(),
-    Column("holder", String(64), nullable=False),  # What names the file: a thread, by one of its nodes, or a run.
-    Column("node", String(80), nullable=False),  # Empty where the holder has none.
+    Column("holder", String(64), nullable=False),  # The thread or run that references the file.
+    Column("node", String(80), nullable=False),  # The node of a thread; empty for a run.
     Column("file", String(64), nullable=False),
     PrimaryKeyConstraint("project", "holder", "node", "file"),
     Index("ix_file_uses_of_file", "project", "file"),
 )
 
-# Who is at work
+# Processes and views
 
 
 processes = Table(
@@ -379,14 +381,5 @@ views = Table(
     Index("ix_views_of_page", "project", "page", "updated_at", "id"),
 )
 
-SPANS = (spans, span_bodies, span_days)
-"""What happened, in days: in a file of their own."""
-
-OF_TESTSETS = TESTSETS
-"""Test sets, and all that they are made of."""
-
-OF_EVALUATIONS = EVALUATIONS
-"""What was evaluated, and what came of it."""
-
-OF_PEOPLE, OF_TRAFFIC = REVIEWS, ONLINE
-"""What people said of results and traces, and what evaluators say of live ones."""
+SUBPACKAGE_TABLES = (spans, span_bodies, span_days, *TESTSETS, *EVALUATIONS, *REVIEWS, *ONLINE)
+"""Imported here so that `metadata` contains every table."""

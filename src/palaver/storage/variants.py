@@ -18,48 +18,46 @@ from palaver.storage.tables import variants as table
 
 
 class Variant(msgspec.Struct, frozen=True, kw_only=True):
-    """A named set of parameters of one workflow."""
+    """A named set of parameters of a workflow."""
 
     id: str
     workflow: str
     name: str
     description: str = ""
     head: int = 1
-    """The number of its newest version."""
+    """The number of the newest version."""
     archived: bool = False
     created_at: datetime
     updated_at: datetime
 
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
-    """What a variant sets, for ever."""
+    """An immutable version of a variant."""
 
     variant: str
     number: int
     parameters: Mapping[str, Any]
     message: str = ""
     key: str | None = None
-    """The id of the key that it was made with."""
+    """The id of the API key that created it."""
     created_at: datetime
 
 
 class VariantHead(NamedTuple):
-    """A variant, and its newest version."""
+    """A variant and its newest version."""
 
     variant: Variant
     head: Version
 
 
 class ResolvedVariant(msgspec.Struct, frozen=True):
-    """A reference, fixed to a version, and what that sets."""
+    """A reference pinned to a version, and its parameters."""
 
     reference: str
     parameters: Mapping[str, Any]
 
 
 class VariantDraft(msgspec.Struct, frozen=True, kw_only=True):
-    """A variant as somebody wants it to be."""
-
     workflow: str
     name: str
     description: str = ""
@@ -68,16 +66,16 @@ class VariantDraft(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
 
 
-# Finding
+# Queries
 
 
 def get_variant(db: Connection, project: str, variant: str) -> Variant:
-    """One, archived or not."""
+    """Return a variant, archived or not. Raises NotFound."""
     return _fetch_variant(db, _select_variants(project), variant)
 
 
 def _lock_variant(db: Connection, project: str, variant: str) -> Variant:
-    """One that is to be changed: nobody else may change it meanwhile."""
+    """Return a variant, locked until the transaction ends."""
     return _fetch_variant(db, _select_variants(project).with_for_update(), variant)
 
 
@@ -89,7 +87,7 @@ def _fetch_variant(db: Connection, query: Select[Any], variant: str) -> Variant:
 
 
 def find_variant(db: Connection, project: str, workflow: str, name: str) -> Variant | None:
-    """The one of that name, archived or not."""
+    """Return the variant of that name, archived or not."""
     row = db.execute(_select_variants(project).where(table.c.workflow == workflow, table.c.name == name)).one_or_none()
     return None if row is None else _row_to_variant(row)
 
@@ -97,7 +95,7 @@ def find_variant(db: Connection, project: str, workflow: str, name: str) -> Vari
 def list_variants(
     db: Connection, project: str, *, workflow: str | None = None, archived: bool = False, window: Window = FIRST_PAGE
 ) -> Page[Variant]:
-    """Those of a workflow, or of all; archived ones too if they are asked for."""
+    """List the variants of a workflow, or of all."""
     query = _select_variants(project)
     if workflow is not None:
         query = query.where(table.c.workflow == workflow)
@@ -108,7 +106,7 @@ def list_variants(
 
 
 def get_version(db: Connection, project: str, variant: str, number: int) -> Version:
-    """One version."""
+    """Return a version. Raises NotFound."""
     query = _select_versions(project, variant).where(versions_table.c.number == number)
     row = db.execute(query).one_or_none() if number < 1 << 31 else None
     if row is None:
@@ -117,20 +115,19 @@ def get_version(db: Connection, project: str, variant: str, number: int) -> Vers
 
 
 def list_versions(db: Connection, project: str, variant: str, window: Window = FIRST_PAGE) -> Page[Version]:
-    """All of them, newest first."""
+    """List versions, newest first."""
     get_variant(db, project, variant)
     query, by = _select_versions(project, variant), (versions_table.c.number,)
     return fetch_page(db, query, _row_to_version, project=project, by=by, window=window, filters={"variant": variant})
 
 
 def get_head(db: Connection, project: str, variant: str) -> VariantHead:
-    """One, and what it sets now."""
     found = get_variant(db, project, variant)
     return VariantHead(found, get_version(db, project, variant, found.head))
 
 
 def resolve_reference(db: Connection, project: str, workflow: str, reference: str) -> ResolvedVariant:
-    """What a reference means now, as `short:3` for ever after."""
+    """Resolve a reference like `short` to the version that it means now, `short:3`."""
     asked = parse_reference(reference)
     found = find_variant(db, project, workflow, asked.name) if asked.workflow in (None, workflow) else None
     number = asked.version or (found.head if found is not None else 0)
@@ -140,11 +137,11 @@ def resolve_reference(db: Connection, project: str, workflow: str, reference: st
     return ResolvedVariant(str(VariantReference(asked.name, number)), set_by.parameters)
 
 
-# Changing
+# Changes
 
 
 def create_variant(db: Connection, project: str, wanted: VariantDraft, *, id: str, at: datetime) -> Variant:
-    """A new one, with its first version."""
+    """Create a variant with its first version."""
     if wanted.name == DEFAULT_VARIANT:
         raise NameTaken(
             f"The variant {DEFAULT_VARIANT!r} is made by the code itself: take another name.", pointer="/name"
@@ -164,7 +161,7 @@ def _insert_variant(db: Connection, project: str, wanted: VariantDraft, id: str,
     _check_name_free(db, project, made)
     try:
         db.execute(insert(table).values(project=project, **msgspec.structs.asdict(made)))
-    except IntegrityError:  # Another process was quicker.
+    except IntegrityError:  # Created by another process in the meantime.
         raise _name_taken(made.name, archived=False) from None
     _insert_version(db, project, made, wanted, at)
     return made
@@ -173,7 +170,7 @@ def _insert_variant(db: Connection, project: str, wanted: VariantDraft, id: str,
 def update_variant(
     db: Connection, project: str, variant: str, *, at: datetime, check: Callable[[VariantHead], None], **fields: Any
 ) -> VariantHead:
-    """Another name or description, archived or not; `check` may refuse to change what it is given."""
+    """Change name, description or archived; `check` may raise to refuse."""
     found = _lock_variant(db, project, variant)
     head = get_version(db, project, variant, found.head)
     check(VariantHead(found, head))
@@ -192,7 +189,10 @@ def update_variant(
 def commit_version(
     db: Connection, project: str, variant: str, wanted: VariantDraft, *, base: int, at: datetime
 ) -> tuple[Version, bool]:
-    """A new version, made from version `base`; or the newest one and False, if it sets the same."""
+    """Add a version based on version `base`; if nothing differs, return the newest one and False.
+
+    Raises StaleBase if `base` is not the newest version.
+    """
     found = _lock_variant(db, project, variant)
     head = get_version(db, project, variant, found.head)
     if core.is_same_json(head.parameters, wanted.parameters):
@@ -216,7 +216,7 @@ def sync_default(
     id: str,
     at: datetime,
 ) -> None:
-    """See to it that the newest version of `default` is what the code says now."""
+    """Make the parameters in the code the newest version of `default`."""
     wanted = VariantDraft(workflow=workflow, name=DEFAULT_VARIANT, parameters=parameters)
     found = find_variant(db, project, workflow, DEFAULT_VARIANT)
     if found is None:
@@ -226,7 +226,7 @@ def sync_default(
 
 
 def is_default_current(db: Connection, project: str, workflow: str, parameters: Mapping[str, Any]) -> bool:
-    """Is the newest version of `default` what the code says now?"""
+    """Whether the newest version of `default` has the parameters in the code."""
     found = find_variant(db, project, workflow, DEFAULT_VARIANT)
     return found is not None and core.is_same_json(
         get_version(db, project, found.id, found.head).parameters, parameters
@@ -234,7 +234,6 @@ def is_default_current(db: Connection, project: str, workflow: str, parameters: 
 
 
 def _insert_version(db: Connection, project: str, variant: Variant, wanted: VariantDraft, at: datetime) -> Version:
-    """The version that the variant's head says is the newest."""
     made = Version(
         variant=variant.id,
         number=variant.head,
@@ -288,8 +287,6 @@ def _version_columns(made: Version) -> dict[str, Any]:
 
 
 class ImportCounts(msgspec.Struct, frozen=True):
-    """How many variants an import made, changed, and left as they were."""
-
     created: int = 0
     updated: int = 0
     unchanged: int = 0
@@ -301,7 +298,7 @@ ImportVerdict = Literal["created", "updated", "unchanged"]
 def export_variants(
     db: Connection, project: str, *, workflow: str | None = None, window: Window = FIRST_PAGE
 ) -> Page[VariantFile]:
-    """A page of those that are in use, as files; what the code makes itself is not among them."""
+    """List variants as files, except archived ones and `default`, which the code defines."""
     found = list_variants(db, project, workflow=workflow, window=window)
     kept = [_variant_file(db, project, variant) for variant in found.data if variant.name != DEFAULT_VARIANT]
     return Page(kept, found.next)
@@ -328,7 +325,7 @@ def import_variants(
     key: str | None = None,
     mode: Literal["commit", "look"] = "commit",
 ) -> ImportCounts:
-    """Commit what differs, or only look what does."""
+    """Import variants, or with mode `look` only report what would change."""
     verdicts: list[ImportVerdict] = []
     for file in files:
         found = find_variant(db, project, file.workflow, file.name)

@@ -289,7 +289,7 @@ async def test_a_run_that_goes_on_ends_and_one_that_waits_is_refused(house: Keye
         async for line in lines:
             if "begin" in line:
                 break
-        house.server.backlog._most = 0
+        house.server.backlog._max_runs = 0
         later = await house.http.post("/v1/responses", json={"model": "far", "input": "x", "background": True})
         gone = await house.http.delete("/api/connections/far")
         said = "\n".join([line async for line in lines])

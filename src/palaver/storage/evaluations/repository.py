@@ -1,4 +1,8 @@
-"""Evaluations: create, look up, cancel, rerun, finish, delete."""
+"""Evaluations: create, look up, cancel, rerun, finish, delete.
+
+A transaction locks the row of an evaluation before its slices and results, so that the counts in the row match what is
+recorded, and of two processes that end the last slices one sees that nothing is left.
+"""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -20,7 +24,7 @@ from palaver.storage.schema import folded_text, storable_text
 
 
 def finish_if_done(db: Connection, project: str, evaluation: str, at: datetime) -> None:
-    """End it, if it has not ended and no slice is left."""
+    """End an evaluation that has no slices left. Its row must be locked."""
     left = select(slices.c.place).where(slices.c.project == project, slices.c.evaluation == evaluation, IS_LEFT)
     if db.execute(left.limit(1)).first() is not None:
         return
@@ -44,7 +48,7 @@ def finish_if_done(db: Connection, project: str, evaluation: str, at: datetime) 
 
 
 def stop_evaluation(db: Connection, project: str, evaluation: str, reason: dict[str, Any] | None, at: datetime) -> None:
-    """Let it end early: no slice that waits is begun, and whoever runs some is told. The first reason counts."""
+    """Stop an evaluation early: cancel waiting slices and notify processes. The first reason counts."""
     columns = table.c
     first = (columns.project == project, columns.id == evaluation, columns.cancel_asked_at.is_(None))
     asked = update(table).where(*first).values(cancel_asked_at=at, reason=reason, version=columns.version + 1)
@@ -56,7 +60,7 @@ def stop_evaluation(db: Connection, project: str, evaluation: str, reason: dict[
 
 
 def count_results(db: Connection, project: str, evaluation: str) -> dict[str, Any]:
-    """What its row says of its results, counted anew."""
+    """Return the counts and costs of an evaluation's row, computed from its results."""
     mine = (results.c.project == project, results.c.evaluation == evaluation)
     failed = func.count().filter(results.c.status == "failed")
     of_cells = db.execute(select(func.count(), failed, func.sum(results.c.cost)).where(*mine)).one()
@@ -73,7 +77,7 @@ def count_results(db: Connection, project: str, evaluation: str) -> dict[str, An
 
 
 def update_evaluation(db: Connection, project: str, evaluation: str, at: datetime, **values: Any) -> None:
-    """Change its row: pages and streams that look at it are told."""
+    """Update the row and report the change."""
     mine = update(table).where(table.c.project == project, table.c.id == evaluation)
     db.execute(mine.values(**values, version=table.c.version + 1, updated_at=at))
     mark_changed(db, Change(project, "evaluation", evaluation))
@@ -81,13 +85,13 @@ def update_evaluation(db: Connection, project: str, evaluation: str, at: datetim
 
 EvaluationState = Literal["queued", "running", "succeeded", "partly", "failed", "cancelled"]
 RerunScope = Literal["failed", "errors", "all"]
-"""Cells that failed; those, and all that an evaluator failed on; or every cell. What was never run is, always."""
+"""Which cells to repeat: failed ones; also those with evaluator errors; or all. Cells without a result always run."""
 NO_WORKFLOW_NAME = "-"
-"""Who is told of slices that no workflow runs."""
+"""Notified for slices that call no workflow."""
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """One, without its plan."""
+    """An evaluation without its plan."""
 
     id: str
     name: str
@@ -96,23 +100,23 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     revision: int
     total: int
     done: int
-    """Cells that have an answer."""
+    """Cells with an answer."""
     failed: int
-    """Cells that have none, and an error."""
+    """Cells with an error."""
     errors: int
-    """Scores that an evaluator could not give."""
+    """Scores that failed with an error."""
     recorded: int
-    """The `seq` of the result that was recorded last."""
+    """The seq of the last recorded result."""
     cost: float | None
-    """Of the calls, in US dollars, as far as it is known."""
+    """Of the calls, in US dollars, as far as known."""
     score_cost: float | None
     """Of the evaluators."""
     reason: dict[str, Any] | None
     """Why it ended early: `{"code", "message"}`."""
     key: str | None
-    """The id of the key that it was made with."""
+    """The id of the API key that created it."""
     version: int
-    """Another one with every change."""
+    """Increases with every change."""
     cancel_asked_at: datetime | None
     created_at: datetime
     started_at: datetime | None
@@ -121,27 +125,25 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlannedEvaluation(msgspec.Struct, frozen=True):
-    """One, with all that it was made of."""
+    """An evaluation with its plan and rows."""
 
     evaluation: Evaluation
     plan: Any
-    """As JSON: who knows what it means is above."""
+    """JSON that the evaluation package interprets."""
     rows: bytes
-    """For each row 16 bytes of its id and 16 of its hash."""
+    """For each row 16 bytes of its id and 16 bytes of its hash."""
 
 
 class NewSlice(msgspec.Struct, frozen=True):
-    """Some cells of one workflow: `count` of its own, from `first` on."""
+    """`count` cells of a workflow, starting with its cell `first`."""
 
     workflow: str
-    """Empty: nothing is called."""
+    """Empty if no workflow is called."""
     first: int
     count: int
 
 
 class NewEvaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """An evaluation as it is to be."""
-
     id: str
     name: str
     testset: str
@@ -150,14 +152,12 @@ class NewEvaluation(msgspec.Struct, frozen=True, kw_only=True):
     plan: Any
     rows: bytes
     concurrency: int
-    """Cells of one workflow at once, in all processes."""
+    """Concurrent cells per workflow, over all processes."""
     slices: Sequence[NewSlice]
     key: str | None = None
 
 
 class EvaluationFilters(msgspec.Struct, frozen=True, kw_only=True):
-    """Which evaluations are wanted."""
-
     state: str | None = None
     testset: str | None = None
     search: str | None = None
@@ -168,11 +168,11 @@ _EVALUATION_COLUMNS = [table.c[name] for name in Evaluation.__struct_fields__]
 ALL_EVALUATIONS = EvaluationFilters()
 
 
-# Finding
+# Queries
 
 
 def get_evaluation(db: Connection, project: str, evaluation: str) -> Evaluation:
-    """One; NotFound for an unknown one, or another project's."""
+    """Return an evaluation. Raises NotFound for an unknown one, or one of another project."""
     row = db.execute(_where_evaluation(select(*_EVALUATION_COLUMNS), project, evaluation)).one_or_none()
     if row is None:
         raise _evaluation_not_found(evaluation)
@@ -180,7 +180,6 @@ def get_evaluation(db: Connection, project: str, evaluation: str) -> Evaluation:
 
 
 def get_planned(db: Connection, project: str, evaluation: str) -> PlannedEvaluation:
-    """One, with its plan and rows."""
     row = db.execute(
         _where_evaluation(select(*_EVALUATION_COLUMNS, table.c.plan, table.c.rows), project, evaluation)
     ).one_or_none()
@@ -190,7 +189,6 @@ def get_planned(db: Connection, project: str, evaluation: str) -> PlannedEvaluat
 
 
 def get_plan(db: Connection, project: str, evaluation: str) -> tuple[Evaluation, Any]:
-    """One, with its plan and without its rows."""
     row = db.execute(_where_evaluation(select(*_EVALUATION_COLUMNS, table.c.plan), project, evaluation)).one_or_none()
     if row is None:
         raise _evaluation_not_found(evaluation)
@@ -200,7 +198,7 @@ def get_plan(db: Connection, project: str, evaluation: str) -> tuple[Evaluation,
 def list_evaluations(
     db: Connection, project: str, filters: EvaluationFilters = ALL_EVALUATIONS, window: Window = FIRST_PAGE
 ) -> Page[Evaluation]:
-    """A page of them, the newest first."""
+    """List evaluations, newest first."""
     asked = select(*_EVALUATION_COLUMNS).where(table.c.project == project)
     if filters.state is not None:
         asked = asked.where(table.c.state == storable_text(filters.state))
@@ -213,16 +211,16 @@ def list_evaluations(
 
 
 def get_plans(db: Connection, project: str, named: Iterable[str]) -> dict[str, Any]:
-    """The plans of some, by their ids: what a list shows of them."""
+    """Return plans by evaluation id."""
     asked = select(table.c.id, table.c.plan).where(table.c.project == project, table.c.id.in_(list(named)))
     return {row.id: row.plan for row in db.execute(asked)}
 
 
-# Changing
+# Changes
 
 
 def create_evaluation(db: Connection, project: str, new: NewEvaluation, at: datetime) -> Evaluation:
-    """A new one, with all its slices: it waits for a process, or has ended if there is nothing to do."""
+    """Create an evaluation with its slices. It is queued, or ends at once if there is nothing to do."""
     row = {
         "project": project,
         "id": new.id,
@@ -258,7 +256,7 @@ def create_evaluation(db: Connection, project: str, new: NewEvaluation, at: date
 
 
 def cancel_evaluation(db: Connection, project: str, evaluation: str, at: datetime) -> Evaluation:
-    """Let it end: what runs is stopped by whoever runs it. One that has ended stays as it is."""
+    """Stop an evaluation. Processes that run its cells stop them. Has no effect if it has ended."""
     found = lock_evaluation(db, project, evaluation)
     if found.ended_at is None:
         stop_evaluation(db, project, evaluation, None, at)
@@ -267,7 +265,7 @@ def cancel_evaluation(db: Connection, project: str, evaluation: str, at: datetim
 
 
 def rerun_evaluation(db: Connection, project: str, evaluation: str, which: RerunScope, at: datetime) -> Evaluation:
-    """Run again what failed, or all of it, into the same evaluation; what was never run is run as well."""
+    """Repeat cells of an ended evaluation. Raises StillRunning if it has not ended."""
     if lock_evaluation(db, project, evaluation).ended_at is None:
         raise StillRunning(f"The evaluation {evaluation!r} has not ended: cancel it first, or wait.")
     mine = and_(results.c.project == project, results.c.evaluation == evaluation)
@@ -276,7 +274,7 @@ def rerun_evaluation(db: Connection, project: str, evaluation: str, which: Rerun
         bad = select(results.c.cell).where(mine, results.c.status == "failed")
         erred = select(scores.c.cell).where(theirs, scores.c.status == "error")
         gone = bad if which == "failed" else bad.union(erred)
-        # The scores last: they say which results go.
+        # The scores last, since they determine which results are deleted.
         db.execute(delete(results).where(mine, results.c.cell.in_(gone)))
         theirs = and_(theirs, scores.c.cell.not_in(select(results.c.cell).where(mine)))
     else:
@@ -287,7 +285,7 @@ def rerun_evaluation(db: Connection, project: str, evaluation: str, which: Rerun
 
 
 def delete_evaluation(db: Connection, project: str, evaluation: str) -> None:
-    """Let go of it and of all that it has; a process that runs it finds that it is gone."""
+    """Delete an evaluation with everything it has. Processes that run it notice."""
     lock_evaluation(db, project, evaluation)
     for one in (scores, results, slices):
         db.execute(delete(one).where(one.c.project == project, one.c.evaluation == evaluation))
@@ -296,7 +294,7 @@ def delete_evaluation(db: Connection, project: str, evaluation: str) -> None:
 
 
 def lock_evaluation(db: Connection, project: str, evaluation: str) -> Evaluation:
-    """One that nobody else changes until this transaction ends."""
+    """Return an evaluation, locked until the transaction ends."""
     row = db.execute(
         _where_evaluation(select(*_EVALUATION_COLUMNS), project, evaluation).with_for_update()
     ).one_or_none()
@@ -306,7 +304,7 @@ def lock_evaluation(db: Connection, project: str, evaluation: str) -> Evaluation
 
 
 def _requeue(db: Connection, project: str, evaluation: str, at: datetime) -> None:
-    """Count what is left of its results, and let the slices wait that have cells without one."""
+    """Recount the results and requeue all slices."""
     values = {**count_results(db, project, evaluation), "state": "queued", "reason": None}
     values |= {"cancel_asked_at": None, "ended_at": None, "paced_until": None}
     update_evaluation(db, project, evaluation, at, **values)

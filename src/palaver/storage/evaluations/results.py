@@ -1,4 +1,4 @@
-"""Results of evaluation cells: recording, listing and aggregation."""
+"""Results and scores of evaluation cells. A cell is recorded once, by the process that holds its slice."""
 
 import zlib
 from bisect import bisect_right
@@ -25,16 +25,13 @@ from palaver.storage.schema import folded_text, storable_text
 CellStatus = Literal["done", "failed"]
 ScoreStatus = Literal["scored", "skipped", "error"]
 _COMPRESSION_LEVEL = 1
-"""Of packing: more takes three times as long and saves a tenth."""
+"""Higher levels take three times as long and save a tenth."""
 _MAX_SEARCH_TEXT = 20_000
-"""Characters of a result that a search looks at."""
 
 
 class NewScore(msgspec.Struct, frozen=True, kw_only=True):
-    """What one evaluator made of a cell."""
-
     evaluator: int
-    """Its place in the plan."""
+    """Its index in the plan."""
     name: str
     status: ScoreStatus
     passed: bool | None = None
@@ -48,15 +45,13 @@ class NewScore(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cell came to."""
-
     cell: int
     row: str
     variant: int
     repeat: int
     status: CellStatus
     error: Mapping[str, Any] | None = None
-    """`{"code", "message"}`, of one that failed."""
+    """`{"code", "message"}` of a failed cell."""
     latency: float | None = None
     first_output: float | None = None
     usage: Usage | None = None
@@ -70,41 +65,37 @@ class NewResult(msgspec.Struct, frozen=True, kw_only=True):
     preview_in: Any = None
     preview_out: Any = None
     words: str = ""
-    """What a search looks at."""
+    """Text for search."""
     body: bytes
-    """All of it: `packed`."""
+    """The complete result, as returned by `compress_result`."""
     scores: Sequence[NewScore] = ()
 
 
 class StopConditions(msgspec.Struct, frozen=True, kw_only=True):
-    """When an evaluation has had enough."""
+    """Limits at which an evaluation is stopped."""
 
     most_failed: int | None = None
-    """Cells; None: any number."""
+    """Failed cells; None for no limit."""
     most_cost: float | None = None
 
 
 class RecordOutcome(msgspec.Struct, frozen=True):
-    """How it went."""
-
     is_ours: bool
-    """Else another process has the slice, or the evaluation is gone: nothing was recorded."""
+    """False if another process holds the slice or the evaluation is deleted: nothing was recorded."""
     is_stopped: bool = False
-    """The evaluation is to end."""
+    """The evaluation is stopped."""
 
 
 def compress_result(body: Mapping[str, Any]) -> bytes:
-    """The whole of a result, as it is kept."""
     return zlib.compress(json.encode(body), _COMPRESSION_LEVEL)
 
 
 def decompress_result(body: bytes) -> Any:
-    """The same again."""
     return msgspec.json.decode(zlib.decompress(body))
 
 
 def find_recorded_cells(db: Connection, project: str, evaluation: str, cells: Collection[int]) -> set[int]:
-    """Which of these cells have a result: they never run again."""
+    """Return those of these cells that have a result, which are not run again."""
     asked = select(table.c.cell).where(
         table.c.project == project, table.c.evaluation == evaluation, table.c.cell.in_(list(cells))
     )
@@ -114,7 +105,7 @@ def find_recorded_cells(db: Connection, project: str, evaluation: str, cells: Co
 def record_results(
     db: Connection, process: str, one: Slice, new: Sequence[NewResult], stops: StopConditions, at: datetime
 ) -> RecordOutcome:
-    """Keep results of a slice that this process holds. A cell that has one keeps it: nothing is ever changed."""
+    """Record results of a slice that the process holds. Existing results are not changed."""
     mine = (evaluations.c.project == one.project, evaluations.c.id == one.evaluation)
     columns = (
         evaluations.c.recorded,
@@ -198,7 +189,7 @@ def _sum_known(costs: Sequence[float | None]) -> float | None:
     return sum(known) if known else None
 
 
-# Figures, for who computes with them
+# Statistics
 
 
 ScoreRow = tuple[int, str, int, ScoreStatus, bool | None, float | None]
@@ -206,13 +197,13 @@ ScoreRow = tuple[int, str, int, ScoreStatus, bool | None, float | None]
 CellRow = tuple[int, CellStatus, float | None, float | None]
 """Cell, status, latency, cost."""
 _FETCH_ROWS = 2_000
-"""Rows that are in memory: of more the garbage collector would take notice, again and again."""
+"""Rows in memory at a time: more would trigger the garbage collector repeatedly."""
 
 
 def score_rows(db: Connection, project: str, evaluation: str) -> Iterable[ScoreRow]:
-    """All scores, by cell; to be read while the connection is open, a piece of them in memory at a time."""
+    """Stream all scores by cell. Must be consumed while the connection is open."""
     columns = scores_table.c
-    passed = type_coerce(columns.passed, Integer)  # 1 is as good as True, and need not be made of each.
+    passed = type_coerce(columns.passed, Integer)  # Avoids a conversion to bool for each row.
     asked = select(columns.evaluator, columns.name, columns.cell, columns.status, passed, columns.score)
     mine = asked.where(columns.project == project, columns.evaluation == evaluation)
     found = db.execute(mine.order_by(columns.cell, columns.evaluator, columns.name))
@@ -220,7 +211,7 @@ def score_rows(db: Connection, project: str, evaluation: str) -> Iterable[ScoreR
 
 
 def cell_rows(db: Connection, project: str, evaluation: str) -> Iterable[CellRow]:
-    """All results, by cell; in pieces likewise."""
+    """Stream all results by cell. Must be consumed while the connection is open."""
     columns = table.c
     asked = select(columns.cell, columns.status, columns.latency, columns.cost)
     mine = asked.where(columns.project == project, columns.evaluation == evaluation)
@@ -230,7 +221,7 @@ def cell_rows(db: Connection, project: str, evaluation: str) -> Iterable[CellRow
 def recent_pace(
     db: Connection, project: str, evaluation: str, last: int = 200
 ) -> tuple[int, datetime, datetime] | None:
-    """Of the results that were recorded last: how many there are, and when the first and the last of them ended."""
+    """Return the count, first end and last end of the most recent results."""
     columns = table.c
     latest = (
         select(columns.ended_at)
@@ -244,10 +235,8 @@ def recent_pace(
 
 
 class StoredScore(msgspec.Struct, frozen=True, kw_only=True):
-    """What one evaluator made of a cell."""
-
     evaluator: int
-    """Its place in the plan."""
+    """Its index in the plan."""
     name: str
     status: ScoreStatus
     passed: bool | None
@@ -261,8 +250,6 @@ class StoredScore(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A cell, as a table shows it."""
-
     cell: int
     seq: int
     row: str
@@ -286,26 +273,24 @@ class StoredResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResultDetail(msgspec.Struct, frozen=True):
-    """A cell with all that was said in it."""
+    """A result with its body."""
 
     result: StoredResult
     body: Any
 
 
 class ResultFilters(msgspec.Struct, frozen=True, kw_only=True):
-    """Which results are wanted."""
-
     variant: int | None = None
-    """Its place in the plan."""
+    """Its index in the plan."""
     status: CellStatus | None = None
     evaluator: str | None = None
-    """The name of a score; what is said below is said of it, else of any."""
+    """The name of a score, to which `passed` and `score_status` apply; None for any."""
     passed: bool | None = None
     score_status: ScoreStatus | None = None
     row: str | None = None
     search: str | None = None
     among: Sequence[int] | None = None
-    """Only these cells, in their order: what else is asked for was found out otherwise."""
+    """Only these cells, in ascending order."""
 
 
 _RESULT_FIELDS = [name for name in StoredResult.__struct_fields__ if name != "scores"]
@@ -318,7 +303,7 @@ ALL_RESULTS = ResultFilters()
 def list_results(
     db: Connection, project: str, evaluation: str, wanted: ResultFilters = ALL_RESULTS, window: Window = FIRST_PAGE
 ) -> Page[StoredResult]:
-    """A page of the results that are there, in the order of their cells."""
+    """List results by cell."""
     asked = _filtered_results(project, evaluation, wanted)
     kept = {**msgspec.structs.asdict(wanted), "evaluation": evaluation}
     if wanted.among is not None:
@@ -333,14 +318,14 @@ def list_results(
 
 
 def list_results_since(db: Connection, project: str, evaluation: str, seq: int, limit: int = 100) -> list[StoredResult]:
-    """The results that were recorded after that one, in the order in which they were."""
+    """List the results recorded after `seq`, in that order."""
     asked = select(*_RESULT_COLUMNS).where(*_in_evaluation(project, evaluation), table.c.seq > seq)
     rows = db.execute(asked.order_by(table.c.seq).limit(limit)).all()
     return _with_scores(db, project, evaluation, [_row_to_result(row) for row in rows])
 
 
 def get_result(db: Connection, project: str, evaluation: str, cell: int) -> ResultDetail:
-    """One result with all that was said; NotFound if the cell has none."""
+    """Return a result with its body. Raises NotFound."""
     asked = select(*_RESULT_COLUMNS, table.c.body).where(*_in_evaluation(project, evaluation), table.c.cell == cell)
     row = db.execute(asked).one_or_none() if cell < 1 << 31 else None
     if row is None:
@@ -352,7 +337,7 @@ def get_result(db: Connection, project: str, evaluation: str, cell: int) -> Resu
 def list_result_details(
     db: Connection, project: str, evaluation: str, after: int = -1, limit: int = 100
 ) -> list[ResultDetail]:
-    """The results of the cells after that one, each as a whole: for who writes all of them out, a piece at a time."""
+    """List results with their bodies, after a cell, for an export in batches."""
     asked = select(*_RESULT_COLUMNS, table.c.body).where(*_in_evaluation(project, evaluation), table.c.cell > after)
     rows = db.execute(asked.order_by(table.c.cell).limit(limit)).all()
     results = _with_scores(db, project, evaluation, [_row_to_result(row) for row in rows])
@@ -362,7 +347,7 @@ def list_result_details(
 def _next_cells(
     db: Connection, project: str, evaluation: str, wanted: ResultFilters, after: int, limit: int
 ) -> list[int]:
-    """The first cells after that one which are among those wanted, and fit."""
+    """Return the first matching cells of `among` after a cell."""
     cells = wanted.among or ()
     found: list[int] = []
     start = bisect_right(cells, after)
@@ -402,7 +387,6 @@ def _in_evaluation(project: str, evaluation: str) -> tuple[Any, Any]:
 
 
 def _with_scores(db: Connection, project: str, evaluation: str, found: list[StoredResult]) -> list[StoredResult]:
-    """The results with their scores."""
     by_cell: dict[int, list[StoredScore]] = {result.cell: [] for result in found}
     if not found:
         return []

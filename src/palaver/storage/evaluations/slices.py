@@ -1,4 +1,8 @@
-"""Slices of evaluations: the batches of cells that processes take, finish and give back."""
+"""Slices of evaluations: batches of cells that processes claim, finish, and return when they stop or die.
+
+Claims are serialized, on PostgreSQL by an advisory lock and on SQLite by its single writer, so that no two processes
+count the running cells of a workflow at the same time.
+"""
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
@@ -15,15 +19,15 @@ from palaver.storage.evaluations.tables import evaluation_slices as table
 from palaver.storage.tables import processes
 
 SLICES_PER_WORKFLOW = 4
-"""Into so many slices at once the concurrency of a workflow is divided, so that several processes have a share."""
+"""The concurrency of a workflow is divided among this many slices, so that several processes get a share."""
 NO_CALL_WORKFLOW = ""
 """The workflow of slices that call none."""
 _TAKE_LOCK_ID = 6_157_842_604
-"""The name of the lock of whoever takes slices, a number as PostgreSQL wants it."""
+"""PostgreSQL advisory lock held while slices are claimed."""
 
 
 class Slice(msgspec.Struct, frozen=True, kw_only=True):
-    """A slice that a process has taken."""
+    """A slice claimed by a process."""
 
     project: str
     evaluation: str
@@ -32,18 +36,17 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True):
     first: int
     count: int
     width: int
-    """So many of its cells may run at once."""
+    """How many of its cells may run concurrently."""
     attempts: int = 0
-    """How many processes died with it, one after the other, without one more cell of it recorded."""
+    """How many processes in a row died without recording another cell of it."""
 
     @property
     def of(self) -> tuple[str, str]:
-        """The project, and the evaluation."""
         return self.project, self.evaluation
 
 
 class _WaitingGroup(msgspec.Struct, kw_only=True):
-    """The slices of one evaluation and workflow that wait."""
+    """The waiting slices of an evaluation and workflow."""
 
     project: str
     evaluation: str
@@ -56,15 +59,15 @@ class _WaitingGroup(msgspec.Struct, kw_only=True):
         return self.project, self.workflow
 
 
-# Taking
+# Claims
 
 
 def take_slices(
     db: Connection, process: str, workflows: Collection[str], free: int, at: datetime, *, most: int = 1_000
 ) -> list[Slice]:
-    """Let a process that can run so many more cells have slices, as far as their workflows may run more anywhere.
+    """Claim slices for a process with `free` capacity, within the concurrency limits of their workflows.
 
-    Of all evaluations that wait, the one that is least far comes first: a short one need not wait for a long one.
+    The evaluation with the least progress comes first, so that a short one does not wait for a long one.
     """
     if not has_waiting_slices(db):
         return []
@@ -93,7 +96,6 @@ def take_slices(
 
 
 def has_waiting_slices(db: Connection) -> bool:
-    """Does any slice wait, whoever could run it?"""
     return db.execute(select(table.c.place).where(IS_LEFT, table.c.state == "waiting").limit(1)).first() is not None
 
 
@@ -113,7 +115,7 @@ def _waiting_groups(db: Connection, workflows: Sequence[str]) -> list[_WaitingGr
 
 
 def _lock_active(db: Connection, named: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Those of the evaluations that nobody has stopped; nobody else changes them until this transaction ends."""
+    """Lock these evaluations and return those that are not stopped."""
     if not named:
         return set()
     key = tuple_(evaluations.c.project, evaluations.c.id)
@@ -123,7 +125,7 @@ def _lock_active(db: Connection, named: Collection[tuple[str, str]]) -> set[tupl
 
 
 def _running_cells(db: Connection) -> dict[tuple[str, str], int]:
-    """How many cells of each workflow go on, by project."""
+    """Return the number of running cells by project and workflow."""
     by = (table.c.project, table.c.workflow)
     asked = select(*by, func.sum(table.c.width)).where(IS_LEFT, table.c.state == "running").group_by(*by)
     return {(project, workflow): width for project, workflow, width in db.execute(asked)}
@@ -163,16 +165,16 @@ def _mark_running(db: Connection, begun: Iterable[tuple[str, str]], at: datetime
             repository.update_evaluation(db, project, evaluation, at, state="running", started_at=queued[0] or at)
 
 
-# Ending
+# Release
 
 
 def end_slice(db: Connection, process: str, one: Slice, at: datetime) -> bool:
-    """All its cells are recorded; False if it is no longer this process's."""
+    """End a slice whose cells are all recorded; False if the process no longer holds it."""
     return _release(db, process, one, "done", at)
 
 
 def release_slice(db: Connection, process: str, one: Slice, at: datetime) -> bool:
-    """Let another process run the rest of it; if its evaluation was stopped, nobody does."""
+    """Return a slice to the queue; False if the process no longer holds it."""
     return _release(db, process, one, "waiting", at)
 
 
@@ -188,13 +190,13 @@ def _release(db: Connection, process: str, one: Slice, state: str, at: datetime)
 
 
 def holds_slice(db: Connection, process: str, one: Slice) -> bool:
-    """Is it still this process's? One that others took for dead may come back; its evaluation must be held."""
+    """Whether the process still holds a slice: others may have taken it for dead. The evaluation must be locked."""
     mine = (*_is_slice(one), table.c.state == "running", table.c.process == process)
     return db.execute(select(table.c.place).where(*mine)).first() is not None
 
 
 def reset_attempts(db: Connection, one: Slice) -> None:
-    """A cell of it was recorded: it gets on, whatever happened to those who had it before."""
+    """Reset the attempts of a slice that made progress."""
     if one.attempts:
         _update_slice(db, one, attempts=0)
 
@@ -208,17 +210,17 @@ def _is_slice(one: Slice) -> tuple[Any, Any, Any]:
 
 
 def _is_stopped(db: Connection, project: str, evaluation: str) -> bool | None:
-    """Has somebody stopped it? None: it is gone. Nobody else changes it until this transaction ends."""
+    """Lock an evaluation and return whether it is stopped; None if it is deleted."""
     mine = (evaluations.c.project == project, evaluations.c.id == evaluation)
     found = db.execute(select(evaluations.c.cancel_asked_at).where(*mine).with_for_update()).one_or_none()
     return None if found is None else found[0] is not None
 
 
-# Stopping, and dying
+# Stopped evaluations and dead processes
 
 
 def find_stopped(db: Connection, named: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Which of these evaluations somebody has stopped, or deleted."""
+    """Return those of these evaluations that are stopped or deleted."""
     key = tuple_(evaluations.c.project, evaluations.c.id)
     going = select(evaluations.c.project, evaluations.c.id).where(
         key.in_(sorted(named)), evaluations.c.cancel_asked_at.is_(None)
@@ -227,14 +229,14 @@ def find_stopped(db: Connection, named: Collection[tuple[str, str]]) -> set[tupl
 
 
 def has_lost_slices(db: Connection) -> bool:
-    """Does a process hold any that nobody knows?"""
+    """Whether an unregistered process holds a slice."""
     unknown = table.c.process.not_in(select(processes.c.id))
     asked = select(table.c.place).where(IS_LEFT, table.c.state == "running", unknown)
     return db.execute(asked.limit(1)).first() is not None
 
 
 def requeue_lost_slices(db: Connection, dead: Collection[str], at: datetime) -> int:
-    """Let others run what processes that died have left, and what one left that nobody knows; how many slices."""
+    """Requeue the slices of dead or unregistered processes; returns their number."""
     unknown = table.c.process.not_in(select(processes.c.id))
     whose = or_(table.c.process.in_(list(dead)), unknown) if dead else unknown
     columns = (table.c.project, table.c.evaluation, table.c.place, table.c.workflow, table.c.process)
@@ -255,15 +257,15 @@ def requeue_lost_slices(db: Connection, dead: Collection[str], at: datetime) -> 
     return len(left)
 
 
-# Pace
+# Rate limit
 
 
 def reserve_calls(
     db: Connection, project: str, evaluation: str, interval: float, count: int, at: datetime
 ) -> datetime | None:
-    """Give out the next calls of an evaluation that may only make so many: when the first of `count` is due.
+    """Reserve the next `count` calls of a rate-limited evaluation; returns when the first is due.
 
-    The others follow it at the interval. None: the evaluation is gone.
+    The others follow at the interval. None if the evaluation is deleted.
     """
     mine = (evaluations.c.project == project, evaluations.c.id == evaluation)
     found = db.execute(select(evaluations.c.paced_until).where(*mine).with_for_update()).one_or_none()
@@ -277,7 +279,10 @@ def reserve_calls(
 def create_claimed(
     db: Connection, project: str, new: NewEvaluation, process: str, at: datetime
 ) -> tuple[Evaluation, list[Slice]]:
-    """A new one that is begun at once, and its slices. How many cells of each run at once is the caller's to say."""
+    """Create an evaluation whose slices all belong to one process, so that no other process runs its cells.
+
+    If the process dies, its slices are requeued like others.
+    """
     repository.create_evaluation(db, project, new, at)
     mine = (table.c.project == project, table.c.evaluation == new.id)
     db.execute(update(table).where(*mine, table.c.state == "waiting").values(state="running", process=process))

@@ -1,7 +1,6 @@
-"""Evaluations: what was planned, the slices that are left to run, and what each cell came to.
+"""Tables of evaluations, slices, results and scores.
 
-No foreign key leads from a result to its evaluation: whoever records results holds the evaluation's row, once for all
-of them, and whoever deletes one deletes what it has.
+There are no foreign keys: writers lock the row of the evaluation once instead of checking it for each result.
 """
 
 from sqlalchemy import (

@@ -1,6 +1,6 @@
-"""The cases of online rules: traces and sessions that were chosen, wait until they are quiet, and are scored once.
+"""Cases of live evaluators: traces and sessions that wait until no more spans arrive, and are scored once.
 
-Who looks for new ones, or takes some, holds the rule's row: so each is found once and taken by one process.
+Scans and claims lock the row of the live evaluator, so that each case is found once and claimed by one process.
 """
 
 from collections.abc import Callable, Collection
@@ -23,17 +23,17 @@ from palaver.storage.spans.tables import IS_HEAD, spans
 from palaver.storage.tables import processes
 
 TRACE_QUIET_TIME = timedelta(seconds=10)
-"""For so long nothing of a trace must have come."""
+"""How long no span of a trace must have arrived before it is scored."""
 SESSION_IDLE_TIME = timedelta(minutes=10)
-"""And nothing of a session."""
+"""The same for a session, or a trace without a root."""
 MAX_BACKLOG_MINUTES = 60
-"""Of what waits, so many minutes' worth at most: where there is more than a rule may score, the oldest are dropped."""
+"""The backlog is limited to this many minutes of scoring; older cases are dropped."""
 SCAN_BATCH = 100
-"""Traces that are looked at together."""
+"""Traces per scan."""
 DROPPED_ATTEMPTS = -1
-"""The attempts of what was."""
+"""The value of `attempts` for a dropped case."""
 MAX_ATTEMPTS = 3
-"""So many processes may die over one case: then nobody tries it any more."""
+"""A case with which this many processes died is given up."""
 
 
 CaseKey = tuple[str, str, str]
@@ -41,8 +41,6 @@ CaseKey = tuple[str, str, str]
 
 
 class CaseRef(NamedTuple):
-    """One, by its names."""
-
     project: str
     rule: str
     subject: str
@@ -50,22 +48,18 @@ class CaseRef(NamedTuple):
 
 
 class ClaimedCase(msgspec.Struct, frozen=True, kw_only=True):
-    """A case that a process has."""
-
     project: str
     rule: str
     subject: str
-    """The trace, or the session."""
+    """The trace or session."""
     trace: str
     place: int
     attempts: int
     start_at: datetime
-    """Not before then, so that there are not too many in a minute."""
+    """When to start, to stay within the rate limit."""
 
 
 class NewLiveScore(msgspec.Struct, frozen=True, kw_only=True):
-    """What one evaluator makes of a case."""
-
     evaluator: int
     name: str
     status: str
@@ -79,7 +73,7 @@ class NewLiveScore(msgspec.Struct, frozen=True, kw_only=True):
     cost: float | None
 
 
-# Looking for new ones
+# Scans
 
 
 def scan_arrivals(
@@ -94,10 +88,10 @@ def scan_arrivals(
     quiet: timedelta = TRACE_QUIET_TIME,
     idle: timedelta = SESSION_IDLE_TIME,
 ) -> bool:
-    """Note the traces that came since it last looked; was that all it looks at at once?
+    """Create cases for traces that arrived since the last scan; returns whether the batch was full.
 
-    `settled`: whatever has a place up to that one is there for all to see; None: all is. On PostgreSQL somebody of
-    another project may be quicker with what came later.
+    `settled` is the arrival position up to which all transactions are visible; None for all. On PostgreSQL an insert of
+    another project may commit before an earlier one.
     """
     held = select(rules.c.place, rules.c.session).where(
         rules.c.project == project, rules.c.id == rule, rules.c.enabled.is_(True)
@@ -106,7 +100,7 @@ def scan_arrivals(
     if found is None:
         return False
     last = span_arrivals.last_position(db) if settled is None else settled
-    first = found.place if settled is not None else min(found.place, last)  # SQLite gives places of what went anew.
+    first = found.place if settled is not None else min(found.place, last)  # SQLite reuses positions of deleted spans.
     arrived = span_arrivals.list_arrivals(db, project, first, query, heads=True, limit=SCAN_BATCH)
     for one in arrived:
         if is_meant(one):
@@ -128,23 +122,22 @@ def _upsert_case(db: Connection, project: str, rule: str, one: SpanArrival, *, i
     state = db.scalar(select(table.c.state).where(*here))
     newest = _last_arrival(
         db, project, subject, is_session=is_session
-    )  # What came with it does not make it wait again.
+    )  # Spans that arrived together do not delay it again.
     values: dict[str, Any] = {"trace": one.row.trace_id, "place": newest or one.place, "due": due, "attempts": 0}
     if state is None:
         named = {"project": project, "rule": rule, "subject": subject}
         db.execute(insert(table).values(**named, **values, state="waiting"))
     elif state == "running":
-        if is_session:  # Whoever has it finds that there is more.
+        if is_session:  # The process that scores it will see the new position.
             db.execute(update(table).where(*here).values(trace=one.row.trace_id, place=values["place"]))
     elif state == "waiting" or is_session:
         db.execute(update(table).where(*here).values(**values, state="waiting"))
 
 
-# Taking
+# Claims
 
 
 def has_due_cases(db: Connection, now: datetime) -> bool:
-    """Does anything wait to be scored now?"""
     asked = select(table.c.rule).where(IS_LEFT, table.c.state == "waiting", table.c.due <= now)
     return db.execute(asked.limit(1)).first() is not None
 
@@ -159,7 +152,7 @@ def claim_cases(
     quiet: timedelta = TRACE_QUIET_TIME,
     idle: timedelta = SESSION_IDLE_TIME,
 ) -> list[ClaimedCase]:
-    """Cases that nothing came of for long enough, as many as may begin until `ahead` of now, and there is room for."""
+    """Claim quiet cases: as many as there is room for and as the rate limits allow to start within `ahead`."""
     taken: list[ClaimedCase] = []
     due = select(table.c.project, table.c.rule).where(IS_LEFT, table.c.state == "waiting", table.c.due <= now)
     for project, rule in db.execute(due.distinct().order_by(table.c.project, table.c.rule)).all():
@@ -197,7 +190,7 @@ def _claim_for(
     for row in db.execute(waiting.order_by(table.c.due, table.c.subject).limit(most)).all():
         here = _is_case(project, rule, row.subject)
         newest = _last_arrival(db, project, row.subject, is_session=found.session)
-        if newest is None:  # It is gone.
+        if newest is None:  # The trace was deleted.
             db.execute(update(table).where(*here).values(state="done"))
         elif newest > row.place:
             waits = quiet if not found.session and _has_root(db, project, row.trace) else idle
@@ -211,7 +204,7 @@ def _claim_for(
 
 
 def _drop_oldest(db: Connection, project: str, rule: str, due: tuple[Any, ...], most: int) -> None:
-    """Drop the oldest of more than so many."""
+    """Drop the oldest due cases beyond `most`."""
     more = db.execute(select(func.count()).select_from(table).where(*due)).scalar_one() - most
     if more > 0:
         oldest = select(table.c.subject).where(*due).order_by(table.c.due, table.c.subject).limit(min(more, 1_000))
@@ -225,12 +218,12 @@ def _has_root(db: Connection, project: str, trace: str) -> bool:
 
 
 def _last_arrival(db: Connection, project: str, subject: str, *, is_session: bool) -> int | None:
-    """The place of what came last of it."""
+    """Return the arrival position of the last span of a trace or session."""
     column = spans.c.session if is_session else spans.c.trace_id
     return db.scalar(select(func.max(spans.c.id)).where(spans.c.project == project, column == subject))
 
 
-# Ending
+# Release
 
 
 def finish_case(
@@ -242,7 +235,7 @@ def finish_case(
     *,
     session: str | None,
 ) -> bool:
-    """Keep its scores; False if it is no longer this process's. What came meanwhile of a session is another case."""
+    """Store the scores; False if the process no longer holds the case. A session with new spans is queued again."""
     if not _holds_case(db, process, taken):
         return False
     here = _is_case(taken.project, taken.rule, taken.subject)
@@ -262,7 +255,7 @@ def finish_case(
 
 
 def retry_case(db: Connection, process: str, taken: ClaimedCase, at: datetime) -> None:
-    """Something broke: it is tried again in a while, and not for ever."""
+    """Retry a case later after an unexpected error, up to MAX_ATTEMPTS."""
     tried = taken.attempts + 1
     state = "done" if tried >= MAX_ATTEMPTS else "waiting"
     mine = (*_is_case(taken.project, taken.rule, taken.subject), table.c.state == "running", table.c.process == process)
@@ -271,18 +264,18 @@ def retry_case(db: Connection, process: str, taken: ClaimedCase, at: datetime) -
 
 
 def release_cases(db: Connection, process: str) -> int:
-    """Let others have what a process has not ended."""
+    """Release all cases of a process; returns their number."""
     mine = (IS_LEFT, table.c.state == "running", table.c.process == process)
     return db.execute(update(table).where(*mine).values(state="waiting", process=None)).rowcount
 
 
 def has_lost_cases(db: Connection, process: str) -> bool:
-    """Does a process have any that nobody knows, and that is not this one?"""
+    """Whether an unregistered process, other than this one, holds a case."""
     return db.execute(select(table.c.rule).where(*_is_lost(process)).limit(1)).first() is not None
 
 
 def requeue_lost_cases(db: Connection, process: str) -> int:
-    """Let others have what processes that died have not ended; what many died over is left alone."""
+    """Requeue the cases of dead processes, and give up those with too many attempts; returns their number."""
     tried = table.c.attempts + 1
     lost = update(table).where(*_is_lost(process))
     given_up = db.execute(lost.where(tried >= MAX_ATTEMPTS).values(state="done", process=None, attempts=tried)).rowcount
@@ -303,13 +296,13 @@ def _holds_case(db: Connection, process: str, taken: ClaimedCase) -> bool:
     return db.execute(select(table.c.rule).where(*mine)).first() is not None
 
 
-# Letting go
+# Deletion
 
 
 def find_orphaned_cases(
     db: Connection, after: CaseKey | None, limit: int = 1_000
 ) -> tuple[list[CaseRef], CaseKey | None]:
-    """Among the next so many cases, those whose trace is gone; and where to go on, None at the end."""
+    """Return those of the next `limit` cases whose trace is deleted, and where to continue; None at the end."""
     key = (table.c.project, table.c.rule, table.c.subject)
     asked = select(*key, table.c.trace).order_by(*key).limit(limit)
     rows = [CaseRef(*row) for row in db.execute(asked if after is None else asked.where(tuple_(*key) > after))]
@@ -323,7 +316,7 @@ def find_orphaned_cases(
 
 
 def delete_cases(db: Connection, some: Collection[CaseRef]) -> None:
-    """Let go of cases, and of their scores."""
+    """Delete cases and their scores."""
     for one in some:
         here = _is_case(one.project, one.rule, one.subject)
         db.execute(delete(table).where(*here, table.c.trace == one.trace))

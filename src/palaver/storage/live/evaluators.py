@@ -1,4 +1,4 @@
-"""The rules of online evaluation: which live traces are scored, by whom, and how many in a minute."""
+"""Live evaluators: which traces are scored, by which evaluators, and how many per minute."""
 
 from datetime import datetime
 from typing import Any
@@ -15,33 +15,31 @@ from palaver.storage.schema import storable_text
 from palaver.storage.spans import queries as span_arrivals
 
 MAX_LIVE_EVALUATORS = 100
-"""Of one project."""
+"""Per project."""
 
 
 class LiveEvaluator(msgspec.Struct, frozen=True, kw_only=True):
-    """One."""
-
     id: str
     name: str
     sample: float
-    """The share of traces that are scored."""
+    """The fraction of traces that are scored."""
     per_minute: int
     session: bool
-    """Are whole sessions scored, once they are idle?"""
+    """Whether whole sessions are scored, once they are idle."""
     enabled: bool
     place: int = 0
-    """Up to that span it has looked."""
+    """The arrival position up to which it has scanned."""
     key: str | None
     created_at: datetime
     updated_at: datetime
     filter: Any
-    """As it was given; None: all traces."""
+    """None for all traces."""
     evaluators: Any
-    """As JSON: what they mean is known above."""
+    """JSON that the evaluation package interprets."""
 
 
 class EnabledEvaluator(msgspec.Struct, frozen=True):
-    """A rule, and whose it is."""
+    """A live evaluator and its project."""
 
     project: str
     rule: LiveEvaluator
@@ -51,23 +49,23 @@ _FIELDS = [table.c[name] for name in LiveEvaluator.__struct_fields__]
 
 
 def get_live_evaluator(db: Connection, project: str, rule: str) -> LiveEvaluator:
-    """One; NotFound for an unknown one, or another project's."""
+    """Return a live evaluator. Raises NotFound for an unknown one, or one of another project."""
     return _fetch_evaluator(db, _where_evaluator(select(*_FIELDS), project, rule), rule)
 
 
 def lock_live_evaluator(db: Connection, project: str, rule: str) -> LiveEvaluator:
-    """One that nobody else changes until this transaction ends."""
+    """Return a live evaluator, locked until the transaction ends."""
     return _fetch_evaluator(db, _where_evaluator(select(*_FIELDS), project, rule).with_for_update(), rule)
 
 
 def list_live_evaluators(db: Connection, project: str, window: Window = FIRST_PAGE) -> Page[LiveEvaluator]:
-    """A page of them, the newest first."""
+    """List live evaluators, newest first."""
     asked = select(*_FIELDS).where(table.c.project == project)
     return fetch_page(db, asked, _row_to_evaluator, project=project, by=(table.c.id,), window=window)
 
 
 def list_enabled(db: Connection) -> list[EnabledEvaluator]:
-    """All that are at work, whoever's they are."""
+    """List the enabled ones of all projects."""
     asked = select(*_FIELDS, table.c.project.label("of")).where(table.c.enabled.is_(True))
     return [
         EnabledEvaluator(row.of, _row_to_evaluator(row))
@@ -76,7 +74,7 @@ def list_enabled(db: Connection) -> list[EnabledEvaluator]:
 
 
 def create_live_evaluator(db: Connection, project: str, rule: LiveEvaluator) -> LiveEvaluator:
-    """Keep a new one: it looks at what comes from now on."""
+    """Insert a live evaluator, which scores traces that arrive from now on."""
     if (
         len(db.execute(select(table.c.id).where(table.c.project == project).limit(MAX_LIVE_EVALUATORS)).all())
         >= MAX_LIVE_EVALUATORS
@@ -89,7 +87,7 @@ def create_live_evaluator(db: Connection, project: str, rule: LiveEvaluator) -> 
 
 
 def update_live_evaluator(db: Connection, project: str, rule: str, at: datetime, **fields: Any) -> LiveEvaluator:
-    """Another name, filter and so on. What comes while it is off it does not look at, nor at what waited then."""
+    """Change fields. Traces that arrive while it is disabled are skipped, and waiting cases are deleted."""
     found = lock_live_evaluator(db, project, rule)
     new = msgspec.structs.replace(found, **fields, updated_at=at)
     if new.enabled and not found.enabled:
@@ -103,7 +101,7 @@ def update_live_evaluator(db: Connection, project: str, rule: str, at: datetime,
 
 
 def delete_live_evaluator(db: Connection, project: str, rule: str) -> None:
-    """Let go of it, and of its scores."""
+    """Delete a live evaluator with its cases and scores."""
     lock_live_evaluator(db, project, rule)
     for one in (online_cases, online_scores):
         db.execute(delete(one).where(one.c.project == project, one.c.rule == rule))

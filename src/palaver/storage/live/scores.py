@@ -1,4 +1,4 @@
-"""Scores of live traces: beside each trace, and what they come to over time."""
+"""Scores of live evaluators: per trace, and statistics over time."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -16,16 +16,13 @@ _MICROSECONDS: dict[TimeStep, int] = {"minute": 60_000_000, "hour": 3_600_000_00
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_PER_TRACE = 500
 MAX_ROWS = 10_000
-"""Rows of one answer."""
 
 
 class LiveScore(msgspec.Struct, frozen=True, kw_only=True):
-    """What an evaluator of a rule says of a trace."""
-
     rule: str
     name: str
     session: str | None
-    """Of a score that is the whole session's."""
+    """Set if the score is that of a session."""
     status: Literal["scored", "skipped", "error"]
     passed: bool | None
     score: float | None
@@ -35,16 +32,16 @@ class LiveScore(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LiveScoreStats(msgspec.Struct, frozen=True, kw_only=True):
-    """What one evaluator said in one step of time."""
+    """The scores of one evaluator in one time step."""
 
     at: datetime
-    """When the step begins."""
+    """The start of the step."""
     evaluator: str
     n: int
-    """Scores that it gave."""
+    """Number of scores."""
     passed: int
     judged: int
-    """Of those that say whether it passed."""
+    """Number of scores with a pass or fail verdict."""
     mean: float | None
     skipped: int
     errors: int
@@ -52,20 +49,18 @@ class LiveScoreStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CaseCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """How many a rule has chosen."""
-
     waiting: int = 0
     running: int = 0
     done: int = 0
     dropped: int = 0
-    """The oldest of those that waited: there was more than the rule may score."""
+    """Dropped because the backlog was too long."""
 
 
 _FIELDS = [table.c[name] for name in LiveScore.__struct_fields__]
 
 
 def list_trace_scores(db: Connection, project: str, trace: str) -> list[LiveScore]:
-    """All scores of a trace, the earliest first."""
+    """List the scores of a trace, oldest first."""
     asked = select(*_FIELDS).where(table.c.project == project, table.c.trace == trace)
     ordered = asked.order_by(table.c.created_at, table.c.rule, table.c.evaluator, table.c.name).limit(_MAX_PER_TRACE)
     return [LiveScore(**dict(zip(LiveScore.__struct_fields__, row, strict=True))) for row in db.execute(ordered)]
@@ -74,7 +69,7 @@ def list_trace_scores(db: Connection, project: str, trace: str) -> list[LiveScor
 def score_stats(
     db: Connection, project: str, rule: str, *, by: TimeStep, since: datetime | None, until: datetime | None
 ) -> list[LiveScoreStats]:
-    """What its evaluators said, in the order of time. Of too many rows the latest."""
+    """Return statistics in order of time, at most the latest MAX_ROWS."""
     step = _MICROSECONDS[by]
     at = (type_coerce(table.c.created_at, BigInteger) // step).label("step")
     is_scored = table.c.status == "scored"
@@ -105,7 +100,6 @@ def _row_to_stats(row: Sequence[Any], step: int, names: Iterable[str]) -> LiveSc
 
 
 def count_cases(db: Connection, project: str, rule: str) -> CaseCounts:
-    """How many it has chosen."""
     mine = (online_cases.c.project == project, online_cases.c.rule == rule)
     state = case((online_cases.c.attempts == DROPPED_ATTEMPTS, "dropped"), else_=online_cases.c.state).label("as")
     counted = select(state, func.count()).where(*mine).group_by(state)

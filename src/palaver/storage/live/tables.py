@@ -1,4 +1,4 @@
-"""Online evaluation: its rules, the traces and sessions that they chose, and the scores that came of it."""
+"""Tables of live evaluation. A live evaluator is called a rule in the schema and the API."""
 
 from sqlalchemy import (
     BigInteger,
@@ -19,12 +19,12 @@ from palaver.storage.schema import project_column as _project
 
 
 def _label() -> Text:
-    """A text that a stranger chose, compared byte by byte, as the spans have it."""
+    """Text from clients, compared byte by byte like the columns of spans."""
     return Text().with_variant(Text(collation="C"), "postgresql")
 
 
 IS_LEFT = text("state <> 'done'")
-"""Few cases among many. A query has to say it in these words to be answered from their index."""
+"""A small part of all cases. Queries must use this exact condition to be answered from the partial index."""
 
 online_rules = Table(
     "online_rules",
@@ -36,8 +36,8 @@ online_rules = Table(
     Column("per_minute", Integer, nullable=False),
     Column("session", Boolean, nullable=False),
     Column("enabled", Boolean, nullable=False),
-    Column("place", BigInteger, nullable=False),  # Of the span up to which it has looked.
-    Column("paced_until", UtcTimestamp),  # Until then its cases are given out.
+    Column("place", BigInteger, nullable=False),  # The arrival position up to which it has scanned.
+    Column("paced_until", UtcTimestamp),  # Calls are reserved until then.
     Column("key", String(8)),
     Column("created_at", UtcTimestamp, nullable=False),
     Column("updated_at", UtcTimestamp, nullable=False),
@@ -51,13 +51,13 @@ online_cases = Table(
     metadata,
     _project(),
     Column("rule", String(64), nullable=False),
-    Column("subject", _label(), nullable=False),  # The trace, or the session.
-    Column("trace", String(32), nullable=False),  # Of a session its last one.
-    Column("place", BigInteger, nullable=False),  # Of the last span of it that was seen.
+    Column("subject", _label(), nullable=False),  # The trace or session.
+    Column("trace", String(32), nullable=False),  # Of a session, its last trace.
+    Column("place", BigInteger, nullable=False),  # The arrival position of its last span.
     Column("state", String(8), nullable=False),  # waiting, running or done
     Column("due", UtcTimestamp, nullable=False),
     Column("process", String(64)),
-    Column("attempts", Integer, nullable=False),  # Processes that died over it; -1: it was dropped.
+    Column("attempts", Integer, nullable=False),  # Processes that died with it; -1 if it was dropped.
     PrimaryKeyConstraint("project", "rule", "subject"),
     Index("ix_online_cases_of_trace", "project", "trace"),
     Index(
@@ -77,9 +77,9 @@ online_scores = Table(
     _project(),
     Column("trace", String(32), nullable=False),
     Column("rule", String(64), nullable=False),
-    Column("evaluator", Integer, nullable=False),  # Its place in the rule.
+    Column("evaluator", Integer, nullable=False),  # Its index in the rule.
     Column("name", _label(), nullable=False),
-    Column("session", _label()),  # Of a score that is the whole session's.
+    Column("session", _label()),  # Set if the score is that of a session.
     Column("status", String(8), nullable=False),  # scored, skipped or error
     Column("passed", Boolean),
     Column("score", Double),

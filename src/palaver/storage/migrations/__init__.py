@@ -1,1 +1,7 @@
-"""Alembic's scripts: one for each change of the tables. They say what is done, not what the tables are today."""
+"""Schema migrations.
+
+upgrade   checks and upgrades the schema of a database
+env       the environment in which Alembic runs the scripts in versions/
+
+Scripts in versions/ are never changed once released.
+"""

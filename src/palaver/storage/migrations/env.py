@@ -1,4 +1,4 @@
-"""What Alembic runs its scripts in: the connection, and the transaction, of whoever asked for it."""
+"""The Alembic environment: runs scripts on the connection and in the transaction of the caller."""
 
 from alembic import context
 

@@ -1,7 +1,6 @@
-"""Bringing a database up to date: old ones are changed, new ones made, those of a newer Palaver left alone.
+"""Upgrade the schema of a database: create new ones, change old ones, refuse those of a newer Palaver.
 
-A change is one transaction: whatever happens meanwhile, the database is in the old form or in the new one. Of a file a
-copy is kept before it is changed.
+An upgrade is one transaction. A file is copied before it is changed.
 """
 
 import logging
@@ -22,34 +21,32 @@ from palaver.errors import Overloaded, SettingsError
 from palaver.storage.driver_errors import translate_error
 
 SCHEMA_VERSION = "0005"
-"""The form of the database that this Palaver knows; the last of migrations/versions."""
+"""The schema version of this Palaver: the last of migrations/versions."""
 
 VERSION_LOCATIONS = ["palaver.storage:migrations/versions"]
-"""Where the scripts are."""
 
 _UPGRADE_LOCK_ID = 6_157_842_603
-"""The name of the lock under which a server's database is changed, a number as PostgreSQL wants it."""
+"""PostgreSQL advisory lock held during an upgrade."""
 _BUSY_TIMEOUT_S = 30
 _VERSION_TABLE = "alembic_version"
 _REQUIRED_TABLES = {"projects", "keys", "runs"}
-"""Tables of every form. Others use Alembic as well: its table alone does not make a database ours."""
+"""Tables of every schema version: Alembic's table alone may belong to another program."""
 log = logging.getLogger("palaver.storage")
 
 
 class SchemaState(NamedTuple):
-    """The form of a database."""
+    """The schema of a database."""
 
     version: str | None
-    """None: it has none of ours."""
+    """None if there is no Palaver schema."""
     is_empty: bool
 
     @property
     def is_current(self) -> bool:
-        """Is there nothing to do?"""
         return self.version == SCHEMA_VERSION
 
     def check(self, place: str) -> None:
-        """Raise for one that is not ours to change."""
+        """Raise SettingsError for a database of another program or a newer Palaver."""
         if self.version is None and not self.is_empty:
             raise SettingsError(f"{place} is a database of another program: give another one with --db.")
         if self.version is not None and self.version > SCHEMA_VERSION:
@@ -59,11 +56,11 @@ class SchemaState(NamedTuple):
             )
 
 
-# A file
+# SQLite files
 
 
 def ensure_file_current(path: Path) -> None:
-    """See to it that a file has the form we know, and say where the copy is that was made before it was changed."""
+    """Upgrade a file if needed, and log where its previous state was copied to."""
     copy = upgrade_file(path)
     if copy is not None:
         log.warning(
@@ -72,7 +69,7 @@ def ensure_file_current(path: Path) -> None:
 
 
 def upgrade_file(path: Path) -> Path | None:
-    """The same; the copy is for the caller to tell, if one was made."""
+    """Upgrade a file if needed; returns the path of the copy made before, if any."""
     state = file_schema_state(path)
     state.check(str(path))
     if state.is_current:
@@ -84,8 +81,8 @@ def upgrade_file(path: Path) -> Path | None:
 
 
 def file_schema_state(path: Path) -> SchemaState:
-    """The form of a file, looked at without any library: at every start there is nothing else to do."""
-    # Not `mode=ro`: what a killed process left half written is turned back by whoever opens it next, which is us.
+    """Read the schema version of a file, with sqlite3 alone: usually this is all there is to do at startup."""
+    # Not `mode=ro`: the first connection after a crash has to roll back unfinished transactions.
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True)) as file:
             named = {name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -100,13 +97,13 @@ def file_schema_state(path: Path) -> SchemaState:
 def _prepare_connection(connection: sqlite3.Connection, _: object) -> None:
     connection.isolation_level = None
     connection.execute(f"PRAGMA busy_timeout = {_BUSY_TIMEOUT_S * 1000}")
-    # Of several that do this at once to a new file, SQLite turns some away without letting them wait.
-    until = time.monotonic() + _BUSY_TIMEOUT_S
+    # Of several processes that do this to a new file at once, SQLite refuses some without waiting.
+    deadline = time.monotonic() + _BUSY_TIMEOUT_S
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
         else:
@@ -118,11 +115,11 @@ def _begin(connection: Connection) -> None:
 
 
 def _backup_file(path: Path, version: str) -> Path:
-    """A copy that is there as a whole or not at all. It is made under the lock of the change that follows."""
-    made = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
-    copy, part = (path.with_name(f"{path.name}.{version}.{end}") for end in (f"{made}.backup", "part"))
+    """Copy the file atomically, under the lock of the upgrade that follows."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    copy, part = (path.with_name(f"{path.name}.{version}.{end}") for end in (f"{stamp}.backup", "part"))
     try:
-        part.unlink(missing_ok=True)  # Of one that was killed while it made it.
+        part.unlink(missing_ok=True)  # Left by a killed process.
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         with closing(sqlite3.connect(path)) as file, closing(sqlite3.connect(part)) as target:
             file.backup(target)
@@ -133,11 +130,11 @@ def _backup_file(path: Path, version: str) -> Path:
     return copy
 
 
-# A server
+# PostgreSQL
 
 
 def ensure_server_current(engine: Engine, place: str) -> None:
-    """The same for a database on a server. Where many processes start at once, one changes it and the others wait."""
+    """Upgrade a server's database if needed. Of processes that start at once, one upgrades and the others wait."""
     try:
         state = server_schema_state(engine, place)
         state.check(place)
@@ -149,7 +146,6 @@ def ensure_server_current(engine: Engine, place: str) -> None:
 
 
 def server_schema_state(engine: Engine, place: str) -> SchemaState:
-    """The form of a database on a server."""
     try:
         with engine.connect() as connection:
             return _read_schema_state(connection)
@@ -174,22 +170,22 @@ def _schema_state(named: Collection[str], version: str | None) -> SchemaState:
     return SchemaState(version if is_ours else None, version is None and not set(named) - {_VERSION_TABLE})
 
 
-def _upgrade(engine: Engine, place: str, keep: Callable[[str], Path] | None) -> Path | None:
-    """Run what is missing, in one transaction; the copy that was made before, if there was anything to keep."""
+def _upgrade(engine: Engine, place: str, backup: Callable[[str], Path] | None) -> Path | None:
+    """Run missing scripts in one transaction; returns the path of the copy made before, if any."""
     copy: Path | None = None
     try:
         with engine.begin() as connection:
             if engine.dialect.name == "postgresql":
                 connection.execute(text("SELECT pg_advisory_xact_lock(:name)"), {"name": _UPGRADE_LOCK_ID})
-            state = _read_schema_state(connection)  # Another process may have been quicker.
+            state = _read_schema_state(connection)  # Another process may have upgraded it.
             state.check(place)
             if state.is_current:
                 return None
-            copy = keep(state.version) if keep is not None and state.version is not None else None
+            copy = backup(state.version) if backup is not None and state.version is not None else None
             _run_scripts(connection)
     except BaseException as error:
         if copy is not None:
-            copy.unlink(missing_ok=True)  # The database is as it was.
+            copy.unlink(missing_ok=True)  # The database is unchanged.
         if isinstance(error, DBAPIError):
             told = f"{place} could not be brought to form {SCHEMA_VERSION}: {_one_line(error)}."
             raise translate_error(error) or SettingsError(told) from error

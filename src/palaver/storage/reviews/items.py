@@ -1,4 +1,4 @@
-"""The items of a review: who is given which, who holds it, and what was said of it. The review's row must be held."""
+"""Items of a review, their leases and answers. Callers that write must lock the review."""
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
@@ -19,14 +19,14 @@ from palaver.storage.reviews.tables import reviews
 from palaver.storage.schema import storable_text
 
 LEASE_TIME = timedelta(minutes=10)
-"""How long an item is kept for whom it was given to."""
+"""How long an item is reserved for a reviewer."""
 _MAX_PER_TRACE = 200
 
 HoldState = Literal["held", "answered", "skipped"]
 
 
 class ReviewItem(msgspec.Struct, frozen=True, kw_only=True):
-    """One: a link to what it is about."""
+    """A reference to a result or trace."""
 
     place: int
     cell: int | None
@@ -37,14 +37,14 @@ class ReviewItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeasedItem(msgspec.Struct, frozen=True):
-    """An item that somebody was given, and until when."""
+    """An item reserved for a reviewer."""
 
     item: ReviewItem
     until: datetime
 
 
 class ReviewAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody said of an item. Of several by the same person the last counts."""
+    """An answer to an item. The last one of a reviewer counts."""
 
     number: int
     place: int
@@ -55,15 +55,13 @@ class ReviewAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EvaluatorVerdict(msgspec.Struct, frozen=True):
-    """What an evaluator says of an item."""
-
     passed: bool | None
     score: float | None
     label: str | None
 
 
 class TraceReview(msgspec.Struct, frozen=True):
-    """What was said of a trace, and in which review."""
+    """An answer about a trace, and its review."""
 
     review: str
     questions: Any
@@ -74,11 +72,11 @@ _ITEM_COLUMNS = [table.c[name] for name in ReviewItem.__struct_fields__]
 _ANSWER_COLUMNS = [answers.c[name] for name in ReviewAnswer.__struct_fields__]
 
 
-# Looking
+# Queries
 
 
 def get_item(db: Connection, project: str, review: str, place: int) -> ReviewItem:
-    """One of them."""
+    """Return an item. Raises NotFound."""
     row = db.execute(select(*_ITEM_COLUMNS).where(*_in_review(project, review), table.c.place == place)).one_or_none()
     if row is None:
         raise NotFound(f"The review {review[:80]!r} has no item {place}.")
@@ -86,14 +84,14 @@ def get_item(db: Connection, project: str, review: str, place: int) -> ReviewIte
 
 
 def list_items(db: Connection, project: str, review: str, window: Window = FIRST_PAGE) -> Page[ReviewItem]:
-    """A page of them, in their order."""
+    """List items in order."""
     asked = select(*_ITEM_COLUMNS).where(*_in_review(project, review))
     by, filters = (table.c.place,), {"review": review}
     return fetch_page(db, asked, _row_to_item, project=project, by=by, window=window, filters=filters, order="oldest")
 
 
 def list_answers(db: Connection, project: str, review: str, places: Collection[int]) -> dict[int, list[ReviewAnswer]]:
-    """All that was said of these, in the order in which it was."""
+    """Return all answers to these items, in order."""
     asked = select(*_ANSWER_COLUMNS).where(
         answers.c.project == project, answers.c.review == review, answers.c.place.in_(list(places))
     )
@@ -104,7 +102,7 @@ def list_answers(db: Connection, project: str, review: str, places: Collection[i
 
 
 def latest_answers(db: Connection, project: str, review: str) -> dict[tuple[int, str], ReviewAnswer]:
-    """Of each item and reviewer what was said last."""
+    """Return the last answer by item and reviewer."""
     asked = select(*_ANSWER_COLUMNS).where(answers.c.project == project, answers.c.review == review)
     return {(row.place, row.reviewer): _row_to_answer(row) for row in db.execute(asked.order_by(answers.c.number))}
 
@@ -112,7 +110,7 @@ def latest_answers(db: Connection, project: str, review: str) -> dict[tuple[int,
 def load_verdicts(
     db: Connection, project: str, review: Review, evaluators: Collection[int]
 ) -> dict[str, dict[int, EvaluatorVerdict]]:
-    """By the names of these evaluators of the run, what they say of the items."""
+    """Return the verdicts of these evaluators on the items, by evaluator name and item."""
     same = (
         scores.c.project == table.c.project,
         scores.c.evaluation == review.evaluation,
@@ -131,7 +129,7 @@ def load_verdicts(
 
 
 def list_trace_reviews(db: Connection, project: str, trace: str) -> list[TraceReview]:
-    """What people said last of a trace, in all reviews that it is in, the earliest first."""
+    """Return the last answers about a trace in all reviews, oldest first."""
     about = and_(table.c.project == answers.c.project, table.c.review == answers.c.review)
     own = and_(reviews.c.project == answers.c.project, reviews.c.id == answers.c.review)
     asked = (
@@ -149,13 +147,13 @@ def list_trace_reviews(db: Connection, project: str, trace: str) -> list[TraceRe
     return list(last.values())
 
 
-# Giving
+# Leases
 
 
 def lease_next_item(db: Connection, project: str, review: Review, reviewer: str, now: datetime) -> LeasedItem | None:
-    """The next item for somebody: what they hold already, else the first that nobody else holds.
+    """Lease the next item: one that the reviewer holds already, else the first free one.
 
-    Never one that they have answered or skipped, nor one that enough people have answered.
+    Skips items that the reviewer has answered or skipped, and items with enough answers.
     """
     _check_open(review)
     own = _hold_by(project, review.id, reviewer)
@@ -182,13 +180,13 @@ def lease_next_item(db: Connection, project: str, review: Review, reviewer: str,
 
 
 def mark_item_gone(db: Connection, project: str, review: str, place: int) -> None:
-    """What it is about is gone: nobody is asked about it any more."""
+    """Mark an item whose result or trace was deleted."""
     db.execute(update(table).where(*_in_review(project, review), table.c.place == place).values(gone=True))
     mark_changed(db, Change(project, "review", review))
 
 
 def skip_item(db: Connection, project: str, review: Review, place: int, reviewer: str, now: datetime) -> None:
-    """They do not want to say anything of it: it is not given to them again. What they have said stays."""
+    """Skip an item for a reviewer. Has no effect if it was answered."""
     _check_open(review)
     get_item(db, project, review.id, place)
     if _hold_state(db, project, review.id, place, reviewer) != "answered":
@@ -197,13 +195,13 @@ def skip_item(db: Connection, project: str, review: Review, place: int, reviewer
 
 
 def release_item(db: Connection, project: str, review: Review, place: int, reviewer: str, now: datetime) -> None:
-    """They do not hold it any more; somebody else may, or they themselves later."""
+    """End the lease of a reviewer."""
     get_item(db, project, review.id, place)
     if _hold_state(db, project, review.id, place, reviewer) == "held":
         _set_hold(db, project, review.id, place, reviewer, "held", now)
 
 
-# Saying
+# Answers
 
 
 def save_answer(
@@ -217,7 +215,7 @@ def save_answer(
     comment: str = "",
     at: datetime,
 ) -> ReviewAnswer:
-    """Keep what somebody says of an item; if they have said something before, this is what counts."""
+    """Store an answer, which replaces earlier ones of the reviewer. Raises NotOpen if others hold the item."""
     _check_open(review)
     item = get_item(db, project, review.id, place)
     is_first = _hold_state(db, project, review.id, place, reviewer) != "answered"

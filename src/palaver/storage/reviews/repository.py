@@ -1,7 +1,4 @@
-"""Reviews as they are kept: made with all their items, looked at, closed, deleted.
-
-Who changes anything of a review holds its row first, so that no two people are given the same item.
-"""
+"""Reviews: create, look up, close, delete. Changes lock the review, so that no item is leased twice."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -22,39 +19,33 @@ _INSERT_BATCH = 1_000
 
 
 class Review(msgspec.Struct, frozen=True, kw_only=True):
-    """One."""
-
     id: str
     name: str
     state: ReviewState = "open"
     evaluation: str | None
-    """The run that its items are results of; None: they are traces."""
+    """The evaluation whose results are reviewed; None if traces are reviewed."""
     reviewers: int
-    """How many are to answer each item."""
+    """Number of answers wanted per item."""
     blind: bool
     total: int
     answers: int = 0
-    """How many were ever given, corrections included."""
+    """Number of answers ever given, including corrections."""
     key: str | None
     created_at: datetime
     updated_at: datetime
     questions: Any
-    """As JSON: what they mean, and how they are answered, is known above."""
+    """JSON that the evaluation package interprets."""
     source: Any
-    """What was asked to be reviewed."""
+    """The request that selected the items."""
 
 
 class NewReviewItem(msgspec.Struct, frozen=True, kw_only=True):
-    """What one is to be about."""
-
     cell: int | None = None
     seq: int | None = None
     trace: str | None = None
 
 
 class ReviewFilters(msgspec.Struct, frozen=True, kw_only=True):
-    """Which reviews are wanted."""
-
     state: str | None = None
     evaluation: str | None = None
     search: str | None = None
@@ -62,23 +53,19 @@ class ReviewFilters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReviewerProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """What one reviewer did."""
-
     reviewer: str
     answered: int
     skipped: int
 
 
 class ReviewProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far it is."""
-
     items: int
     gone: int
-    """Those whose result or trace is no longer there: nobody is asked about them."""
+    """Items whose result or trace was deleted."""
     done: int
-    """Those that as many have answered as are wanted."""
+    """Items with enough answers."""
     answers: int
-    """One for each reviewer and item."""
+    """One per reviewer and item."""
     wanted: int
     reviewers: list[ReviewerProgress]
 
@@ -87,23 +74,23 @@ _FIELDS = [table.c[name] for name in Review.__struct_fields__]
 ALL_REVIEWS = ReviewFilters()
 
 
-# Finding
+# Queries
 
 
 def get_review(db: Connection, project: str, review: str) -> Review:
-    """One; NotFound for an unknown one, or another project's."""
+    """Return a review. Raises NotFound for an unknown one, or one of another project."""
     return _fetch_review(db, _where_review(select(*_FIELDS), project, review), review)
 
 
 def lock_review(db: Connection, project: str, review: str) -> Review:
-    """One that nobody else changes until this transaction ends."""
+    """Return a review, locked until the transaction ends."""
     return _fetch_review(db, _where_review(select(*_FIELDS), project, review).with_for_update(), review)
 
 
 def list_reviews(
     db: Connection, project: str, filters: ReviewFilters = ALL_REVIEWS, window: Window = FIRST_PAGE
 ) -> Page[Review]:
-    """A page of them, the newest first."""
+    """List reviews, newest first."""
     asked = select(*_FIELDS).where(table.c.project == project)
     if filters.state is not None:
         asked = asked.where(table.c.state == storable_text(filters.state))
@@ -116,7 +103,6 @@ def list_reviews(
 
 
 def get_progress(db: Connection, project: str, review: Review) -> ReviewProgress:
-    """How far one is."""
     mine = (review_items.c.project == project, review_items.c.review == review.id)
     is_done = review_items.c.answered >= review.reviewers
     gone = func.count().filter(review_items.c.gone.is_(True))
@@ -138,11 +124,11 @@ def get_progress(db: Connection, project: str, review: Review) -> ReviewProgress
     )
 
 
-# Changing
+# Changes
 
 
 def create_review(db: Connection, project: str, review: Review, items: Sequence[NewReviewItem]) -> None:
-    """Keep a new one, with all that people are to be asked about."""
+    """Insert a review with its items."""
     kept = {
         **msgspec.structs.asdict(review),
         "name": storable_text(review.name),
@@ -166,7 +152,7 @@ def update_review(
     name: str | None = None,
     state: ReviewState | None = None,
 ) -> Review:
-    """Call it otherwise, close it, or open it again."""
+    """Rename, close or reopen a review."""
     found = lock_review(db, project, review)
     new = msgspec.structs.replace(
         found, name=storable_text(name) if name is not None else found.name, state=state or found.state, updated_at=at
@@ -178,7 +164,7 @@ def update_review(
 
 
 def delete_review(db: Connection, project: str, review: str) -> None:
-    """Let go of it, and of all that was said in it."""
+    """Delete a review with its items and answers."""
     lock_review(db, project, review)
     for one in REVIEWS[1:]:
         db.execute(delete(one).where(one.c.project == project, one.c.review == review))

@@ -1,1 +1,15 @@
-"""Spans, kept and found."""
+"""Spans and traces.
+
+tables      the tables of spans
+writes      insert and delete
+partitions  days and their PostgreSQL partitions
+queries     lists of spans and traces
+filters     the filter language
+full_text   search for words
+traces      one trace: tree, overview, bodies
+sessions    traces grouped by session
+stats       statistics over time
+retention   deletion of expired or labelled spans
+
+Span bodies are opaque here: palaver.traces encodes and decodes them.
+"""

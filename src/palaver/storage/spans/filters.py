@@ -1,4 +1,9 @@
-"""The span filter language: parsing JSON filters and compiling them to SQL."""
+"""The span filter language: parse JSON filters and compile them to SQL.
+
+A filter is a tree of conditions on fields or attributes, joined by `and` and `or`. Parse errors carry a JSON pointer.
+Every value becomes a bound parameter, and names are looked up, so no input becomes SQL. `ne` and `not_in` negate `eq`
+and `in`: they match spans without the field. Text is compared byte by byte; `contains` has no wildcards.
+"""
 
 import operator
 from collections.abc import Callable, Sequence
@@ -42,7 +47,7 @@ FilterValue: TypeAlias = str | bool | int | float | datetime
 MAX_DEPTH = 8
 MAX_CONDITIONS = 50
 MAX_VALUES = 100
-"""In a list of `in` or `not_in`."""
+"""In the list of `in` or `not_in`."""
 MAX_NAME_LENGTH = 512
 
 FILTER_FIELDS: dict[str, FieldType] = {
@@ -56,7 +61,7 @@ FILTER_FIELDS: dict[str, FieldType] = {
     **dict.fromkeys(["duration_ms", "cost", "usage.input_tokens", "usage.output_tokens"], "number"),
     "feedback": "text",
 }
-"""The fields of a record, and what their values are; `feedback` is what people thought of its run."""
+"""The fields of a span and their types; `feedback` is the rating of its run."""
 FEEDBACK_VALUES = ("up", "down", "mixed")
 """The values of `feedback`."""
 
@@ -69,18 +74,14 @@ _INT64_RANGE = range(-(1 << 63), 1 << 63)
 
 
 class FilterCondition(msgspec.Struct, frozen=True):
-    """One question to a span."""
-
     of: Literal["field", "attribute"]
     name: str
     op: Op
     values: tuple[FilterValue, ...] = ()
-    """One; several of `in` and `not_in`; none of `exists` and `missing`."""
+    """Several for `in` and `not_in`, none for `exists` and `missing`, else one."""
 
 
 class FilterGroup(msgspec.Struct, frozen=True):
-    """Several: all of them have to hold, or any."""
-
     by: Literal["and", "or"]
     parts: tuple["Filter", ...]
 
@@ -89,13 +90,12 @@ Filter: TypeAlias = FilterCondition | FilterGroup
 
 
 def parse_filter(given: Any, pointer: str = "/filter") -> Filter:
-    """The filter that a JSON value is; an InvalidValue says what is wrong with it, and where."""
+    """Parse a filter. Raises InvalidValue with a pointer."""
     leaves: list[FilterCondition] = []
     return _parse_node(given, pointer, 1, leaves)
 
 
 def list_conditions(of: Filter) -> list[FilterCondition]:
-    """All questions in it."""
     return [of] if isinstance(of, FilterCondition) else [leaf for part in of.parts for leaf in list_conditions(part)]
 
 
@@ -223,11 +223,11 @@ _COMPARISONS: dict[str, Callable[[Any, Any], ColumnElement[bool]]] = {
     "gte": operator.ge,
 }
 _NEGATED_OPS: dict[Op, Op] = {"ne": "eq", "not_in": "in", "missing": "exists"}
-"""What each of these is not."""
+"""Maps each negated op to its positive."""
 
 
 def filter_clause(db: Connection, asked: Filter) -> ColumnElement[bool]:
-    """Is a span one of those?"""
+    """Compile a filter to a condition on `spans`."""
     match asked:
         case FilterGroup(by="and", parts=parts):
             return and_(*(filter_clause(db, part) for part in parts))
@@ -242,7 +242,7 @@ def filter_clause(db: Connection, asked: Filter) -> ColumnElement[bool]:
 
 
 def find_unindexed_names(asked: Filter) -> list[str]:
-    """The names in it for which every span in the time asked for has to be looked at."""
+    """Return the names in a filter that require a scan of all spans in the time range."""
     match asked:
         case FilterGroup(by="and", parts=parts):
             inner = [find_unindexed_names(part) for part in parts]
@@ -274,10 +274,10 @@ def _field_clause(db: Connection, leaf: FilterCondition) -> ColumnElement[bool]:
 
 
 def _feedback_clause(leaf: FilterCondition) -> ColumnElement[bool]:
-    """What people thought of the run that a span is of."""
+    """Compile a condition on the rating of a span's run."""
 
     def is_among(rating: Rating | None) -> ColumnElement[bool]:
-        # Not asked for each span: those few runs are found first, and then their spans.
+        # Uncorrelated: the few rated runs are found first, then their spans.
         rated = select(feedback.c.project, feedback.c.run)
         rated = rated if rating is None else rated.where(feedback.c.rating == rating)
         return tuple_(spans.c.project, spans.c.run_id).in_(rated)
@@ -303,7 +303,7 @@ def _compare_field(
 
 
 def _bind_value(value: FilterValue) -> ColumnElement[Any]:
-    """As a parameter that is compared as what it is: PostgreSQL would round 2.5 to be compared with a count."""
+    """Bind a value with its type: PostgreSQL would otherwise round 2.5 to compare it with an integer."""
     if isinstance(value, datetime):
         return literal(value, UtcTimestamp)
     return literal(value, Text) if isinstance(value, str) else literal(float(value), Double)
@@ -322,7 +322,7 @@ def _contains_clause(
 
 
 class _AttributeValue(NamedTuple):
-    """An attribute's value, in SQL: what it is, and itself as what it is."""
+    """SQL expressions for the type and value of an attribute."""
 
     source: FromClause
     is_there: ColumnElement[bool]
@@ -343,13 +343,13 @@ def _attribute_clause(db: Connection, leaf: FilterCondition) -> ColumnElement[bo
     asked = select(1).select_from(label.source).where(*same, _attribute_precheck(db, leaf.name, op, leaf.values))
     asked = asked.where(label.is_there, holds)
     if db.dialect.name == "postgresql":
-        asked = asked.offset(0)  # Or else it would read the attributes of all spans first, of whatever day.
+        asked = asked.offset(0)  # Otherwise it would read the attributes of all spans first.
     found = exists(asked)
     return found if positive is None else not_(found)
 
 
 def _attribute_precheck(db: Connection, name: str, op: Op, values: Sequence[FilterValue]) -> ColumnElement[bool]:
-    """Can it be? Found out by looking for what has to stand in the JSON, which is quicker than to read it."""
+    """Return a cheap necessary condition: the encoded name or value occurs in the JSON text."""
     beginning = f"{json.encode(name).decode()}:"
     written = [beginning]
     if op in ("eq", "in") and all(isinstance(value, str) for value in values):

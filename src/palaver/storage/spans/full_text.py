@@ -1,7 +1,7 @@
-"""Finding spans by words: FTS5 on SQLite, a tsvector on PostgreSQL.
+"""Full-text search for spans: FTS5 on SQLite, tsvector on PostgreSQL.
 
-Both get plain words: small letters and digits with spaces between, so that neither's own idea of what a word is
-matters, and none of what a searcher types is a command of the index's.
+Both get normalized words (casefolded letters and digits), so that their own tokenizers do not matter and search input
+cannot contain query syntax.
 """
 
 import re
@@ -17,12 +17,11 @@ from palaver.storage.spans.tables import SIMPLE_REGCONFIG, spans
 _MAX_WORD_LENGTH = 64
 _WORD_PATTERN = re.compile(rf"[^\W_]{{1,{_MAX_WORD_LENGTH}}}")
 _ASCII_TABLE = bytes(code if chr(code).isalnum() else 32 for code in bytes(range(128)).lower()) + bytes(128)
-"""What each byte of a text becomes that has no other letters: most have none, and this is the quick way."""
+"""Translation table for ASCII text, the fast path."""
 _PHRASE_PATTERN = re.compile(r'"([^"]*)"?|([^\s"]+)')
 _MAX_PHRASES = 32
-"""Words and phrases of one search that are looked for."""
 MAX_SORTED_HITS = 8_000
-"""So many hits are sorted by time. Of more, the latest spans are looked at first, in windows that grow:"""
+"""Up to this many hits are sorted by time. With more, the latest spans are searched first, in growing windows."""
 SEARCH_WINDOWS = (2_000, 16_000, 128_000)
 
 _word_index = table("span_words", column("rowid"), column("span_words"))
@@ -30,7 +29,7 @@ _delete_words = text("INSERT INTO span_words (span_words, rowid, words) VALUES (
 
 
 def normalize_words(said: str) -> str:
-    """The words of a text, as they are kept and looked for. A very long one is several."""
+    """Return the words of a text, normalized and separated by spaces; very long words are split."""
     if said.isascii():
         words = said.encode().translate(_ASCII_TABLE).split()
         if max(map(len, words), default=0) <= _MAX_WORD_LENGTH:
@@ -39,19 +38,19 @@ def normalize_words(said: str) -> str:
 
 
 def search_phrases(search: str) -> list[str]:
-    """The words, and the phrases in double quotes, that a search asks for; all of them are to be found."""
+    """Return the words and quoted phrases of a search, all of which have to match."""
     found = [normalize_words(phrase or word) for phrase, word in _PHRASE_PATTERN.findall(search)]
     return [words for words in found if words][:_MAX_PHRASES]
 
 
 def delete_words(db: Connection, texts: Iterable[tuple[int, str | None]]) -> None:
-    """Take spans out of SQLite's index, with the very words that they were taken in with."""
+    """Delete spans from SQLite's index, which needs the original words."""
     if db.dialect.name == "sqlite" and (rows := [{"id": key, "words": words} for key, words in texts if words]):
         db.execute(_delete_words, rows)
 
 
 def matches_search(db: Connection, search: str) -> ColumnElement[bool]:
-    """Does a span hold all that is asked for? In a search without any word, none does."""
+    """Return the condition that a span matches; a search without words matches nothing."""
     wanted = search_phrases(search)
     if not wanted:
         return false()
@@ -61,16 +60,15 @@ def matches_search(db: Connection, search: str) -> ColumnElement[bool]:
 def search_plans(
     db: Connection, project: str, search: str, *, before: datetime | None
 ) -> Iterator[list[ColumnElement[bool]]]:
-    """Conditions on a project's spans that hold all that is asked for, of use when the latest are looked for.
+    """Yield conditions for finding the latest matches, each wider than the one before; the last finds all.
 
-    Each finds what the one before it does, and more; the last finds all. Left to itself, SQLite would look at every
-    span, or at every hit, to find the latest of many.
+    Otherwise SQLite would read every span, or every hit, to find the latest of many.
     """
     wanted = search_phrases(search)
     if db.dialect.name == "postgresql" or not wanted:
         yield [spans.c.project == project, matches_search(db, search)]
     elif len(db.execute(_hits(wanted).limit(MAX_SORTED_HITS + 1)).all()) <= MAX_SORTED_HITS:
-        # No index knows such a project: or else all of its spans would be gone through in order.
+        # The expression prevents the use of the time index, which would scan all spans of the project.
         yield [spans.c.project.concat("") == project, spans.c.id.in_(_hits(wanted))]
     else:
         for size in SEARCH_WINDOWS:
@@ -85,7 +83,7 @@ def search_plans(
 def _latest_window(
     db: Connection, project: str, size: int, before: datetime | None
 ) -> tuple[datetime, int, int] | None:
-    """Of so many spans up to a time, the earliest start, and the first and last id; None if there are no more."""
+    """Return the earliest start and the first and last id of the latest `size` spans; None if there are fewer."""
     latest = select(spans.c.start, spans.c.id).where(spans.c.project == project)
     if before is not None:
         latest = latest.where(spans.c.start <= before)
@@ -96,7 +94,7 @@ def _latest_window(
 
 
 def _hits(wanted: Sequence[str]) -> Select[Any]:
-    query = " ".join(f'"{words}"' for words in wanted)  # Letters, digits and spaces: there is nothing to escape.
+    query = " ".join(f'"{words}"' for words in wanted)  # Only letters, digits and spaces.
     return select(_word_index.c.rowid).where(_word_index.c.span_words.op("MATCH", is_comparison=True)(literal(query)))
 
 

@@ -1,4 +1,8 @@
-"""Days: which day a span is stored under, how much a day holds, its PostgreSQL partitions."""
+"""Days of spans: which day a span belongs to, how much a day holds, and its PostgreSQL partitions.
+
+Partitions are created in advance. A dropped day accepts no more spans: late ones are stored under today. Partition
+names are built from a table name and a number, and quoted, since DDL takes no parameters.
+"""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -15,7 +19,7 @@ EPOCH = date(1970, 1, 1)
 
 
 class _PartitionStatement(DDLElement):
-    """About the part of a table that holds a day."""
+    """DDL for the partition of a table that holds one day."""
 
     def __init__(self, table: Table, day: int) -> None:
         self.table = table
@@ -23,19 +27,18 @@ class _PartitionStatement(DDLElement):
 
 
 class CreatePartition(_PartitionStatement):
-    """Make it, apart from the others."""
+    """Create the partition as a separate table."""
 
 
 class AttachPartition(_PartitionStatement):
-    """Join it to the others."""
+    """Attach the partition."""
 
 
 class DropPartition(_PartitionStatement):
-    """Drop it, with all that is in it."""
+    """Drop the partition."""
 
 
 def partition_name(table: Table, day: int) -> str:
-    """What it is called."""
     return f"{table.name}_{EPOCH + timedelta(days=day):%Y%m%d}"
 
 
@@ -63,17 +66,15 @@ def _names(one: _PartitionStatement, compiler: Any) -> tuple[str, str]:
 
 
 EVERY_PROJECT = ""
-"""The project of what was let go of in all projects."""
+"""The project of days that were dropped for all projects."""
 MAX_DAYS_BACK, MAX_DAYS_AHEAD = 30, 1
-"""Days that the start of a span may be away from the day on which it comes."""
+"""How far the start of a span may be from the day of its arrival."""
 PARTITIONS_AHEAD = 2
 _PARTITION_LOCK_ID = 6_157_842_605
 _DAY = timedelta(days=1)
 
 
 class DayUsage(msgspec.Struct, frozen=True):
-    """What a day holds."""
-
     project: str
     day: date
     spans: int
@@ -81,20 +82,19 @@ class DayUsage(msgspec.Struct, frozen=True):
 
 
 def day_number(day: date) -> int:
-    """How a day is kept: the days since 1970."""
+    """Return the number of days since 1970."""
     return (day - EPOCH).days
 
 
 def day_date(day: int) -> date:
-    """And back."""
     return EPOCH + day * _DAY
 
 
-# Filing
+# Assignment
 
 
 def assign_days(db: Connection, project: str, starts: Sequence[datetime], today: date) -> list[int]:
-    """The days that spans of these starts are filed under; from now on they are there."""
+    """Return the days for spans with these start times, and create missing partitions."""
     now, last = day_number(today), last_dropped_day(db, project)
     earliest, latest = max(now - MAX_DAYS_BACK, last + 1), now + MAX_DAYS_AHEAD
     days = [day_number(start.astimezone(UTC).date()) for start in starts]
@@ -104,7 +104,7 @@ def assign_days(db: Connection, project: str, starts: Sequence[datetime], today:
 
 
 def last_dropped_day(db: Connection, project: str) -> int:
-    """The last day, as a number, that takes no more spans of a project; -1 where there is none."""
+    """Return the number of the last dropped day of a project; -1 if there is none."""
     asked = select(func.max(span_days.c.day)).where(
         span_days.c.project.in_([project, EVERY_PROJECT]), span_days.c.dropped
     )
@@ -113,7 +113,7 @@ def last_dropped_day(db: Connection, project: str) -> int:
 
 
 def add_day_usage(db: Connection, project: str, changes: Iterable[tuple[int, int, int]]) -> None:
-    """Note what days hold more, or less: day, spans, bytes."""
+    """Add to the usage of days: (day, spans, bytes), which may be negative."""
     sums: dict[int, tuple[int, int]] = {}
     for day, more, size in changes:
         before = sums.get(day, (0, 0))
@@ -134,7 +134,6 @@ def add_day_usage(db: Connection, project: str, changes: Iterable[tuple[int, int
 
 
 def create_upcoming_partitions(db: Connection, today: date) -> None:
-    """See to it that the coming days have their partitions."""
     _create_partitions(db, range(day_number(today), day_number(today) + PARTITIONS_AHEAD + 1))
 
 
@@ -142,9 +141,9 @@ def _create_partitions(db: Connection, days: Iterable[int]) -> None:
     if db.dialect.name != "postgresql" or not (missing := _missing_days(db, days)):
         return
     db.execute(select(func.pg_advisory_xact_lock(_PARTITION_LOCK_ID)))
-    for day in _missing_days(db, missing):  # Another process may have been quicker.
+    for day in _missing_days(db, missing):  # Another process may have created it.
         for table in PARTITIONED:
-            # Made apart and then joined to the rest: so nobody who reads or writes meanwhile is waited for, or waits.
+            # Created separately and then attached, so that concurrent reads and writes are not blocked.
             db.execute(CreatePartition(table, day))
             db.execute(AttachPartition(table, day))
 
@@ -156,11 +155,11 @@ def _missing_days(db: Connection, days: Iterable[int]) -> list[int]:
     return [day for day, name in wanted.items() if name not in there]
 
 
-# What they hold
+# Usage
 
 
 def list_day_usage(db: Connection, project: str | None = None) -> list[DayUsage]:
-    """What each day holds, the oldest first."""
+    """List the usage of days, oldest first."""
     asked = select(span_days.c.project, span_days.c.day, span_days.c.spans, span_days.c.bytes)
     if project is not None:
         asked = asked.where(span_days.c.project == project)
@@ -169,7 +168,7 @@ def list_day_usage(db: Connection, project: str | None = None) -> list[DayUsage]
 
 
 def first_day_within(db: Connection, most_bytes: int) -> date | None:
-    """The day before which all days have to go for the rest to fit; None if they do. The last one always stays."""
+    """Return the first day to keep so that the rest fits; None if all fits. The last day always stays."""
     left = list_day_usage(db)
     days = sorted({one.day for one in left})
     total = sum(one.bytes for one in left)
@@ -181,14 +180,13 @@ def first_day_within(db: Connection, most_bytes: int) -> date | None:
 
 
 def mark_day_dropped(db: Connection, project: str, day: int) -> None:
-    """From here on that day, and all before it, take no more."""
+    """Mark a day and all earlier ones as dropped."""
     put = _upsert(db)
     row = {"project": project, "day": day, "spans": 0, "bytes": 0, "dropped": True}
     db.execute(put.on_conflict_do_update(index_elements=["project", "day"], set_={"dropped": True}), [row])
 
 
 def clear_day_usage(db: Connection, day: int, project: str | None = None) -> None:
-    """Note that a day holds nothing any more."""
     emptied = update(span_days).where(span_days.c.day == day)
     if project is not None:
         emptied = emptied.where(span_days.c.project == project)

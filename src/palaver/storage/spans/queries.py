@@ -1,4 +1,4 @@
-"""List spans and traces, newest first or in order of arrival."""
+"""Lists of spans and traces, newest first or in order of arrival. No list reads a body."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -27,13 +27,13 @@ from palaver.storage.spans.filters import Filter, filter_clause
 from palaver.storage.spans.tables import IS_HEAD, MODEL_CALL_KINDS, spans
 
 FALLBACK_FIELDS = ("session", "user", "model", "provider", "preview_in", "preview_out")
-"""What a call may say for its trace."""
+"""Fields that a model call may provide for its trace."""
 MAX_FALLBACK_CALLS = 8
-"""Calls of models that are looked at, from the last on, for one that tells both what it was given and what it said."""
+"""Number of last model calls that are searched for one with both input and output."""
 
 
 def last_call_fields(db: Connection, project: str, trace: str) -> dict[str, Any]:
-    """What the call that ended last says, of those that tell both sides if there are any: no field without a value."""
+    """Return the non-empty fields of the last model call, preferring one with both input and output."""
     ended = type_coerce(spans.c.start, BigInteger) + spans.c.duration_ms * 1000
     asked = select(*(spans.c[name] for name in FALLBACK_FIELDS))
     asked = asked.where(spans.c.project == project, spans.c.trace_id == trace, spans.c.kind == "llm")
@@ -46,26 +46,22 @@ def last_call_fields(db: Connection, project: str, trace: str) -> dict[str, Any]
 
 
 def is_blank(value: Any) -> bool:
-    """Is it no value, or a preview that shows none?"""
+    """Whether a value is None or an empty preview."""
     return value is None or (isinstance(value, dict) and not value.get("text"))  # pyright: ignore[reportUnknownMemberType]  # JSON
 
 
 class SpanQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which spans are asked for."""
-
     filter: Filter | None = None
     search: str | None = None
     since: datetime | None = None
     until: datetime | None = None
-    """Started at that time or later, and before this one."""
+    """Started at or after `since`, and before `until`."""
 
 
 ALL_SPANS = SpanQuery()
 
 
 class SpanListItem(msgspec.Struct, frozen=True, kw_only=True):
-    """A span as a row of a table."""
-
     trace_id: str
     span_id: str
     parent_id: str | None
@@ -89,40 +85,37 @@ class SpanListItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TraceListItem(SpanListItem, frozen=True, kw_only=True):
-    """A trace as a row: its root, or else its earliest span; tokens and cost are those of its calls."""
+    """A trace, represented by its head; tokens and cost are the sums of its model calls."""
 
     spans: int
     errors: int
 
 
 class TraceTotals(msgspec.Struct, frozen=True):
-    """What the spans of a trace come to."""
-
     spans: int
     errors: int
     input_tokens: int | None
     output_tokens: int | None
     cost: float | None
-    """Of its calls; None where none of them says."""
+    """The sums of its model calls; None if none of them has a value."""
 
 
 _LIST_COLUMNS = [spans.c[name] for name in SpanListItem.__struct_fields__]
 _FALLBACK_TRIGGERS = frozenset(("model", "preview_in", "preview_out"))
-"""A head that has all of these is asked for no more."""
+"""A head that has all of these needs no fallback."""
 _LIST_ORDER = [spans.c.start, spans.c.span_id, spans.c.id]
 
 
 def list_spans(
     db: Connection, project: str, query: SpanQuery = ALL_SPANS, window: Window = FIRST_PAGE
 ) -> Page[SpanListItem]:
-    """A page of spans."""
     return _list_rows(db, project, query, window, _cursor_filters("spans", query))
 
 
 def list_traces(
     db: Connection, project: str, query: SpanQuery = ALL_SPANS, window: Window = FIRST_PAGE
 ) -> Page[TraceListItem]:
-    """A page of traces; what is asked for is asked of the span that stands for each."""
+    """List traces whose head matches the query."""
     is_head = spans.c.head == IS_HEAD
     return to_traces(db, project, _list_rows(db, project, query, window, _cursor_filters("traces", query), is_head))
 
@@ -134,7 +127,7 @@ def _list_rows(
     ways: Iterable[list[ColumnElement[bool]]] = [[spans.c.project == project]]
     if query.search:
         place = decode_cursor(window, project=project, by=_LIST_ORDER, filters=bound)
-        before = query.until if place is None else place[0]  # Where a page begins is of the time that is asked for.
+        before = query.until if place is None else place[0]  # The start of the page lies within the time range.
         ways = span_words.search_plans(db, project, query.search, before=before)
     found: Page[SpanListItem] = Page([])
     for way in ways:
@@ -146,15 +139,15 @@ def _list_rows(
 
 
 def to_traces(db: Connection, project: str, found: Page[SpanListItem]) -> Page[TraceListItem]:
-    """A page of the heads of traces, each with what its trace comes to, and what a head does not say filled in."""
+    """Convert a page of heads to traces, with totals and fallbacks."""
     known = total_traces(db, project, {row.trace_id for row in found.data})
     return found.map(lambda row: fill_from_calls(db, project, to_trace(row, known[row.trace_id])))
 
 
 def fill_from_calls(db: Connection, project: str, row: TraceListItem) -> TraceListItem:
-    """The row with what its last call of a model says where its head says nothing.
+    """Fill empty fields of a trace from its last model call.
 
-    A run of ours has said itself what it was given and what it said, and what failed has no answer: these stay empty.
+    Runs of Palaver record their own input and output, and a failed trace has no output: these stay empty.
     """
     said = msgspec.structs.asdict(row)
     wanted = [name for name in FALLBACK_FIELDS if is_blank(said[name])]
@@ -169,14 +162,13 @@ def fill_from_calls(db: Connection, project: str, row: TraceListItem) -> TraceLi
 
 
 def select_heads(project: str) -> Select[Any]:
-    """The heads of all traces of a project, as rows."""
     return select(*_LIST_COLUMNS).where(spans.c.project == project, spans.c.head == IS_HEAD)
 
 
 def get_span_rows(db: Connection, project: str, trace: str, ids: Collection[str]) -> dict[str, SpanListItem]:
-    """Spans of a trace, by id."""
+    """Return spans of a trace by id."""
     if db.dialect.name == "postgresql":
-        # A plan for traces as most are would look at all of a long one, and compare each with each of these.
+        # A generic plan would scan all spans of a long trace and compare each with each id.
         db.execute(select(func.set_config("plan_cache_mode", "force_custom_plan", True)))
     asked = select(*_LIST_COLUMNS).where(
         spans.c.project == project, spans.c.trace_id == trace, spans.c.span_id.in_(ids)
@@ -185,18 +177,17 @@ def get_span_rows(db: Connection, project: str, trace: str, ids: Collection[str]
 
 
 def get_head_span(db: Connection, project: str, trace: str) -> SpanListItem | None:
-    """The span that stands for a trace."""
+    """Return the head of a trace."""
     row = db.execute(select_heads(project).where(spans.c.trace_id == trace)).first()
     return None if row is None else row_to_span(row)
 
 
 def total_traces(db: Connection, project: str, traces: Collection[str]) -> dict[str, TraceTotals]:
-    """What traces come to."""
     if not traces:
         return {}
     theirs = [column.label(name) for name, column in _total_columns().items()]
     if db.dialect.name == "postgresql":
-        # One by one: of a day that has just begun it knows nothing, and would read all of it to find some.
+        # One by one: without statistics of a new day, PostgreSQL would scan all of it.
         wanted = func.unnest(literal(list(traces), ARRAY(Text))).table_valued("trace_id").render_derived()
         inner = select(*theirs).where(spans.c.project == project, spans.c.trace_id == wanted.c.trace_id).lateral()
         asked: Select[*tuple[Any, ...]] = select(wanted.c.trace_id, inner).join_from(wanted, inner, true())
@@ -207,7 +198,7 @@ def total_traces(db: Connection, project: str, traces: Collection[str]) -> dict[
 
 
 def _total_columns() -> dict[str, ColumnElement[Any]]:
-    """What is summed up over a trace's spans: the fields of Sums."""
+    """The aggregates of TraceTotals."""
     is_call = spans.c.kind.in_(MODEL_CALL_KINDS)
     return {
         "spans": func.count(),
@@ -217,13 +208,13 @@ def _total_columns() -> dict[str, ColumnElement[Any]]:
 
 
 def _row_to_totals(row: Row[*tuple[Any, ...]]) -> TraceTotals:
-    # PostgreSQL sums counts up to what is no integer of Python's.
+    # PostgreSQL returns sums of integers as Decimal.
     asked, said = (None if sum_ is None else int(sum_) for sum_ in (row.input_tokens, row.output_tokens))
     return TraceTotals(row.spans, row.errors, asked, said, row.cost)
 
 
 def to_trace(row: SpanListItem, total: TraceTotals) -> TraceListItem:
-    """The row of a trace: its head, with what its calls come to, or else what the head says itself."""
+    """Combine a head with the totals of its trace."""
     fields = msgspec.structs.asdict(row)
     said = {"input_tokens": total.input_tokens, "output_tokens": total.output_tokens, "cost": total.cost}
     fields |= {name: value for name, value in said.items() if value is not None}
@@ -231,7 +222,7 @@ def to_trace(row: SpanListItem, total: TraceTotals) -> TraceListItem:
 
 
 def query_clauses(db: Connection, project: str, query: SpanQuery) -> list[ColumnElement[bool]]:
-    """What holds for the spans that are asked for."""
+    """Return the conditions of a query."""
     asked = [spans.c.project == project, *_clauses_without_search(db, query)]
     return [*asked, span_words.matches_search(db, query.search)] if query.search else asked
 
@@ -242,18 +233,15 @@ def _clauses_without_search(db: Connection, query: SpanQuery) -> list[ColumnElem
 
 
 def time_clauses(query: SpanQuery) -> list[ColumnElement[bool]]:
-    """What holds for those of the time that is asked for."""
     since = [] if query.since is None else [spans.c.start >= query.since]
     return since if query.until is None else [*since, spans.c.start < query.until]
 
 
 def _cursor_filters(kind: str, query: SpanQuery) -> dict[str, str]:
-    """What a cursor is bound to."""
     return {"of": kind, "query": msgspec.json.encode(query).decode()}
 
 
 def row_to_span(row: Row[Any]) -> SpanListItem:
-    """A row of `heads`."""
     fields: Sequence[str] = SpanListItem.__struct_fields__
     return SpanListItem(**dict(zip(fields, row, strict=False)))
 
@@ -262,24 +250,23 @@ _ARRIVAL_COLUMNS = [spans.c[name] for name in SpanListItem.__struct_fields__]
 
 
 class SpanArrival(NamedTuple):
-    """A span that was kept, and its place among all that were."""
+    """A stored span and its position in order of arrival."""
 
     place: int
     row: SpanListItem
 
 
 def last_position(db: Connection) -> int:
-    """The place of what was kept last, whoever's it is."""
+    """Return the position of the last span of any project."""
     return db.scalar(select(func.max(spans.c.id))) or 0
 
 
 def list_arrivals(
     db: Connection, project: str, after: int, query: SpanQuery = ALL_SPANS, *, heads: bool = False, limit: int = 200
 ) -> list[SpanArrival]:
-    """What was kept after that place, the first of it first; with `heads`, what stands for a trace only.
+    """List spans stored after a position; with `heads`, only heads of traces.
 
-    Whoever keeps spans of a project waits for others who do (spans.py), so none of them turns up before a place that
-    was already told.
+    Inserts of a project are serialized (writes.py), so no span appears later at a lower position.
     """
     asked = select(*_ARRIVAL_COLUMNS, spans.c.id).where(spans.c.id > after, *query_clauses(db, project, query))
     if heads:
@@ -291,7 +278,7 @@ def list_arrivals(
 def list_matching_traces(
     db: Connection, project: str, traces: Sequence[str], query: SpanQuery = ALL_SPANS
 ) -> list[TraceListItem]:
-    """Those of these traces that are asked for, in the order of their start."""
+    """List those of these traces that match the query, by start time."""
     conditions = query_clauses(db, project, query)
     asked = select(*_ARRIVAL_COLUMNS).where(spans.c.head == IS_HEAD, spans.c.trace_id.in_(traces), *conditions)
     rows = db.execute(asked.order_by(spans.c.start, spans.c.span_id)).all()
@@ -299,10 +286,10 @@ def list_matching_traces(
 
 
 def find_traces_by_prefix(db: Connection, project: str, prefix: str, *, limit: int) -> list[str]:
-    """Traces whose ids begin so: letters and digits only."""
+    """Find traces by the beginning of their hexadecimal id."""
     asked = select(spans.c.trace_id).where(
         spans.c.project == project,
         spans.c.trace_id >= prefix,
-        spans.c.trace_id < prefix + "g",  # What follows f, and all that it may go on with.
+        spans.c.trace_id < prefix + "g",  # Sorts after every hexadecimal digit.
     )
     return list(db.scalars(asked.distinct().order_by(spans.c.trace_id).limit(limit)))

@@ -1,4 +1,8 @@
-"""Delete spans: expired days, or those of a user, session or run."""
+"""Deletion of spans: expired days, or those of a user, session or run.
+
+PostgreSQL drops whole days. Otherwise spans are deleted in batches that block other writers only briefly; callers
+repeat until nothing is left.
+"""
 
 import time
 from collections.abc import Collection, Sequence
@@ -17,21 +21,20 @@ from palaver.storage.spans.tables import span_days as days_table
 from palaver.storage.tables import runs
 
 DELETE_BATCH = 5_000
-"""At most so many spans go at once,"""
+"""Maximum number of spans per call."""
 DELETE_BUDGET_S = 0.01
-"""and none of them is begun after so long."""
+"""No further step is started after this time."""
 DELETE_STEP = 20
 DROP_LOCK_TIMEOUT_S = 1
-"""How long those who read are waited for, and keep everybody else waiting, when PostgreSQL drops a day."""
+"""How long dropping a day waits for readers, which blocks others meanwhile."""
 _LOCK_TIMEOUT_STATE = "55P03"
-"""PostgreSQL's code for a lock that was waited for too long."""
 _RETENTION_LOCK_ID = 6_157_842_606
 _DAY_MICROSECONDS = 24 * 60 * 60 * 1_000_000
 _DELETED_COLUMNS = [spans.c[name] for name in ("id", "day", "trace_id", "span_id", "bytes", "head")]
 
 
 def list_expired(db: Connection, keep: RetentionPolicy, today: date) -> list[tuple[date, str | None]]:
-    """What is too old: all before a day, of a project; None: of all projects, so that the day can go as a whole."""
+    """List what has expired: (first day to keep, project), with None for days that expired in all projects."""
     first: dict[str, date | None] = {}
     for project in {one.project for one in span_days.list_day_usage(db)}:
         days = keep.of_projects.get(project, keep.days)
@@ -47,18 +50,18 @@ def list_expired(db: Connection, keep: RetentionPolicy, today: date) -> list[tup
 
 
 def delete_before(db: Connection, before: date, project: str | None = None) -> int:
-    """Forget a piece of what is filed under the days before that one, of one project or of all; how many spans.
+    """Delete a batch of spans of days before `before`, of one project or all; returns their number.
 
-    0: there is nothing left, or nothing that can go now, or another process is at it.
+    0 if nothing is left, nothing can be deleted now, or another process is doing it.
     """
     if db.dialect.name == "postgresql" and not db.scalar(select(func.pg_try_advisory_xact_lock(_RETENTION_LOCK_ID))):
         return 0
     is_whole = project is None and db.dialect.name == "postgresql"
-    until = time.monotonic() + DELETE_BUDGET_S
+    deadline = time.monotonic() + DELETE_BUDGET_S
     gone = 0
-    while gone < DELETE_BATCH and (not gone or time.monotonic() < until):
+    while gone < DELETE_BATCH and (not gone or time.monotonic() < deadline):
         oldest = select(days_table.c.day, days_table.c.project).where(days_table.c.day < span_days.day_number(before))
-        if is_whole:  # Those that were emptied have tables still.
+        if is_whole:  # Empty days still have partitions.
             oldest = oldest.where(days_table.c.day > span_days.last_dropped_day(db, span_days.EVERY_PROJECT))
         else:
             oldest = oldest.where(days_table.c.spans > 0)
@@ -70,13 +73,13 @@ def delete_before(db: Connection, before: date, project: str | None = None) -> i
         if is_whole:
             return _try_drop_day(db, found.day)
         gone += _delete_from_day(
-            db, found.day, found.project, is_all=project is None, until=until, most=DELETE_BATCH - gone
+            db, found.day, found.project, is_all=project is None, deadline=deadline, most=DELETE_BATCH - gone
         )
     return gone
 
 
 def delete_oldest(db: Connection, most: int) -> int:
-    """Forget a piece of those that came first, of more than so many: for a database in memory; how many."""
+    """Delete a batch of the oldest spans beyond `most`, for an in-memory database; returns their number."""
     held = sum(one.spans for one in span_days.list_day_usage(db))
     asked = (
         select(spans.c.project, *_DELETED_COLUMNS).order_by(spans.c.id).limit(min(DELETE_BATCH, max(0, held - most)))
@@ -88,7 +91,7 @@ def delete_oldest(db: Connection, most: int) -> int:
 
 
 def delete_matching(db: Connection, project: str, most: int, *which: ColumnElement[bool]) -> int:
-    """Forget some of a project's spans, whatever their day: all, or those of which that holds; how many."""
+    """Delete up to `most` spans of a project that match the conditions; returns their number."""
     rows = db.execute(select(*_DELETED_COLUMNS).where(spans.c.project == project, *which).limit(most)).all()
     if rows:
         _delete_and_rehead(db, project, rows)
@@ -96,7 +99,7 @@ def delete_matching(db: Connection, project: str, most: int, *which: ColumnEleme
 
 
 def _delete_and_rehead(db: Connection, project: str, rows: Sequence[Row[Any]]) -> None:
-    """Forget them, whatever their day; what is left of their traces gets other heads."""
+    """Delete spans and elect new heads for what is left of their traces."""
     _delete_rows(db, project, rows)
     for row in rows:
         if row.head:
@@ -104,7 +107,7 @@ def _delete_and_rehead(db: Connection, project: str, rows: Sequence[Row[Any]]) -
 
 
 def _try_drop_day(db: Connection, day: int) -> int:
-    """A day of all projects, at once; 0 if somebody reads for so long that everybody would wait."""
+    """Drop a day of all projects; 0 if readers hold it for too long."""
     try:
         with db.begin_nested():
             return _drop_day(db, day)
@@ -127,12 +130,12 @@ def _drop_day(db: Connection, day: int) -> int:
     return int(gone or 1)
 
 
-def _delete_from_day(db: Connection, day: int, project: str, *, is_all: bool, until: float, most: int) -> int:
-    """Some spans of a day: heads go last, so that a trace which goes on the next day can get another."""
+def _delete_from_day(db: Connection, day: int, project: str, *, is_all: bool, deadline: float, most: int) -> int:
+    """Delete spans of a day, heads last, so that a trace that continues on the next day can get another."""
     span_days.mark_day_dropped(db, span_days.EVERY_PROJECT if is_all else project, day)
     asked = select(*_DELETED_COLUMNS).where(spans.c.day == day, spans.c.project == project)
     gone = 0
-    while gone < most and (not gone or time.monotonic() < until):
+    while gone < most and (not gone or time.monotonic() < deadline):
         rows = db.execute(asked.order_by(spans.c.head).limit(min(DELETE_STEP, most - gone))).all()
         if not rows:
             span_days.clear_day_usage(db, day, project)
@@ -151,7 +154,7 @@ def _delete_rows(db: Connection, project: str, rows: Sequence[Row[Any]]) -> None
 
 
 def _traces_beyond(db: Connection, day: int, *which: ColumnElement[bool]) -> list[tuple[str, str]]:
-    """The projects and traces whose heads are of a day, but ended after it: they may have spans on the next."""
+    """Return (project, trace) of heads that ended after their day: they may have spans on the next."""
     ended = type_coerce(spans.c.start, BigInteger) + spans.c.duration_ms * 1000
     asked = select(spans.c.project, spans.c.trace_id).where(spans.c.day == day, spans.c.head == IS_HEAD, *which)
     return [(row.project, row.trace_id) for row in db.execute(asked.where(ended >= (day + 1) * _DAY_MICROSECONDS))]
@@ -168,7 +171,7 @@ ERASE_BATCH = 500
 
 
 def count_labelled(db: Connection, project: str, label: Label, value: str) -> int:
-    """How many spans carry a label, or hang below one that does."""
+    """Count spans with a label, in labelled runs, or below labelled spans."""
     either = or_(
         _in_labelled_traces(project, label, value), _in_labelled_runs(project, label, value), spans.c[label] == value
     )
@@ -176,7 +179,7 @@ def count_labelled(db: Connection, project: str, label: Label, value: str) -> in
 
 
 def delete_labelled(db: Connection, project: str, label: Label, value: str) -> int:
-    """Forget a piece of them; how many. What others are known by goes last."""
+    """Delete a batch of labelled spans; returns their number. Spans by which others are found go last."""
     for which in (
         _in_labelled_traces(project, label, value),
         _in_labelled_runs(project, label, value),
@@ -188,17 +191,17 @@ def delete_labelled(db: Connection, project: str, label: Label, value: str) -> i
 
 
 def delete_run_spans(db: Connection, project: str, of: Collection[str]) -> int:
-    """Forget a piece of what these runs left; how many spans."""
+    """Delete a batch of the spans of these runs; returns their number."""
     return delete_matching(db, project, ERASE_BATCH, spans.c.run_id.in_(of))
 
 
 def _in_labelled_runs(project: str, label: Label, value: str) -> ColumnElement[bool]:
-    """Of a run that carries the label, whatever was removed from its spans before they were stored."""
+    """Whether a span belongs to a labelled run, even if its own label was redacted."""
     return spans.c.run_id.in_(select(runs.c.id).where(runs.c.project == project, runs.c[label] == value))
 
 
 def _in_labelled_traces(project: str, label: Label, value: str) -> ColumnElement[bool]:
-    """Without a label, in a trace that has it, and not of another run."""
+    """Whether a span without a label is in a labelled trace, and not of another run."""
     own = spans.alias("labelled")
 
     def theirs(column: ColumnElement[str]) -> Select[str]:

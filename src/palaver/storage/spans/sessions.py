@@ -1,4 +1,4 @@
-"""Sessions: traces that belong to one conversation, because any of their spans says so."""
+"""Sessions: traces with spans that carry the same session label."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -28,24 +28,22 @@ from palaver.storage.spans.tables import IS_HEAD, spans
 
 
 class SessionListItem(msgspec.Struct, frozen=True, kw_only=True):
-    """A session as a row."""
-
     session: str
     first: datetime
     last: datetime
-    """When the first and the last of its spans started."""
+    """Start times of its first and last span."""
     traces: int
     spans: int
     preview_in: Any = msgspec.field(default=None, name="in")
-    """What its first trace was given,"""
+    """The input of its first trace."""
     preview_out: Any = msgspec.field(default=None, name="out")
-    """and what came of its last."""
+    """The output of its last trace."""
 
 
 def list_sessions(
     db: Connection, project: str, query: SpanQuery = ALL_SPANS, window: Window = FIRST_PAGE, *, name: str | None = None
 ) -> Page[SessionListItem]:
-    """A page of sessions, the last active first: those with spans in the time asked for, and `name` in their names."""
+    """List sessions with spans in the time range, last active first; `name` has to occur in the label."""
     named = [] if not name else [spans.c.session.contains(name, autoescape=True)]
     counted = (
         select(
@@ -66,7 +64,7 @@ def list_sessions(
 
 
 def _with_previews(db: Connection, project: str, found: Page[SessionListItem]) -> Page[SessionListItem]:
-    """The same page with what was said first and last: for each of its rows two heads are read, and no more."""
+    """Add previews to a page: reads two heads per session."""
     if not found.data:
         return found
     wanted = _names_table(db, [row.session for row in found.data])
@@ -81,7 +79,6 @@ def _with_previews(db: Connection, project: str, found: Page[SessionListItem]) -
 
 
 def _names_table(db: Connection, names: Sequence[str]) -> Subquery:
-    """These names as the rows of a table."""
     if db.dialect.name == "postgresql":
         rows = func.unnest(literal(names, ARRAY(Text))).table_valued("value").render_derived()
     else:
@@ -90,7 +87,7 @@ def _names_table(db: Connection, names: Sequence[str]) -> Subquery:
 
 
 def _head_preview(project: str, wanted: Subquery, end: Literal["first", "last"]) -> ScalarSelect[Any]:
-    """What the head of a session's first or last trace shows: of the first what was given, of the last what came."""
+    """Select the input preview of a session's first trace, or the output preview of its last."""
     own, head = spans.alias(f"own_{end}"), spans.alias(f"head_{end}")
     theirs = select(own.c.trace_id).where(own.c.project == project, own.c.session == wanted.c.session)
     theirs = theirs.limit(1).correlate(wanted)
@@ -105,11 +102,11 @@ def _head_preview(project: str, wanted: Subquery, end: Literal["first", "last"])
 
 
 def list_session_traces(db: Connection, project: str, session: str, window: Window = FIRST_PAGE) -> Page[TraceListItem]:
-    """A page of a session's traces, the earliest first."""
+    """List the traces of a session, oldest first."""
     own = spans.alias("own")
     theirs = select(own.c.trace_id).where(own.c.project == project, own.c.session == session)
     asked = span_pages.select_heads(project).where(spans.c.trace_id.in_(theirs))
-    # Not by the column itself: SQLite would go through all traces in that order to find these few.
+    # An expression instead of the column: SQLite would otherwise scan all traces in order of their start.
     start = type_coerce(
         type_coerce(spans.c.start, BigInteger) + literal(0, BigInteger, literal_execute=True), UtcTimestamp
     ).label("started")

@@ -1,4 +1,4 @@
-"""Traces over time: how many, how many failed, how long they took, and what they cost, by minute, hour or day."""
+"""Statistics of traces over time: count, errors, latency, tokens and cost by minute, hour or day."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
@@ -31,14 +31,13 @@ _MICROSECONDS: dict[TimeStep, int] = {"minute": 60_000_000, "hour": 3_600_000_00
 _SUM_COLUMNS = ("input_tokens", "output_tokens", "cost")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_ROWS = 10_000
-"""Rows of one answer."""
 
 
 class TraceStats(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened in one step of time, to one group."""
+    """The statistics of one group in one time step."""
 
     at: datetime
-    """When the step begins."""
+    """The start of the step."""
     group: str | None
     traces: int
     errors: int
@@ -57,7 +56,7 @@ def trace_stats(
     group: StatsGroup | None = None,
     query: SpanQuery = ALL_SPANS,
 ) -> list[TraceStats]:
-    """What traces came to, in the order of time; each counts where its head does. Of too many rows the latest."""
+    """Return statistics in order of time, at most the latest MAX_ROWS. A trace counts at the start of its head."""
     step = _MICROSECONDS[by]
     heads = (
         select(
@@ -106,7 +105,7 @@ def _aggregate(project: str, heads: CTE) -> Select[*tuple[Any, ...]]:
 
 
 def _percentile(ranked: CTE, percent: int) -> ColumnElement[Any]:
-    """Of so many in a hundred, none took longer: one of the durations, and none between two."""
+    """The nearest-rank percentile."""
     return func.max(case((ranked.c.place == (ranked.c.size * percent + 99) // 100, ranked.c.duration_ms)))
 
 

@@ -1,7 +1,7 @@
-"""The tables of spans: what lists are made of, what only one reader at a time wants, and what each day holds.
+"""Tables of spans: columns for lists, bodies, and the usage per day.
 
-On PostgreSQL the first two are cut into a partition per day (span_days.py makes and drops them). On SQLite there is one
-more table, `span_words`, which is FTS5's; on PostgreSQL the column `words` is the index's own form of the text.
+On PostgreSQL spans and bodies are partitioned by day (partitions.py), and `words` is a tsvector. On SQLite the FTS5
+table `span_words` is the search index.
 """
 
 import zlib
@@ -35,42 +35,38 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 from palaver.storage.schema import Json, UtcTimestamp, metadata, project_column
 
 SIMPLE_REGCONFIG = text("'simple'::regconfig")
-"""How PostgreSQL is to read words that are plain already: it knows no language."""
+"""The PostgreSQL text search configuration for words that are normalized already."""
 _COMPRESS_FROM_BYTES = 2048
-"""Bytes of words that are packed,"""
 _COMPRESSED_PREFIX = b"x\1"
-"""which then begin so, as no word does."""
+"""Compressed words start with this, as no word does."""
 
 
 class SearchWords(TypeDecorator[str]):
-    """The words that a search finds a span by. SQLite keeps them packed: to take them out of its index, it wants them.
+    """The words of a span. SQLite stores them, compressed, because it needs them to delete from its index.
 
-    On PostgreSQL they are in its index's form, and not to be had back.
+    On PostgreSQL the column is a tsvector.
     """
 
     impl = LargeBinary
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """Bytes, or what PostgreSQL searches."""
         return dialect.type_descriptor(TSVECTOR() if dialect.name == "postgresql" else LargeBinary())
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> Any:
-        """To the database."""
         if value is None or dialect.name == "postgresql":
             return value
         words = value.encode()
         return zlib.compress(words, 1) if len(words) >= _COMPRESS_FROM_BYTES else words
 
     def process_result_value(self, value: Any, dialect: Dialect) -> str | None:
-        """From the database."""
         if value is None or dialect.name == "postgresql":
             return value
         return (zlib.decompress(value) if value.startswith(_COMPRESSED_PREFIX) else value).decode()
 
 
 def _label() -> Text:
-    """A text that a stranger chose. Compared byte by byte, as SQLite and Python do, and not as in some language."""
+    """Text from clients, compared byte by byte as in SQLite and Python, not by a locale."""
     return Text().with_variant(Text(collation="C"), "postgresql")
 
 
@@ -83,13 +79,12 @@ def _partial_index(condition: TextClause) -> dict[str, Any]:
 
 
 IS_HEAD: ColumnElement[int] = literal(1, Integer, literal_execute=True)
-"""What `head` is compared with, literally: only so are the heads' own indexes used."""
+"""A literal, without which the partial indexes of heads are not used."""
 MODEL_CALL_KINDS = ("llm", "embedding", "rerank")
-"""The kinds of spans whose tokens and cost are a trace's: those above them only repeat the sum."""
+"""The kinds of spans whose tokens and cost add up to those of the trace; their parents repeat the sums."""
 IS_UNUSUAL = text("status <> 'ok'")
-"""Few spans among many,"""
 IS_UNUSUAL_SPAN = text("spans.status <> 'ok'")
-"""which a query has to say in these words to be answered from their index."""
+"""The same in the form that queries must use to be answered from the partial index."""
 _IS_A_HEAD = text("head = 1")
 _IS_SET = {
     "model": text('"model" IS NOT NULL'),
@@ -101,15 +96,15 @@ _IS_SET = {
 spans = Table(
     "spans",
     metadata,
-    Column("id", BigInteger, nullable=False),  # In order of arrival; what the index of words names.
+    Column("id", BigInteger, nullable=False),  # In order of arrival; referenced by the search index.
     project_column(),
-    Column("day", Integer, nullable=False),  # Since 1970: that of its start, or else that of its arrival.
+    Column("day", Integer, nullable=False),  # Days since 1970, of its start or else of its arrival.
     Column("trace_id", _hex(32), nullable=False),
     Column("span_id", _hex(16), nullable=False),
     Column("parent_id", _hex(16)),
     Column("start", UtcTimestamp, nullable=False),
     Column("duration_ms", Double, nullable=False),
-    Column("head", SmallInteger, nullable=False),  # 1 for the one of each trace that stands for it in lists.
+    Column("head", SmallInteger, nullable=False),  # 1 for the span that represents its trace in lists.
     Column("kind", _hex(16), nullable=False),
     Column("status", _hex(16), nullable=False),
     Column("name", _label(), nullable=False),
@@ -124,7 +119,7 @@ spans = Table(
     Column("service", _label()),
     Column("scope", _label()),
     Column("tool", _label()),
-    Column("exception", _label()),  # Its type.
+    Column("exception", _label()),  # The type of the exception.
     Column("input_tokens", BigInteger),
     Column("output_tokens", BigInteger),
     Column("cost", Double),
@@ -141,26 +136,26 @@ spans = Table(
     Index("ix_spans_of_kind", "project", "kind", "start", "span_id", "id"),
     Index("ix_spans_heads", "project", "start", "span_id", "id", **_partial_index(_IS_A_HEAD)),
     Index("ix_spans_head_of_trace", "project", "trace_id", **_partial_index(_IS_A_HEAD)),
-    # All that a trace's sums are made of: the rows need not be read.
+    # Covers the totals of a trace.
     Index("ix_spans_calls", "project", "trace_id", "kind", "input_tokens", "output_tokens", "cost"),
     Index("ix_spans_unusual", "project", "status", "start", "span_id", "id", **_partial_index(IS_UNUSUAL)),
     *(
         Index(f"ix_spans_of_{name}", "project", name, "start", "span_id", "id", **_partial_index(is_there))
         for name, is_there in _IS_SET.items()
     ),
-    # With the trace, as what a session holds is counted in traces.
+    # With the trace, since the traces of a session are counted.
     Index(
         "ix_spans_of_session",
         *("project", "session", "start", "span_id", "id", "trace_id"),
         **_partial_index(text('"session" IS NOT NULL')),
     ),
-    # On SQLite this one is always empty: there the words have a table of their own.
+    # Always empty on SQLite, which has an FTS table instead.
     Index("ix_spans_words", "words", postgresql_using="gin", sqlite_where=text("id IS NULL")),
     postgresql_partition_by="RANGE (day)",
 )
 
 INDEXED_COLUMNS = frozenset({"trace_id", "start", "kind", "status", "model", "user", "workflow", "run_id", "session"})
-"""The columns by whose values spans are found without a look at all of them."""
+"""Columns with an index."""
 
 span_bodies = Table(
     "span_bodies",
@@ -169,8 +164,8 @@ span_bodies = Table(
     Column("day", Integer, nullable=False),
     Column("trace_id", _hex(32), nullable=False),
     Column("span_id", _hex(16), nullable=False),
-    Column("labels", Text, nullable=False),  # Its attributes as JSON, long ones cut: what filters look at.
-    Column("body", LargeBinary, nullable=False),  # The whole record as JSON, packed if it is long.
+    Column("labels", Text, nullable=False),  # The attributes as JSON, long values truncated, for filters.
+    Column("body", LargeBinary, nullable=False),  # The complete span as JSON, compressed if long.
     PrimaryKeyConstraint("project", "trace_id", "span_id", "day"),
     postgresql_partition_by="RANGE (day)",
 )
@@ -178,18 +173,18 @@ span_bodies = Table(
 span_days = Table(
     "span_days",
     metadata,
-    project_column(),  # Empty: all of them.
+    project_column(),  # Empty: all projects.
     Column("day", Integer, nullable=False),
     Column("spans", BigInteger, nullable=False),
     Column("bytes", BigInteger, nullable=False),
-    Column("dropped", Boolean, nullable=False),  # Then this day, and all before it, take no more.
+    Column("dropped", Boolean, nullable=False),  # Then this day and earlier ones accept no more spans.
     PrimaryKeyConstraint("project", "day"),
 )
 
 PARTITIONED = (spans, span_bodies)
 
 span_ids = Sequence("span_ids", metadata=metadata)
-"""PostgreSQL's; on SQLite the next id is one more than the greatest."""
+"""PostgreSQL only; on SQLite the next id is the maximum plus one."""
 
 CREATE_WORD_INDEX = (
     "CREATE VIRTUAL TABLE span_words USING fts5(words, content='', tokenize='unicode61 remove_diacritics 0')"

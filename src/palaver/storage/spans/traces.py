@@ -1,4 +1,8 @@
-"""One trace: its tree, overview, skeleton, span bodies and model calls."""
+"""One trace: its tree, overview, skeleton, span bodies and model calls.
+
+Clients decide which span is whose parent. A span whose parent is missing is a root, and so is the first span of a
+cycle: every span is in the tree exactly once. The shapes of long traces are cached, as a page requests them many times.
+"""
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -17,23 +21,23 @@ from palaver.storage.spans.tables import span_bodies, spans
 from palaver.storage.spans.writes import decompress_body
 
 CACHE_MIN_SPANS = 2_000
-"""Spans of a trace from which on its shape is remembered,"""
+"""Traces with at least this many spans are cached."""
 CACHE_MAX_SPANS = 100_000
-"""and of all that are: about 30 MB."""
+"""Total number of cached spans, about 30 MB."""
 
 
 class TraceShape(NamedTuple):
-    """Which spans there are, and how they hang together. All lists are in the order of their start."""
+    """The tree of a trace. All lists are ordered by start time."""
 
     starts: dict[str, int]
-    """Of every span, in order: when it started."""
+    """Start times by span, in order."""
     top: list[str]
     below: dict[str, list[str]]
     descendants: dict[str, int]
     notes: dict[str, tuple[str, ...]]
 
     def place(self, span: str) -> str:
-        """Sorts as they started."""
+        """A key that sorts by start time."""
         return f"{self.starts[span]:020d}{span}"
 
 
@@ -48,9 +52,9 @@ _cache_lock = Lock()
 
 
 def load_shape(db: Connection, project: str, trace: str) -> TraceShape:
-    """The shape of a trace as it is now; empty for an unknown one, or another project's."""
+    """Return the shape of a trace; empty for an unknown one, or one of another project."""
     theirs = (spans.c.project == project, spans.c.trace_id == trace)
-    # A span that is replaced gets another number, so that both together tell whether anything has changed.
+    # A replaced span gets a new id, so count and maximum id identify a state.
     count, last = db.execute(select(func.count(), func.max(spans.c.id)).where(*theirs)).one()
     if count < CACHE_MIN_SPANS:
         return _read_shape(db, project, trace)
@@ -76,7 +80,7 @@ def _cache_shape(shapes: _ShapeCache, name: tuple[str, str], new: _CachedShape) 
 
 
 def _read_shape(db: Connection, project: str, trace: str) -> TraceShape:
-    """What hangs below what: of each span no more than two names and a number are read."""
+    """Read the parents and start times of all spans, and build the tree."""
     asked = select(spans.c.span_id, spans.c.parent_id, type_coerce(spans.c.start, BigInteger))
     asked = asked.where(spans.c.project == project, spans.c.trace_id == trace)
     starts: dict[str, int] = {}
@@ -108,15 +112,15 @@ def _read_shape(db: Connection, project: str, trace: str) -> TraceShape:
 
 
 def _descend(top: Sequence[str], below: dict[str, list[str]]) -> list[str]:
-    """All that hangs below these, each after its parent."""
+    """Return all descendants, each after its parent."""
     order = list(top)
-    for span in order:  # It grows as it is gone through.
+    for span in order:  # `order` grows during iteration (breadth-first).
         order += below.get(span, ())
     return order
 
 
 def _cycle_starts(spans_in_order: Sequence[str], seen: set[str], hung: dict[str, str]) -> list[str]:
-    """Of each circle that no top leads to, the first span: there it is opened."""
+    """Return the first span of each cycle that no root leads to."""
     places = {span: place for place, span in enumerate(spans_in_order)}
     firsts: dict[str, None] = {}
     for span in spans_in_order:
@@ -124,7 +128,7 @@ def _cycle_starts(spans_in_order: Sequence[str], seen: set[str], hung: dict[str,
         while span not in seen and span not in way:
             way[span] = None
             span = hung[span]
-        if span in way:  # Back where it was before: from there on it goes round.
+        if span in way:  # The cycle starts here.
             passed = list(way)
             firsts[min(passed[passed.index(span) :], key=places.__getitem__)] = None
         seen.update(way)
@@ -132,7 +136,7 @@ def _cycle_starts(spans_in_order: Sequence[str], seen: set[str], hung: dict[str,
 
 
 def _count_descendants(order: Sequence[str], hung: dict[str, str]) -> dict[str, int]:
-    """How many hang below each: those that come last hand their count up first."""
+    """Count descendants, from the leaves up."""
     counts = dict.fromkeys(order, 0)
     for span in reversed(order):
         parent = hung.get(span)
@@ -145,26 +149,20 @@ _MAX_SESSIONS = 100
 
 
 class TraceOverview(msgspec.Struct, frozen=True, kw_only=True):
-    """A trace, in short."""
-
     root: TraceListItem
     kinds: dict[str, int]
-    """How many spans there are of each."""
+    """Number of spans by kind."""
     sessions: list[str]
 
 
 class SpanTreeItem(SpanListItem, frozen=True, kw_only=True):
-    """A span in the tree."""
-
     children: int
     descendants: int
     notes: tuple[str, ...] = ()
-    """`orphan`: its parent is not there; `cycle`: it is its own ancestor."""
+    """`orphan`: its parent is missing; `cycle`: it is its own ancestor."""
 
 
 class SkeletonSpan(msgspec.Struct, frozen=True, kw_only=True):
-    """A span in the skeleton."""
-
     span_id: str
     parent_id: str | None
     name: str
@@ -173,19 +171,17 @@ class SkeletonSpan(msgspec.Struct, frozen=True, kw_only=True):
     start: datetime
     duration_ms: float
     tokens: int | None = None
-    """Those it was given and those it gave; None where it says nothing of them."""
+    """Input plus output tokens; None if unknown."""
 
 
 class OutlineEntry(NamedTuple):
-    """Where a span stands in the tree."""
-
     span_id: str
     depth: int
     notes: tuple[str, ...]
 
 
 def get_trace_overview(db: Connection, project: str, trace: str) -> TraceOverview | None:
-    """A trace, in short; None for an unknown one, or another project's."""
+    """Return the overview of a trace; None for an unknown one, or one of another project."""
     head = span_pages.get_head_span(db, project, trace)
     if head is None:
         return None
@@ -200,7 +196,7 @@ def get_trace_overview(db: Connection, project: str, trace: str) -> TraceOvervie
 
 
 def list_skeleton(db: Connection, project: str, trace: str, window: Window = FIRST_PAGE) -> Page[SkeletonSpan]:
-    """A page of all spans of a trace, in the order of their start."""
+    """List all spans of a trace by start time, with few columns."""
     names = [name for name in SkeletonSpan.__struct_fields__ if name != "tokens"]
     counts = (spans.c.input_tokens, spans.c.output_tokens)
     asked = select(*(spans.c[name] for name in names), *counts)
@@ -218,7 +214,7 @@ def list_skeleton(db: Connection, project: str, trace: str, window: Window = FIR
 def list_children(
     db: Connection, project: str, trace: str, *, parent: str | None = None, window: Window = FIRST_PAGE
 ) -> Page[SpanTreeItem]:
-    """A page of a span's children, or of what stands at the top, in the order of their start."""
+    """List the children of a span, or the roots, by start time."""
     shape = load_shape(db, project, trace)
     below = shape.top if parent is None else shape.below.get(parent, [])
     filters = {"trace": trace, "parent": parent}
@@ -228,7 +224,7 @@ def list_children(
 
 
 def load_outline(db: Connection, project: str, trace: str) -> list[OutlineEntry]:
-    """Every span of a trace, each after its parent and with all that hangs below it, in the order of their start."""
+    """Return all spans depth-first, siblings by start time."""
     shape = load_shape(db, project, trace)
     places: list[OutlineEntry] = []
     left = [(span, 0) for span in reversed(shape.top)]
@@ -240,12 +236,12 @@ def load_outline(db: Connection, project: str, trace: str) -> list[OutlineEntry]
 
 
 def get_span_body(db: Connection, project: str, trace: str, span: str) -> bytes | None:
-    """The record of a span, as JSON; None for an unknown one, or another project's."""
+    """Return the body of a span as JSON; None for an unknown one, or one of another project."""
     return next((found for _, found in iter_span_bodies(db, project, trace, [span])), None)
 
 
 def iter_span_bodies(db: Connection, project: str, trace: str, ids: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    """The records of some spans of a trace, each with its id."""
+    """Yield the ids and bodies of some spans of a trace."""
     asked = select(span_bodies.c.span_id, span_bodies.c.body).where(
         span_bodies.c.project == project, span_bodies.c.trace_id == trace, span_bodies.c.span_id.in_(ids)
     )
@@ -263,19 +259,18 @@ def _tree_item(row: SpanListItem, shape: TraceShape) -> SpanTreeItem:
 
 
 MAX_CALLS = 8
-"""Calls of models that are looked at, from the last on, for one with a conversation."""
+"""Number of last model calls that are searched for a conversation."""
 MAX_TOOLS = 100
-"""Steps of tools that a trace is shown with."""
 
 
 def get_head_body(db: Connection, project: str, trace: str) -> bytes | None:
-    """The record of the span that stands for a trace; None for an unknown one, or another project's."""
+    """Return the body of the head of a trace."""
     row = span_pages.get_head_span(db, project, trace)
     return None if row is None else get_span_body(db, project, trace, row.span_id)
 
 
 def iter_model_calls(db: Connection, project: str, trace: str) -> Iterator[bytes]:
-    """The records of its calls of models, the one that ended last first."""
+    """Yield the bodies of model calls, last ended first."""
     ended = type_coerce(spans.c.start, BigInteger) + spans.c.duration_ms * 1000
     asked = select(spans.c.span_id).where(spans.c.project == project, spans.c.trace_id == trace, spans.c.kind == "llm")
     asked = asked.order_by(ended.desc(), spans.c.span_id).limit(MAX_CALLS)
@@ -286,7 +281,7 @@ def iter_model_calls(db: Connection, project: str, trace: str) -> Iterator[bytes
 
 
 def iter_tool_calls(db: Connection, project: str, trace: str) -> Iterator[bytes]:
-    """The records of its tools, in the order of their start."""
+    """Yield the bodies of tool calls by start time."""
     asked = select(spans.c.span_id).where(spans.c.project == project, spans.c.trace_id == trace, spans.c.kind == "tool")
     asked = asked.order_by(spans.c.start, spans.c.span_id).limit(MAX_TOOLS)
     for span in db.scalars(asked).all():

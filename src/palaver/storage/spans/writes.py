@@ -1,4 +1,9 @@
-"""Insert and delete spans. One span of each trace, the head, represents it in lists."""
+"""Insert and delete spans.
+
+A span that arrives again replaces the stored one if it ended later, else it is ignored. One span of each trace, the
+head, represents it in lists: the root, or else the earliest span. Insert statements are compiled once and get rows in
+the form that the driver wants: SQLAlchemy would otherwise take half of the time.
+"""
 
 import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -30,7 +35,7 @@ from palaver.storage.spans import partitions as span_days
 from palaver.storage.spans.tables import IS_HEAD, SIMPLE_REGCONFIG, SearchWords, span_bodies, span_ids, spans
 
 SpanColumns = dict[str, Any]
-"""All columns of both tables, by name."""
+"""All columns of both tables by name."""
 
 _timestamp, _search_words = UtcTimestamp(), SearchWords()
 
@@ -38,14 +43,14 @@ _timestamp, _search_words = UtcTimestamp(), SearchWords()
 class _Statement(NamedTuple):
     text: str
     values: Callable[[SpanColumns], Any]
-    """What the driver takes of a row."""
+    """Returns the driver's parameters for a row."""
 
 
 _statement_cache: dict[str, tuple[_Statement, _Statement]] = {}
 
 
 def bulk_insert(db: Connection, rows: Sequence[SpanColumns]) -> None:
-    """Put new spans into their tables, and into SQLite's index of words; PostgreSQL has none apart."""
+    """Insert spans and bodies, and on SQLite the search index."""
     texts = [(row["id"], row["words"]) for row in rows if row["words"]]
     for row in rows:
         row["start"] = _timestamp.process_bind_param(row["start"], db.dialect)
@@ -82,16 +87,16 @@ def _identity(row: SpanColumns) -> SpanColumns:
 
 
 INSERT_BATCH = 2_000
-"""Spans that are added together."""
+"""Spans per insert."""
 COMPRESS_FROM_BYTES = 2048
-"""Bodies from so many bytes on are packed."""
+"""Bodies of at least this size are compressed."""
 _INSERT_LOCK_SEED = 6_157_842_604
-"""The name of the lock under which one process at a time adds to a project, a number as PostgreSQL wants it."""
+"""PostgreSQL advisory lock: one process at a time inserts spans of a project."""
 _DELETE_BATCH = 500
 
 
 class SpanRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """What is kept of a span. Texts are as short as columns and indexes take them; the body has all of it."""
+    """A span as stored. Texts are truncated to what columns and indexes hold; the body is complete."""
 
     project: str
     trace_id: str
@@ -122,51 +127,45 @@ class SpanRow(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     preview_out: bytes
     """Previews as JSON."""
     words: str
-    """As `span_words.plain` gives them."""
+    """As returned by `full_text.normalize_words`."""
     labels: str
-    """The attributes that filters look at, as a JSON object."""
+    """The attributes for filters, as a JSON object."""
     body: bytes
-    """The whole record, as `packed` gives it."""
+    """The complete span, as returned by `compress_body`."""
 
     @property
     def key(self) -> "SpanKey":
-        """What tells it from all others."""
         return SpanKey(self.project, self.trace_id, self.span_id)
 
     @property
     def end(self) -> datetime:
-        """When it ended."""
         return self.start + timedelta(milliseconds=self.duration_ms)
 
     @property
     def rank(self) -> tuple[bool, datetime, str]:
-        """The one of a trace that has the least is its head."""
+        """The span of a trace with the lowest rank is its head."""
         return (self.parent_id is not None, self.start, self.span_id)
 
     @property
     def bytes(self) -> int:
-        """About how much room it takes."""
+        """The approximate storage size."""
         return len(self.body) + len(self.labels) + len(self.preview_in) + len(self.preview_out) + len(self.words)
 
 
 class SpanKey(NamedTuple):
-    """Names a span."""
-
     project: str
     trace_id: str
     span_id: str
 
 
 class InsertCounts(NamedTuple):
-    """What became of spans that were to be kept."""
-
     new: int
     replaced: int
     ignored: int
 
 
 class _StoredSpan(NamedTuple):
-    """A span that is there already."""
+    """The columns of a stored span that matter for a new one."""
 
     id: int
     day: int
@@ -191,25 +190,24 @@ _STORED_COLUMNS = [spans.c[name] for name in _StoredSpan._fields]
 
 
 def compress_body(body: bytes) -> bytes:
-    """A body as it is kept. What is packed begins with an x, what is not with a brace."""
+    """Compress a large body. Compressed bodies start with an x, others with a brace."""
     return zlib.compress(body, 1) if len(body) >= COMPRESS_FROM_BYTES else body
 
 
 def decompress_body(body: bytes) -> bytes:
-    """The JSON of a record."""
     return body if body[:1] == b"{" else zlib.decompress(body)
 
 
-# Adding
+# Insert
 
 
 def insert_spans(db: Connection, rows: Sequence[SpanRow], *, today: date) -> InsertCounts:
-    """Keep spans: each under the day of its start, or under today where that is far off or was let go of."""
+    """Insert spans under the day of their start, or under today if that is too far away or was dropped."""
     given = _deduplicate(rows)
     by_project: dict[str, list[SpanRow]] = {}
     for row in given:
         by_project.setdefault(row.project, []).append(row)
-    order = sorted(by_project)  # One for all, or two who add could wait for each other.
+    order = sorted(by_project)  # The same order in all transactions avoids deadlocks.
     days = {
         project: span_days.assign_days(db, project, [row.start for row in by_project[project]], today)
         for project in order
@@ -225,7 +223,7 @@ def insert_spans(db: Connection, rows: Sequence[SpanRow], *, today: date) -> Ins
 
 
 def _deduplicate(rows: Sequence[SpanRow]) -> list[SpanRow]:
-    """Of those that are the same span, the one that ended last."""
+    """Of duplicates, return the span that ended last."""
     latest: dict[SpanKey, SpanRow] = {}
     for row in rows:
         known = latest.get(row.key)
@@ -238,11 +236,11 @@ def _insert_batch(db: Connection, project: str, given: Sequence[tuple[SpanRow, i
     if db.dialect.name == "postgresql":
         db.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(project, _INSERT_LOCK_SEED))))
     heads = _load_heads(db, project, {row.trace_id for row, _ in given})
-    # A trace without a head has no span at all: most spans need not be looked for.
+    # A trace without a head has no spans: most spans need no lookup.
     kept = _load_existing(db, project, [row for row, _ in given if row.trace_id in heads])
     new = [(row, day) for row, day in given if (old := kept.get(row.key)) is None or row.end > old.end]
     replaced = [old for row, _ in new if (old := kept.get(row.key)) is not None]
-    numbers = _allocate_ids(db, len(new))  # Before any goes: whoever follows along sees what takes its place, too.
+    numbers = _allocate_ids(db, len(new))  # Before deleting, so that followers see the replacements as new.
     if replaced:
         delete_spans(db, project, [(old.id, old.day, old.trace_id, old.span_id, old.bytes) for old in replaced])
     if new:
@@ -258,13 +256,12 @@ def _load_heads(db: Connection, project: str, traces: Collection[str]) -> dict[s
 
 
 def _trace_in(db: Connection, traces: Collection[str]) -> Any:
-    if db.dialect.name == "postgresql":  # An array is one parameter, and planned in no time.
+    if db.dialect.name == "postgresql":  # An array is one parameter, and fast to plan.
         return spans.c.trace_id == func.any(literal(list(traces), ARRAY(Text)))
     return spans.c.trace_id.in_(traces)
 
 
 def _load_existing(db: Connection, project: str, given: Collection[SpanRow]) -> dict[SpanKey, _StoredSpan]:
-    """Those of the given that are there already."""
     if not given:
         return {}
     keys: Any = [(row.trace_id, row.span_id) for row in given]
@@ -280,7 +277,7 @@ def _load_existing(db: Connection, project: str, given: Collection[SpanRow]) -> 
 def _choose_heads(
     db: Connection, project: str, new: Sequence[SpanRow], heads: Mapping[str, _StoredSpan], gone: Collection[int]
 ) -> set[SpanKey]:
-    """Which of the new spans become heads; those that were so until now are told."""
+    """Return which new spans become heads, and unset the heads that they replace."""
     best: dict[str, SpanRow] = {}
     for row in new:
         known = best.get(row.trace_id)
@@ -289,7 +286,7 @@ def _choose_heads(
     beaten: list[int] = []
     for trace, row in list(best.items()):
         head = heads.get(trace)
-        if head is not None and head.id in gone:  # Then any other may be next in line.
+        if head is not None and head.id in gone:  # Replaced: another span may become the head.
             head = find_head_candidate(db, project, trace)
             if head is not None and head.rank < row.rank:
                 set_head(db, head.id)
@@ -303,14 +300,13 @@ def _choose_heads(
 
 
 def find_head_candidate(db: Connection, project: str, trace: str) -> _StoredSpan | None:
-    """The span that a trace's head should be."""
+    """Return the span that should be the head of a trace."""
     asked = select(*_STORED_COLUMNS).where(spans.c.project == project, spans.c.trace_id == trace)
     row = db.execute(asked.order_by(spans.c.parent_id.is_not(None), spans.c.start, spans.c.span_id).limit(1)).first()
     return None if row is None else _StoredSpan(*row)
 
 
 def set_head(db: Connection, span: int) -> None:
-    """Let a span stand for its trace."""
     db.execute(update(spans).where(spans.c.id == span).values(head=1))
 
 
@@ -325,7 +321,7 @@ def _insert_rows(
 
 
 def _allocate_ids(db: Connection, count: int) -> Sequence[int]:
-    """Ids, each greater than all before."""
+    """Return ids greater than all existing ones."""
     if not count:
         return ()
     if db.dialect.name == "postgresql":
@@ -334,11 +330,11 @@ def _allocate_ids(db: Connection, count: int) -> Sequence[int]:
     return range(last + 1, last + count + 1)
 
 
-# Removing
+# Delete
 
 
 def delete_spans(db: Connection, project: str, gone: Sequence[tuple[int, int, str, str, int]]) -> None:
-    """Forget spans: each by its id, day, trace, span and bytes."""
+    """Delete spans, given as (id, day, trace, span, bytes)."""
     span_words.delete_words(db, _indexed_words(db, [number for number, *_ in gone]))
     for table in (spans, span_bodies):
         named = (table.c.project == project, table.c.trace_id == bindparam("of_trace"))
@@ -350,7 +346,7 @@ def delete_spans(db: Connection, project: str, gone: Sequence[tuple[int, int, st
 
 
 def _indexed_words(db: Connection, numbers: Sequence[int]) -> Iterable[tuple[int, str | None]]:
-    """What SQLite's index was given of these; only asked for if there is one."""
+    """Yield the words of spans, which SQLite needs to delete them from its index."""
     for first in range(0, len(numbers), _DELETE_BATCH):
         some = spans.c.id.in_(numbers[first : first + _DELETE_BATCH])
         yield from db.execute(select(spans.c.id, spans.c.words).where(some))

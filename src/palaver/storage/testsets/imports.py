@@ -1,4 +1,8 @@
-"""Imports in progress, and the removal of what dead imports and deleted test sets leave behind."""
+"""Imports in progress, one per test set, and the removal of what dead imports and deleted test sets leave behind.
+
+Rows added by an import carry its number until they are committed; a commit takes over rows that it needs. Rows of an
+import that is never committed are swept, and so are all rows of a deleted test set.
+"""
 
 import asyncio
 import secrets
@@ -14,23 +18,19 @@ from palaver.storage.testsets.tables import testset_contents, testset_meta, test
 from palaver.storage.testsets.tables import testset_imports as table
 
 IMPORT_TIMEOUT = timedelta(seconds=120)
-"""So long unseen, whoever made it is gone."""
+"""After this time without a sign of life an import counts as dead."""
 SWEEP_BATCH = 2_000
 _SWEPT_TABLES = ((testset_contents, "hash"), (testset_meta, "row"), (testset_pieces, "digest"))
-"""Pieces come with their revision: of a set that stands, there are none to sweep."""
+"""Chunks are only added with a revision, so an existing test set has none to sweep."""
 
 
 class ImportClaim(NamedTuple):
-    """One of them."""
-
     project: str
     testset: str
     number: int
 
 
 class SweepProgress(NamedTuple):
-    """How far sweeping has come."""
-
     table: int = 0
     after: bytes = b""
 
@@ -39,7 +39,7 @@ SWEEP_START = SweepProgress()
 
 
 def begin_import(db: Connection, project: str, testset: str, at: datetime) -> ImportClaim:
-    """A new one; StillRunning if the set has one already, even if that has died: it is to be swept first."""
+    """Begin an import. Raises StillRunning if the set has one, even a dead one, which has to be swept first."""
     number = _new_number()
     try:
         with db.begin_nested():
@@ -52,18 +52,18 @@ def begin_import(db: Connection, project: str, testset: str, at: datetime) -> Im
 
 
 def keep_import_alive(db: Connection, own: ImportClaim, at: datetime) -> None:
-    """It is still at work; StillRunning if somebody has given it up, and sweeps what it brought."""
+    """Report the import as alive. Raises StillRunning if it was given up and is being swept."""
     if not db.execute(update(table).where(*_is_import(own), table.c.given_up.is_(False)).values(seen_at=at)).rowcount:
         raise StillRunning("This import was given up, as nothing was heard of it for too long: send it again.")
 
 
 def end_import(db: Connection, own: ImportClaim) -> None:
-    """What it brought belongs to the set now, or is gone."""
+    """End an import whose rows were committed or swept."""
     db.execute(delete(table).where(*_is_import(own)))
 
 
 def claim_deleted_testset(db: Connection, project: str, testset: str, at: datetime) -> ImportClaim:
-    """What all of a set that is no more is swept as. An import into it that goes on will notice."""
+    """Claim all rows of a deleted test set for sweeping. An import into it that still runs is given up."""
     db.execute(delete(table).where(table.c.project == project, table.c.testset == testset))
     own = ImportClaim(project, testset, _new_number())
     db.execute(insert(table).values(**own._asdict(), given_up=True, seen_at=at))
@@ -71,7 +71,7 @@ def claim_deleted_testset(db: Connection, project: str, testset: str, at: dateti
 
 
 def claim_dead_import(db: Connection, now: datetime, testset: str | None = None) -> ImportClaim | None:
-    """One of which nothing was heard for long, of that set or of any; from here on it is the caller's to sweep."""
+    """Claim a dead import, of one test set or of any, for sweeping by the caller."""
     query = select(table).where(table.c.seen_at < now - IMPORT_TIMEOUT)
     if testset is not None:
         query = query.where(table.c.testset == testset)
@@ -85,11 +85,11 @@ def claim_dead_import(db: Connection, now: datetime, testset: str | None = None)
 
 
 def sweep_batch(db: Connection, own: ImportClaim, so_far: SweepProgress = SWEEP_START) -> SweepProgress | None:
-    """Erase some of what an import brought, or of a set that is no more; how far that is, or None: nothing is left.
+    """Delete a batch of an import's or a deleted test set's rows; returns the progress, or None when done.
 
-    In pieces, so that others can write in between, and from left to right, so that nothing is looked at twice.
+    In batches, so that others can write in between, and in key order, so that nothing is read twice.
     """
-    # Whoever commits it at this moment is waited for, or comes too late.
+    # Waits for a concurrent commit, or makes it fail.
     if not db.execute(update(table).where(*_is_import(own)).values(given_up=True)).rowcount:
         return None
     stands = db.scalar(select(exists().where(testsets.c.project == own.project, testsets.c.id == own.testset)))
@@ -109,7 +109,7 @@ def sweep_batch(db: Connection, own: ImportClaim, so_far: SweepProgress = SWEEP_
 
 
 def _new_number() -> int:
-    """One that no other import of the set has had: not made of the time, as clocks are set back. Never 0."""
+    """Return a random number: clocks may be set back. Never 0."""
     return 1 + secrets.randbits(62)
 
 
@@ -118,14 +118,14 @@ def _is_import(own: ImportClaim) -> tuple[Any, Any, Any]:
 
 
 async def sweep_import(database: Database, own: ImportClaim) -> None:
-    """Erase all of it, a piece at a time. What was committed meanwhile stays."""
+    """Delete everything that an import added and that was not committed."""
     so_far: SweepProgress | None = SWEEP_START
     while so_far is not None:
         so_far = await database.write(sweep_batch, own, so_far)
-        await asyncio.sleep(0)  # Others want to write, too.
+        await asyncio.sleep(0)  # Let other writers in.
 
 
 async def sweep_dead_imports(database: Database, now: datetime) -> None:
-    """The same for all imports whose makers are gone."""
+    """Sweep all dead imports."""
     while (dead := await database.write(claim_dead_import, now)) is not None:
         await sweep_import(database, dead)

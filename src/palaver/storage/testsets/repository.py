@@ -23,32 +23,29 @@ from palaver.storage.testsets.tables import testsets as table
 
 
 class TestSet(msgspec.Struct, frozen=True, kw_only=True):
-    """One set, as it is now."""
-
     id: str
     name: str
     description: str = ""
     head: int = 1
-    """The number of its newest revision,"""
+    """The number of the newest revision."""
     rows: int = 0
-    """how many rows that has,"""
+    """Of the newest revision, like `columns`."""
     columns: list[dict[str, Any]] = []
-    """and which columns."""
     archived: bool = False
     created_at: datetime
     updated_at: datetime
 
 
-# Finding
+# Queries
 
 
 def get_testset(db: Connection, project: str, testset: str) -> TestSet:
-    """One, archived or not."""
+    """Return a test set, archived or not. Raises NotFound."""
     return _fetch_testset(db, _select_testsets(project), testset)
 
 
 def lock_testset(db: Connection, project: str, testset: str) -> TestSet:
-    """One that is to be changed: nobody else may change it meanwhile."""
+    """Return a test set, locked until the transaction ends."""
     return _fetch_testset(db, _select_testsets(project).with_for_update(), testset)
 
 
@@ -60,12 +57,11 @@ def _fetch_testset(db: Connection, query: Select[Any], testset: str) -> TestSet:
 
 
 def testset_not_found(testset: str) -> NotFound:
-    """What to say of one that is not there, or is another project's."""
     return NotFound(f"There is no test set {testset[:80]!r}.")
 
 
 def find_testset(db: Connection, project: str, name: str) -> TestSet | None:
-    """The one of that name that is not archived."""
+    """Return the test set of that name, unless it is archived."""
     row = db.execute(_select_testsets(project).where(table.c.name == name, table.c.archived.is_(False))).one_or_none()
     return None if row is None else _row_to_testset(row)
 
@@ -73,7 +69,7 @@ def find_testset(db: Connection, project: str, name: str) -> TestSet | None:
 def list_testsets(
     db: Connection, project: str, *, search: str | None = None, archived: bool = False, window: Window = FIRST_PAGE
 ) -> Page[TestSet]:
-    """All of them, last changed first; archived ones too if they are asked for."""
+    """List test sets, last changed first."""
     query = _select_testsets(project)
     if not archived:
         query = query.where(table.c.archived.is_(False))
@@ -83,15 +79,15 @@ def list_testsets(
     return fetch_page(db, query, _row_to_testset, project=project, by=by, window=window, filters=filters)
 
 
-# Changing
+# Changes
 
 
 def create_testset(db: Connection, project: str, made: TestSet) -> None:
-    """Keep a new one; its first revision is for the caller to add."""
+    """Insert a test set; the caller adds its first revision."""
     check_name_free(db, project, made.name)
     try:
         db.execute(insert(table).values(project=project, folded=made.name.casefold(), **msgspec.structs.asdict(made)))
-    except IntegrityError:  # Another process was quicker.
+    except IntegrityError:  # Created by another process in the meantime.
         raise _name_taken(made.name) from None
     mark_changed(db, Change(project, "testset", made.id))
 
@@ -99,7 +95,7 @@ def create_testset(db: Connection, project: str, made: TestSet) -> None:
 def update_testset(
     db: Connection, project: str, testset: str, *, at: datetime, check: Callable[[TestSet], None], **fields: Any
 ) -> TestSet:
-    """Another name or description, archived or not; `check` may refuse to change what it is given."""
+    """Change name, description or archived; `check` may raise to refuse."""
     found = lock_testset(db, project, testset)
     check(found)
     changed = msgspec.structs.replace(found, **fields)
@@ -117,14 +113,14 @@ def update_testset(
 def advance_head(
     db: Connection, project: str, testset: str, *, head: int, rows: int, columns: list[dict[str, Any]], at: datetime
 ) -> None:
-    """It has a newer revision."""
+    """Set the newest revision."""
     _update_testset(db, project, testset, head=head, rows=rows, columns=columns, updated_at=at)
 
 
 def delete_testset(
     db: Connection, project: str, testset: str, *, check: Callable[[TestSet], None], at: datetime
 ) -> ImportClaim:
-    """Let go of a set for ever. What it was made of is to be swept after that, as what is given back."""
+    """Delete a test set. Returns the claim under which its rows have to be swept afterwards."""
     check(lock_testset(db, project, testset))
     db.execute(delete(table).where(*_is_testset(project, testset)))
     files.remove_references(db, project, [testset])
@@ -135,7 +131,7 @@ def delete_testset(
 
 
 def check_name_free(db: Connection, project: str, name: str) -> None:
-    """Raise if another one has the name."""
+    """Raise NameTaken if another test set has the name."""
     if find_testset(db, project, name) is not None:
         raise _name_taken(name)
 
@@ -175,21 +171,21 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     parent: int | None = None
     digest: str
-    """Made of its rows, in their order."""
+    """The digest of its rows in order."""
     rows: int
     columns: list[dict[str, Any]]
     message: str = ""
     key: str | None = None
-    """The id of the key that it was made with."""
+    """The id of the API key that created it."""
     created_at: datetime
 
 
 _FIELDS = [revisions.c[name] for name in Revision.__struct_fields__]
-"""All but its pieces, which are long."""
+"""All columns except the chunks, which are long."""
 
 
 def get_revision(db: Connection, project: str, testset: str, named: str | int, head: int) -> Revision:
-    """The one of that number, that digest, or the beginning of one; `head` is the newest."""
+    """Return a revision by number, digest, prefix of a digest, or `head`. Raises NotFound or InvalidValue."""
     asked = str(named)
     query = _select_revisions(project, testset)
     if asked == "head":
@@ -201,7 +197,7 @@ def get_revision(db: Connection, project: str, testset: str, named: str | int, h
         query = query.where(revisions.c.digest >= first, revisions.c.digest < f"{first}g")
     else:
         raise _revision_not_found(asked)
-    # The same rows may have been the newest more than once: then the latest of those is meant.
+    # Several revisions may have the same rows: the latest one is meant.
     rows = db.execute(query.order_by(revisions.c.number.desc()).limit(2)).all()
     if not rows:
         raise _revision_not_found(asked)
@@ -211,20 +207,19 @@ def get_revision(db: Connection, project: str, testset: str, named: str | int, h
 
 
 def list_revisions(db: Connection, project: str, testset: str, window: Window = FIRST_PAGE) -> Page[Revision]:
-    """All of them, newest first."""
+    """List revisions, newest first."""
     query = _select_revisions(project, testset)
     by = (revisions.c.number,)
     return fetch_page(db, query, _row_to_revision, project=project, by=by, window=window, filters={"testset": testset})
 
 
 def list_chunks(db: Connection, project: str, testset: str, number: int) -> list[ChunkRef]:
-    """The pieces that one is made of."""
+    """Return the chunks of a revision."""
     asked = select(revisions.c.pieces).where(*_is_revision(project, testset, number))
     return testset_pieces.unpack_chunks(db.execute(asked).scalar_one())
 
 
 def insert_revision(db: Connection, project: str, revision: Revision, pieces: Sequence[ChunkRef]) -> None:
-    """Keep one."""
     packed = testset_pieces.pack_chunks(pieces)
     db.execute(insert(revisions).values(project=project, **msgspec.structs.asdict(revision), pieces=packed))
 

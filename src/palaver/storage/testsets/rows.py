@@ -1,4 +1,9 @@
-"""Rows of test sets: contents by hash, and row lists in chunks shared between revisions."""
+"""Rows of test sets: contents by hash, and row lists in chunks that revisions share.
+
+A row list has 32 bytes per row: its packed id and the hash of its data. It is split after rows whose ids have certain
+bits, about one in a thousand: whether a row ends a chunk does not depend on its position, so an inserted or deleted row
+changes one chunk only. Chunks are identified by the digest of their content.
+"""
 
 import hashlib
 import struct
@@ -19,7 +24,11 @@ _MAX_KEYS = 400
 def lookup_rows(
     db: Connection, table: Table, key: str, value: str, project: str, testset: str, keys: Sequence[bytes]
 ) -> Iterator[Any]:
-    """The key and the value of each row of the set that has one of these keys."""
+    """Yield the key and the value of each row of the test set with one of these keys.
+
+    On PostgreSQL each key is looked up separately in one query: with a list, it might scan the whole set, as it
+    underestimates the size of new ones.
+    """
     wanted = list(dict.fromkeys(keys))
     asked = select(table.c[key], table.c[value]).where(table.c.project == project, table.c.testset == testset)
     for start in range(0, len(wanted), _MAX_KEYS):
@@ -33,7 +42,7 @@ def lookup_rows(
 
 
 def read_contents(db: Connection, project: str, testset: str, hashes: Sequence[bytes]) -> dict[bytes, bytes]:
-    """The JSON of each of these."""
+    """Return the JSON of row contents by hash."""
     found = lookup_rows(db, table, "hash", "data", project, testset, hashes)
     return {bytes(row.hash): bytes(row.data) for row in found}
 
@@ -41,12 +50,12 @@ def read_contents(db: Connection, project: str, testset: str, hashes: Sequence[b
 def insert_contents(
     db: Connection, project: str, testset: str, given: Mapping[bytes, bytes], *, added: int = 0
 ) -> None:
-    """Keep JSON under its hash. An import leaves what is there; a commit takes it over from whichever brought it."""
+    """Store JSON by hash. An import skips existing rows; a commit (`added` 0) takes them over from an import."""
     if not given:
         return
-    ordered = sorted(given.items())  # As the index is, which then changes from left to right.
+    ordered = sorted(given.items())  # In index order, for sequential writes.
     if db.dialect.name == "postgresql":
-        # As two lists: row by row it would take many times as long.
+        # As two arrays, many times faster than row by row.
         named = ["project", "testset", "added", "hash", "data"]
         lists = (func.unnest(literal(list(one), ARRAY(BYTEA))) for one in zip(*ordered, strict=True))
         rows = select(literal(project), literal(testset), literal(added, BigInteger), *lists)
@@ -66,13 +75,13 @@ def _on_conflict(insert: Any, added: int) -> Any:
 
 
 def read_metas(db: Connection, project: str, testset: str, rows: Sequence[bytes]) -> dict[bytes, Any]:
-    """What came with these rows, by packed id; of those that have any."""
+    """Return the metadata of rows by packed id."""
     found = lookup_rows(db, meta_table, "row", "meta", project, testset, rows)
     return {bytes(row.row): row.meta for row in found}
 
 
 def insert_metas(db: Connection, project: str, testset: str, given: Mapping[bytes, Any], *, added: int = 0) -> None:
-    """Keep what came with rows, in place of what came before."""
+    """Store metadata of rows, replacing existing metadata."""
     if not given:
         return
     insert: Any = postgresql.insert(meta_table) if db.dialect.name == "postgresql" else sqlite.insert(meta_table)
@@ -86,33 +95,29 @@ def insert_metas(db: Connection, project: str, testset: str, given: Mapping[byte
 
 
 ENTRY_BYTES = 32
-"""Bytes of a row in the list,"""
+"""Per row in a list."""
 ID_BYTES = 16
-"""and of its id in that."""
 _MAX_CHUNK_ROWS = 4_096
-"""Rows of a piece, whatever their ids are: they may be a stranger's."""
+"""An upper limit, since clients may choose row ids."""
 _LAST, _BEFORE, _MASK = 15, 14, 0b11
-"""A row ends its piece when the last byte of its id is 0, and two bits of the one before."""
+"""A row ends its chunk if the last byte of its id and two bits of the one before are 0."""
 _REF_STRUCT = struct.Struct(">16sI")
 
 
 class ChunkRef(NamedTuple):
-    """A piece of a revision."""
+    """A chunk of a revision."""
 
     digest: bytes
     rows: int
 
 
 class Chunk(NamedTuple):
-    """A piece that is to be kept."""
-
     data: bytes
     columns: Any
     """What its rows add to the columns of a revision."""
 
     @property
     def place(self) -> ChunkRef:
-        """What a revision says of it."""
         return ChunkRef(chunk_digest(self.data), len(self.data) // ENTRY_BYTES)
 
 
@@ -120,12 +125,12 @@ class Chunk(NamedTuple):
 
 
 def ends_chunk(packed: bytes, rows: int) -> bool:
-    """Does this row, the last of so many, end its piece?"""
+    """Whether a row ends its chunk, which then has `rows` rows."""
     return rows >= _MAX_CHUNK_ROWS or (packed[_LAST] == 0 and not packed[_BEFORE] & _MASK)
 
 
 def split_chunks(entries: bytes) -> list[bytes]:
-    """The list in pieces, always the same ones for the same list."""
+    """Split a list into chunks, deterministically."""
     last, before = entries[_LAST::ENTRY_BYTES], entries[_BEFORE::ENTRY_BYTES]
     pieces: list[bytes] = []
     start, rows = 0, len(last)
@@ -144,12 +149,11 @@ def split_chunks(entries: bytes) -> list[bytes]:
 
 
 def chunk_digest(piece: bytes) -> bytes:
-    """What a piece is known by."""
     return hashlib.blake2b(piece, digest_size=16).digest()
 
 
 def revision_digest(pieces: Iterable[bytes]) -> str:
-    """What a revision is known by: made of its rows alone, and not of how they happen to be cut."""
+    """Return the digest of a revision, which does not depend on its chunks."""
     whole = hashlib.blake2b(digest_size=32)
     for piece in pieces:
         whole.update(piece)
@@ -157,17 +161,15 @@ def revision_digest(pieces: Iterable[bytes]) -> str:
 
 
 def pack_chunks(places: Iterable[ChunkRef]) -> bytes:
-    """The pieces of a revision, as they are kept with it."""
     return b"".join(_REF_STRUCT.pack(*place) for place in places)
 
 
 def unpack_chunks(packed: bytes) -> list[ChunkRef]:
-    """The pieces again."""
     return [ChunkRef(digest, count) for digest, count in _REF_STRUCT.iter_unpack(packed)]
 
 
 def iter_entries(entries: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The packed id and the hash of each row."""
+    """Yield the packed id and the hash of each row."""
     for start in range(0, len(entries), ENTRY_BYTES):
         yield entries[start : start + ID_BYTES], entries[start + ID_BYTES : start + ENTRY_BYTES]
 
@@ -176,19 +178,19 @@ def iter_entries(entries: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def read_chunks(db: Connection, project: str, testset: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
-    """What is in these pieces."""
+    """Return the content of chunks by digest."""
     found = lookup_rows(db, pieces_table, "digest", "data", project, testset, digests)
     return {bytes(row.digest): bytes(row.data) for row in found}
 
 
 def read_column_counts(db: Connection, project: str, testset: str, digests: Sequence[bytes]) -> dict[bytes, Any]:
-    """What the rows of these pieces add to the columns of a revision; of those that there are."""
+    """Return what existing chunks add to the columns of a revision, by digest."""
     found = lookup_rows(db, pieces_table, "digest", "columns", project, testset, digests)
     return {bytes(row.digest): row.columns for row in found}
 
 
 def insert_chunks(db: Connection, project: str, testset: str, pieces: Sequence[Chunk]) -> None:
-    """Keep these, of which some may be there already."""
+    """Insert chunks, skipping existing ones."""
     if not pieces:
         return
     insert: Any = postgresql.insert(pieces_table) if db.dialect.name == "postgresql" else sqlite.insert(pieces_table)

@@ -1,4 +1,4 @@
-"""Copies of threads, made inside the database: no message leaves it."""
+"""Copies and forks of threads, made inside the database."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -27,7 +27,7 @@ from palaver.storage.threads.repository import (
 Branches = Literal["current", "all"]
 
 _MAX_PLACES = 2_000
-"""Nodes that are named in one statement."""
+"""Maximum number of places in one statement."""
 
 
 def duplicate_thread(
@@ -41,7 +41,7 @@ def duplicate_thread(
     branches: Branches = "current",
     changes: ThreadChanges = ThreadChanges(),  # noqa: B008  # It is frozen.
 ) -> Thread:
-    """A copy, or a fork at a message: of the branch that ends there, or of all of them with that one current."""
+    """Copy a thread, or fork it at the message `upto`: one branch, or all with that one current."""
     lock_thread_row(db, project, thread)
     source = require_thread(db, project, thread)
     head = source.head
@@ -75,7 +75,6 @@ def _new_thread(source: Thread, changes: ThreadChanges, id: str, at: datetime) -
 
 
 def _copy_nodes(db: Connection, project: str, thread: str, copy: str) -> None:
-    """All of them."""
     _copy(db, copy, in_thread(project, thread))
 
 

@@ -1,4 +1,4 @@
-"""Threads as lines of a file: all that was said, taken back equal; or branches, as cases of a test set."""
+"""Export of threads as JSON lines (complete, or branches as test cases), and import of complete threads."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -30,7 +30,7 @@ from palaver.storage.threads.repository import (
 
 FORMAT: Literal["thread/1"] = "thread/1"
 ExportFormat = Literal["jsonl", "messages"]
-"""A line for a thread, with all of it; or a line for a branch."""
+"""`jsonl`: one line per thread, complete; `messages`: one line per branch."""
 
 _NO_NUL = r"^[^\x00]*$"
 _Time = Annotated[datetime, Meta(tz=True)]
@@ -38,8 +38,6 @@ _Name = Annotated[str, Meta(max_length=64, pattern=_NO_NUL)]
 
 
 class NodeFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A message in a file."""
-
     id: str
     parent: str | None
     role: Role
@@ -54,7 +52,7 @@ class NodeFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ThreadFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A thread in a file: one line, with all branches, each message after its parent."""
+    """A line of a file: a thread with all branches, each message after its parent."""
 
     palaver: Literal["thread/1"]
     id: str
@@ -73,13 +71,13 @@ class ThreadFile(msgspec.Struct, frozen=True, kw_only=True):
     messages: list[NodeFile]
 
 
-# Writing
+# Export
 
 
 def export_thread(
     db: Connection, project: str, thread: str, form: ExportFormat = "jsonl", branches: Branches = "current"
 ) -> bytes:
-    """A thread as lines of a file: one with all that was said, or one for each branch that is asked for."""
+    """Return a thread as one complete line, or one line per branch."""
     found, everything = require_thread(db, project, thread), tree.list_nodes(db, project, thread)
     if form == "jsonl":
         return encode_thread(found, everything)
@@ -88,7 +86,6 @@ def export_thread(
 
 
 def encode_thread(thread: Thread, found: list[Node]) -> bytes:
-    """A thread as the line of a file."""
     same = [name for name in ThreadFile.__struct_fields__ if name not in ("palaver", "messages")]
     fields: dict[str, Any] = {name: getattr(thread, name) for name in same}
     kept = ThreadFile(palaver=FORMAT, messages=[_node_file(node) for node in found], **fields)
@@ -101,33 +98,32 @@ def _encode_case(thread: Thread, branch: Sequence[Node]) -> bytes:
 
 
 def _branch_ends(everything: Sequence[Node]) -> list[str | None]:
-    """Where branches end that can be gone on from."""
+    """Return the ids of the last nodes of branches, without failed ones."""
     healthy = [node for node in everything if node.status != "failed"]
     followed = {node.parent for node in healthy}
     return [node.id for node in healthy if node.id not in followed]
 
 
 def branch_paths(everything: Sequence[Node], ends: Sequence[str | None]) -> list[list[Node]]:
-    """The branches that end there."""
     whole = ThreadTree(ThreadNode(node.id, node.parent, node.place) for node in everything)
     by_id = {node.id: node for node in everything}
     return [[by_id[node] for node in whole.path(end)] for end in ends]
 
 
-# Reading
+# Import
 
 
 def parse_thread_file(value: object) -> ThreadFile:
-    """The thread that a line of a file holds, or the error that points at what is wrong with it."""
+    """Parse a line of a file. Raises an error with a JSON pointer to what is invalid."""
     kept = decode_struct(value, ThreadFile)
     _check_tree(kept)
     return kept
 
 
 def import_thread(db: Connection, project: str, kept: ThreadFile, *, id: str) -> Thread | None:
-    """Make the thread of a file under its own id, or under the one given where its own is taken.
+    """Create the thread of a file under its own id, or under `id` if that is taken.
 
-    None where the project has this very thread already.
+    Returns None if the project has the same thread already.
     """
     name = kept.id if is_thread_id(kept.id) else id
     if name == kept.id and get_thread(db, project, name) is not None:
@@ -147,7 +143,6 @@ def import_thread(db: Connection, project: str, kept: ThreadFile, *, id: str) ->
 
 
 def is_thread_id(text: str) -> bool:
-    """May a thread have this id?"""
     return text.startswith("conv_") and is_node_id(text)
 
 
@@ -158,7 +153,7 @@ def _new_thread(kept: ThreadFile, name: str) -> NewThread:
 
 
 def _check_tree(kept: ThreadFile) -> None:
-    """Raise where the messages are no tree."""
+    """Raise InvalidValue if the messages are not a tree."""
     statuses: dict[str, NodeStatus] = {}
     for index, node in enumerate(kept.messages):
         at = f"/messages/{index}"

@@ -1,4 +1,8 @@
-"""The messages of a thread: a tree of immutable nodes, and the branches through it."""
+"""The messages of a thread: a tree of immutable nodes, and the branches through it.
+
+A parent is created before its children. So one pass backwards through the thread, starting at a node, meets all its
+ancestors in order. A recursive query might scan the whole thread for each step, as its planner underestimates new data.
+"""
 
 import hashlib
 import re
@@ -33,22 +37,22 @@ from palaver.storage.schema import folded_text
 from palaver.storage.tables import nodes, threads
 
 MAX_NODES = 20_000
-"""Of one thread."""
+"""Per thread."""
 MAX_CHILDREN = 200
-"""Of one node."""
+"""Per node."""
 LINE_LENGTH = 80
-"""Characters of a node in a tree."""
+"""Length of the preview of a node in the tree."""
 
 NodeOrigin = Literal["run", "client", "copy", "import"]
-"""Who put it there: a run that said it, somebody who posted it, or a copy or file that held it."""
+"""Where a node comes from: a run, a client that posted it, a copy of a thread, or an imported file."""
 
 _ID_PATTERN = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._:~-]{{0,{MAX_ID_LENGTH - 1}}}")
-_RESERVED_IDS = frozenset({"head"})  # Where a node may be named, this means another.
+_RESERVED_IDS = frozenset({"head"})  # Refers to the current head.
 decode_message = msgspec.json.Decoder(Message).decode
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """One message of a thread, and where it stands."""
+    """A message of a thread and its position."""
 
     id: str
     parent: str | None
@@ -59,12 +63,12 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     status: NodeStatus = "done"
     error: Mapping[str, Any] | None = None
     usage: Mapping[str, Any] | None = None
-    """What its run cost, on the last message of that run."""
+    """The usage of its run, on the last message of that run."""
     created_at: datetime
 
 
 class Leaf(msgspec.Struct, frozen=True, kw_only=True):
-    """A node as a tree shows it: without its message."""
+    """A node without its message, as listed in a tree."""
 
     id: str
     parent: str | None
@@ -75,7 +79,7 @@ class Leaf(msgspec.Struct, frozen=True, kw_only=True):
 
 
 MESSAGE_COLUMN = type_coerce(nodes.c.message, LargeBinary).label("message")
-"""As bytes: they are read as a message in one go."""
+"""As bytes, which are decoded directly to a Message."""
 NODE_COLUMNS: list[ColumnElement[Any]] = [
     MESSAGE_COLUMN if name == "message" else nodes.c[name] for name in Node.__struct_fields__
 ]
@@ -83,11 +87,10 @@ _LEAF_COLUMNS = [nodes.c[name] for name in Leaf.__struct_fields__]
 LINK_COLUMNS = [nodes.c[name] for name in ThreadNode._fields]
 
 
-# Looking
+# Queries
 
 
 def get_node(db: Connection, project: str, thread: str, node: str) -> Node | None:
-    """One node; None where there is none."""
     if not is_node_id(node):
         return None
     row = db.execute(select(*NODE_COLUMNS).where(is_node(project, thread, node))).one_or_none()
@@ -95,7 +98,7 @@ def get_node(db: Connection, project: str, thread: str, node: str) -> Node | Non
 
 
 def list_nodes(db: Connection, project: str, thread: str) -> list[Node]:
-    """All nodes, on all branches, in order of making."""
+    """Return all nodes of all branches in order of creation."""
     asked = select(*NODE_COLUMNS).where(in_thread(project, thread)).order_by(nodes.c.place)
     return [row_to_node(row) for row in db.execute(asked)]
 
@@ -103,13 +106,13 @@ def list_nodes(db: Connection, project: str, thread: str) -> list[Node]:
 def list_children_ids(
     db: Connection, project: str, thread: str, parents: Iterable[str | None]
 ) -> dict[str | None, list[str]]:
-    """The children of each of these nodes in order of making; of None the roots."""
+    """Return the ids of the children of these nodes, in order of creation; for None the roots."""
     wanted = set(parents)
     named = [parent for parent in wanted if parent is not None]
     found: dict[str | None, list[str]] = {parent: [] for parent in wanted}
     rows: list[tuple[int, str | None, str]] = []
     asked = select(nodes.c.place, nodes.c.parent, nodes.c.id).where(in_thread(project, thread))
-    # Two questions, and unsorted: each is then answered by the index of what stands below a node.
+    # Two unsorted queries: each can then use the index on parents.
     for which in (
         *([nodes.c.parent.in_(named)] if named else []),
         *([nodes.c.parent.is_(None)] if None in wanted else []),
@@ -121,7 +124,7 @@ def list_children_ids(
 
 
 def list_leaves(db: Connection, project: str, thread: str, window: Window = FIRST_PAGE) -> Page[Leaf]:
-    """A page of all branches, in order of making."""
+    """List the nodes of all branches in order of creation, without messages."""
     asked = select(*_LEAF_COLUMNS).where(in_thread(project, thread))
     filters = {"thread": thread, "list": "tree"}
     return fetch_page(
@@ -137,27 +140,26 @@ def list_leaves(db: Connection, project: str, thread: str, window: Window = FIRS
 
 
 def load_tree(db: Connection, project: str, thread: str) -> ThreadTree:
-    """How its nodes hang together."""
     return ThreadTree(ThreadNode(*row) for row in db.execute(select(*LINK_COLUMNS).where(in_thread(project, thread))))
 
 
-# Making
+# Writes
 
 
 class NodeDraft(msgspec.Struct, frozen=True, kw_only=True):
-    """What nodes are made of, beside their messages."""
+    """The common fields of new nodes."""
 
     origin: NodeOrigin
     run: str | None = None
     status: NodeStatus = "done"
     error: Mapping[str, Any] | None = None
-    """Told on the last of them; so is the usage."""
+    """Stored on the last node, like the usage."""
     usage: Any = None
     at: datetime
 
 
 def check_parent(db: Connection, project: str, thread: str, parent: str | None) -> None:
-    """Raise where nothing may be put below a node: it is not there, or failed, or has too many below it already."""
+    """Raise if a node cannot get another child: it does not exist, failed, or has too many children."""
     if parent is not None:
         asked = select(nodes.c.status).where(is_node(project, thread, parent))
         status = db.scalar(asked) if is_node_id(parent) else None
@@ -174,7 +176,7 @@ def check_parent(db: Connection, project: str, thread: str, parent: str | None) 
 def append_nodes(
     db: Connection, project: str, thread: str, parent: str | None, messages: Sequence[Message], draft: NodeDraft
 ) -> list[Node]:
-    """Make a chain of nodes below a parent. The thread's row is locked, and it is its owner who moves the head."""
+    """Insert a chain of nodes below a parent. The caller has locked the thread and moves its head."""
     if not messages:
         return []
     first = (db.scalar(select(func.max(nodes.c.place)).where(in_thread(project, thread))) or 0) + 1
@@ -199,7 +201,7 @@ def append_nodes(
 
 
 def insert_nodes(db: Connection, project: str, thread: str, made: Sequence[Node]) -> list[Node]:
-    """Keep nodes; each is taken to lead to the next where that is below it. As they are kept they are given back."""
+    """Insert nodes; returns them as they are stored, which may be redacted."""
     made = _redact_nodes(db, project, thread, made)
     followers = {node.parent: node.id for node in made if node.status != "failed"}
     rows = [node_row(node) | {"last_child": followers.get(node.id)} for node in made]
@@ -217,7 +219,7 @@ def _redact_nodes(db: Connection, project: str, thread: str, made: Sequence[Node
 
 
 def node_row(node: Node) -> dict[str, Any]:
-    """A node as its row, without whose it is."""
+    """Return the columns of a node, without project and thread."""
     fields = {name: getattr(node, name) for name in Node.__struct_fields__}
     said = "".join([part.text for part in node.message.parts if isinstance(part, Text | Refusal)])
     return fields | {
@@ -230,32 +232,30 @@ def node_row(node: Node) -> dict[str, Any]:
 
 
 def set_last_children(db: Connection, project: str, thread: str, to: Mapping[str, str | None]) -> None:
-    """Say of nodes which of their children was last on the current branch."""
+    """Set which child of a node is on the branch that was last current."""
     if to:
         change = update(nodes).where(is_node(project, thread, bindparam("upper"))).values(last_child=bindparam("lower"))
         db.execute(change, [{"upper": upper, "lower": lower} for upper, lower in to.items()])
 
 
 def is_node_id(text: str) -> bool:
-    """May a node have this id? No other is looked for."""
+    """Whether the text is a valid node id."""
     return text not in _RESERVED_IDS and _ID_PATTERN.fullmatch(text) is not None
 
 
-# Pieces
+# Helpers
 
 
 def in_thread(project: str, thread: str) -> ColumnElement[bool]:
-    """Is it of that thread?"""
     return (nodes.c.project == project) & (nodes.c.thread == thread)
 
 
 def is_node(project: str, thread: str, node: Any) -> ColumnElement[bool]:
-    """Is it that one?"""
     return in_thread(project, thread) & (nodes.c.id == node)
 
 
 def row_to_node(row: Row[Any]) -> Node:
-    """The node of a row of FIELDS; what follows them is left alone."""
+    """Build a node from a row that starts with NODE_COLUMNS."""
     fields: dict[str, Any] = dict(zip(Node.__struct_fields__, row, strict=False))
     fields["message"] = decode_message(fields["message"])
     return Node(**fields)
@@ -269,7 +269,7 @@ def _row_to_leaf(row: Row[Any]) -> Leaf:
 def _choose_ids(
     db: Connection, project: str, thread: str, first: int, messages: Sequence[Message], at: datetime
 ) -> list[str]:
-    """For each message the id that it brings, if it may be had, else a new one."""
+    """Return for each message its own id if that is valid and free, else a new one."""
     asked = [message.id for message in messages if message.id is not None and is_node_id(message.id)]
     taken = set(
         db.scalars(select(nodes.c.id).where(in_thread(project, thread), nodes.c.id.in_(asked))) if asked else ()
@@ -285,13 +285,13 @@ def _choose_ids(
 
 
 def _new_id(thread: str, place: int, at: datetime) -> str:
-    """An id that no other node of the thread has, for no two have one place at one time; the same if done again."""
+    """Return a new id, the same when the transaction is retried."""
     digest = hashlib.blake2b(f"{thread}/{place}/{at.timestamp()}".encode(), digest_size=10).digest()
     return f"msg_{sortable_id(int(at.astimezone(UTC).timestamp() * 1000), int.from_bytes(digest))}"
 
 
 def with_node_id(message: Message, name: str) -> Message:
-    """The message under its node's id; an id of the client's that could not be had is noted."""
+    """Return the message with its node id; an id of the client that was not accepted becomes `client_id`."""
     if message.id == name:
         return message
     noted = message.metadata if message.id is None else {**message.metadata, "client_id": message.id}
@@ -301,25 +301,25 @@ def with_node_id(message: Message, name: str) -> Message:
 def _encode_message(message: Message) -> bytes:
     try:
         return json.encode(message)
-    except (UnicodeEncodeError, TypeError):  # An author may give anything that looks like text.
+    except (UnicodeEncodeError, TypeError):  # A workflow may return anything that looks like text.
         return json.encode(json.round_trip(message))
 
 
 _FIRST_BATCH, _MAX_BATCH = 64, 4096
-"""Nodes that are looked at in one go: few at first, as the end of a branch is asked for most."""
+"""Nodes per query: few at first, since the end of a branch is requested most often."""
 _MAX_PLACES = 500
-"""Nodes that are named in one statement."""
+"""Maximum number of places in one statement."""
 
 
 class PathStep(NamedTuple):
-    """A node on the way up."""
+    """A node on the path to the root."""
 
     link: ThreadNode
     role: str
 
 
 def iter_ancestors(db: Connection, project: str, thread: str, at: str) -> Iterator[PathStep]:
-    """The node, its parent, and so on to the root; nothing where there is no such node."""
+    """Yield the node, its parent and so on up to the root; nothing for an unknown node."""
     start = db.scalar(select(nodes.c.place).where(is_node(project, thread, at))) if is_node_id(at) else None
     wanted: str | None = at
     below, size = (start or 0) + 1, _FIRST_BATCH
@@ -336,7 +336,7 @@ def iter_ancestors(db: Connection, project: str, thread: str, at: str) -> Iterat
 
 
 def load_branch(db: Connection, project: str, thread: str, at: str | None) -> list[Node]:
-    """The messages up to that node, oldest first; nothing for None."""
+    """Return the messages up to a node, oldest first. Raises ItemNotFound."""
     if at is None:
         return []
     places = [step.link.place for step in iter_ancestors(db, project, thread, at)]
@@ -348,7 +348,7 @@ def load_branch(db: Connection, project: str, thread: str, at: str | None) -> li
 def _load_places(db: Connection, project: str, thread: str, places: Sequence[int]) -> list[Node]:
     asked = select(*NODE_COLUMNS).where(in_thread(project, thread))
     first, last = places[0], places[-1]
-    if last - first < 2 * len(places):  # Hardly anything stands between them.
+    if last - first < 2 * len(places):  # Few other nodes lie in between.
         rows = db.execute(asked.where(nodes.c.place.between(first, last)).order_by(nodes.c.place))
         wanted = set(places)
         return [row_to_node(row) for row in rows if row.place in wanted]
@@ -362,10 +362,10 @@ def _load_places(db: Connection, project: str, thread: str, places: Sequence[int
 def list_branch(
     db: Connection, project: str, thread: str, at: str | None, *, asked: str, window: Window = FIRST_PAGE
 ) -> Page[Node]:
-    """A page of a branch: the end of it first, oldest first inside a page. `asked` is how the end was named."""
+    """List a branch from its end, with each page oldest first. `asked` is how the caller named the end."""
     if at is None:
         return Page([])
-    reach = window.limit + 1 if window.after is None else None  # The end is found without a look at the rest.
+    reach = window.limit + 1 if window.after is None else None  # The first page does not need the rest of the path.
     places = [step.link.place for step in islice(iter_ancestors(db, project, thread, at), reach)]
     if not places:
         raise ItemNotFound(at)
@@ -376,7 +376,7 @@ def list_branch(
 
 
 def load_last_turn(db: Connection, project: str, thread: str, head: str, *, reach: int, answer: int) -> list[Message]:
-    """The last question of a branch and, after it, the end of its answer: so many messages at most."""
+    """Return the last question of a branch and up to `answer` messages of the end of its answer."""
     chosen: list[int] = []
     for link, role in islice(iter_ancestors(db, project, thread, head), reach):
         if role == "user" or len(chosen) < answer:
@@ -388,6 +388,6 @@ def load_last_turn(db: Connection, project: str, thread: str, head: str, *, reac
 
 
 def make_current(db: Connection, project: str, thread: str, head: str) -> None:
-    """Let the path to a node be the one that is gone when somebody comes by: it is the current branch now."""
+    """Make the path to `head` the current branch."""
     path = [step.link for step in iter_ancestors(db, project, thread, head)]
     set_last_children(db, project, thread, changed_last_children(path[::-1]))

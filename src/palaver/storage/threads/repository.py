@@ -1,4 +1,8 @@
-"""Threads: create, look up, list, update, delete; append messages and run output."""
+"""Threads: conversations with branches.
+
+A thread is a row and a tree of nodes (message_tree.py). Each function is one transaction and locks the row before it
+changes the tree, so that concurrent changes to a thread happen one after the other on both databases.
+"""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -38,20 +42,20 @@ from palaver.storage.threads.message_tree import (
 )
 
 TitleBy = Literal["auto", "user"]
-"""Who gave a thread its title: we, from what was asked first, or somebody."""
+"""Whether a title was derived from the first question or set by a user."""
 
 MAX_TITLE_LENGTH = 200
 _AUTO_TITLE_LENGTH = 80
 _MAX_TURN_NODES = 64
-"""Nodes above the head among which the last question is looked for."""
+"""How far above the head the last question is searched for."""
 _MAX_ANSWER_MESSAGES = 8
-"""Messages of an answer that a row shows at most."""
+"""Maximum number of messages of an answer in a preview."""
 _MATCH_CONTEXT, _MATCH_LENGTH = 40, 160
-"""Characters before what was searched for, and of all that is shown of it."""
+"""Characters before a search match, and in total."""
 
 
 class ThreadRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A thread in a list: without what its runs are given."""
+    """A thread in a list, without parameters and inputs."""
 
     id: str
     title: str
@@ -59,25 +63,25 @@ class ThreadRow(msgspec.Struct, frozen=True, kw_only=True):
     workflow: str | None
     variant: str | None
     head: str | None
-    """The node where the current branch ends."""
+    """The last node of the current branch."""
     run: str | None
-    """The run that is answering in it."""
+    """The active run."""
     pinned: bool
     origin: str
-    """Where it was made: `playground`, `api`, `import`."""
+    """Where it was created: `playground`, `api`, `import`."""
     board: str | None
     messages: int
     """On all branches."""
     preview_in: Any
     preview_out: Any
-    """What was asked last on the current branch, and what was answered to that."""
+    """The last question of the current branch, and the answer to it."""
     created_at: datetime
     updated_at: datetime
-    """When something was last said in it, or taken away."""
+    """When a message was last added or removed."""
 
 
 class Thread(ThreadRow, frozen=True, kw_only=True):
-    """All of a thread but its messages."""
+    """A thread without its messages."""
 
     parameters: Mapping[str, Any]
     inputs: Mapping[str, Any]
@@ -85,24 +89,22 @@ class Thread(ThreadRow, frozen=True, kw_only=True):
 
 
 class Match(msgspec.Struct, frozen=True):
-    """Where a search found its text: in a message, or in the title."""
+    """Where a search matched: in a message, or in the title."""
 
     message: str | None
     text: str
 
 
 class ThreadFilters(msgspec.Struct, frozen=True, kw_only=True):
-    """Which threads are asked for."""
-
     search: str | None = None
-    """A text in the title or in any message, taken literally; upper case does not matter."""
+    """A text in the title or in any message, case-insensitive."""
     workflow: str | None = None
     pinned: bool | None = None
     origin: str | None = None
 
 
 class ThreadListItem(msgspec.Struct, frozen=True):
-    """A thread of a list, and why it is there where one searched."""
+    """A thread in a list, and where a search matched."""
 
     thread: ThreadRow
     match: Match | None = None
@@ -117,13 +119,13 @@ ALL_THREADS = ThreadFilters()
 
 
 def get_thread(db: Connection, project: str, thread: str) -> Thread | None:
-    """One thread; None for an unknown one, or another project's."""
+    """Return a thread; None for an unknown one, or one of another project."""
     found = db.execute(_where_thread(select(*_THREAD_COLUMNS), project, thread)).mappings().one_or_none()
     return None if found is None else Thread(**found)
 
 
 def require_thread(db: Connection, project: str, thread: str) -> Thread:
-    """One thread, or ThreadNotFound."""
+    """Return a thread. Raises ThreadNotFound."""
     found = get_thread(db, project, thread)
     if found is None:
         raise ThreadNotFound(thread)
@@ -131,7 +133,7 @@ def require_thread(db: Connection, project: str, thread: str) -> Thread:
 
 
 def lock_thread_row(db: Connection, project: str, thread: str) -> Row[Any]:
-    """A thread's row, which nobody else changes until this transaction ends: its tree grows in one order."""
+    """Lock the row of a thread until the transaction ends. Raises ThreadNotFound."""
     row = db.execute(_where_thread(select(*_LOCKED_COLUMNS), project, thread).with_for_update()).one_or_none()
     if row is None:
         raise ThreadNotFound(thread)
@@ -139,7 +141,6 @@ def lock_thread_row(db: Connection, project: str, thread: str) -> Row[Any]:
 
 
 def update_thread_row(db: Connection, project: str, thread: str, **values: Any) -> None:
-    """Change a thread's row."""
     db.execute(update(threads).where(threads.c.project == project, threads.c.id == thread).values(**values))
     mark_changed(db, Change(project, "thread", thread))
 
@@ -154,7 +155,7 @@ def _where_thread(asked: Select[Any], project: str, thread: str) -> Select[Any]:
 def list_threads(
     db: Connection, project: str, filters: ThreadFilters = ALL_THREADS, window: Window = FIRST_PAGE
 ) -> Page[ThreadListItem]:
-    """A page of threads, those in which something was said last first."""
+    """List threads, last updated first."""
     asked = select(*_ROW_COLUMNS).where(threads.c.project == project)
     if filters.workflow is not None:
         asked = asked.where(threads.c.workflow == storable_text(filters.workflow))
@@ -187,7 +188,7 @@ def _row_to_thread(row: Row[Any]) -> ThreadRow:
 
 
 def _find_matches(db: Connection, project: str, rows: list[ThreadRow], needle: str) -> dict[str, Match]:
-    """For each thread its first message with that text, else its title."""
+    """Return for each thread its first matching message, else its title."""
     matches = {row.id: Match(None, row.title) for row in rows}
     first = (
         select(nodes.c.thread, func.min(nodes.c.place).label("place"))
@@ -204,11 +205,11 @@ def _find_matches(db: Connection, project: str, rows: list[ThreadRow], needle: s
     return matches
 
 
-# What a row shows of its messages
+# Previews and titles
 
 
 def branch_previews(db: Connection, project: str, thread: str, head: str | None) -> dict[str, Any]:
-    """The last question of the branch that ends there, and its answer, as cells show them."""
+    """Return the preview columns for the branch that ends at `head`."""
     turn: list[Message] = []
     if head is not None:
         turn = load_last_turn(db, project, thread, head, reach=_MAX_TURN_NODES, answer=_MAX_ANSWER_MESSAGES)
@@ -220,12 +221,11 @@ def branch_previews(db: Connection, project: str, thread: str, head: str | None)
 
 
 def title_columns(text: str) -> dict[str, Any]:
-    """A title, as its columns have it."""
     return {"title": storable_text(text), "title_folded": folded_text(text)}
 
 
 def auto_title(messages: Sequence[Message]) -> str:
-    """The first that a user says, on one line."""
+    """Return the first user message on one line."""
     for message in messages:
         if message.role == "user" and (said := one_line(message.text, _AUTO_TITLE_LENGTH)):
             return said
@@ -258,12 +258,10 @@ __all__ = [
 ]
 
 _MAX_IDS = 500
-"""Runs that are forgotten in one statement."""
+"""Maximum number of ids in one statement."""
 
 
 class NewThread(msgspec.Struct, frozen=True, kw_only=True):
-    """A thread that is to be made."""
-
     id: str
     at: datetime
     origin: str = "playground"
@@ -273,16 +271,16 @@ class NewThread(msgspec.Struct, frozen=True, kw_only=True):
     inputs: Mapping[str, Any] = {}
     metadata: Mapping[str, Any] = {}
     title: str | None = None
-    """None: made from what is asked first."""
+    """None: derived from the first question."""
     board: str | None = None
     pinned: bool = False
 
 
 class ThreadChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a thread is to be changed; what is unset stays."""
+    """Changes to a thread; unset fields stay."""
 
     title: str | UnsetType | None = UNSET
-    """None: made from what was asked first, again."""
+    """None: derived from the first question again."""
     pinned: bool | UnsetType = UNSET
     workflow: str | UnsetType | None = UNSET
     variant: str | UnsetType | None = UNSET
@@ -294,7 +292,7 @@ class ThreadChanges(msgspec.Struct, frozen=True, kw_only=True):
 def create_thread(
     db: Connection, project: str, thread: NewThread, messages: Sequence[Message] = (), *, by: NodeOrigin = "client"
 ) -> Thread:
-    """Make a thread; what it begins with is its current branch."""
+    """Create a thread, with messages as its current branch."""
     insert_thread(db, project, thread)
     if messages:
         append_messages(db, project, thread.id, None, messages, origin=by, at=thread.at)
@@ -304,7 +302,7 @@ def create_thread(
 
 
 def insert_thread(db: Connection, project: str, thread: NewThread) -> None:
-    """Keep a thread that has no messages yet."""
+    """Insert a thread without messages."""
     fields = msgspec.structs.asdict(thread)
     at, title = fields.pop("at"), fields.pop("title")
     fields["inputs"] = redaction.redact_inputs(db, project, thread.workflow, thread.inputs)
@@ -315,7 +313,7 @@ def insert_thread(db: Connection, project: str, thread: NewThread) -> None:
 
 
 def update_thread(db: Connection, project: str, thread: str, changes: ThreadChanges) -> Thread:
-    """Change what is said about a thread; its place in the list stays."""
+    """Change a thread without moving it in the list."""
     row = lock_thread_row(db, project, thread)
     values = {name: value for name, value in msgspec.structs.asdict(changes).items() if value is not UNSET}
     if changes.inputs is not UNSET:
@@ -331,9 +329,9 @@ def update_thread(db: Connection, project: str, thread: str, changes: ThreadChan
 
 
 def delete_thread(db: Connection, project: str, thread: str) -> list[str]:
-    """Erase a thread, its messages, its runs and their logs, what was thought of them, and files of theirs alone.
+    """Delete a thread with its messages, runs, feedback, and files that nothing else references.
 
-    The ids of the runs are given back, for whoever erases their traces too.
+    Returns the ids of the runs, so that the caller can delete their traces.
     """
     row = lock_thread_row(db, project, thread)
     if row.run is not None:
@@ -354,11 +352,11 @@ def delete_thread(db: Connection, project: str, thread: str) -> list[str]:
     return ids
 
 
-# What is said
+# Messages
 
 
 def get_branch(db: Connection, project: str, thread: str, at: str | None = "head") -> list[Node]:
-    """The messages up to a node, oldest first: the current branch, unless another end is named."""
+    """Return the messages up to a node, by default the current branch, oldest first."""
     return message_tree.load_branch(
         db, project, thread, require_thread(db, project, thread).head if at == "head" else at
     )
@@ -377,10 +375,10 @@ def append_messages(
     at: datetime,
     head: Literal["moves", "stays"] = "moves",
 ) -> list[Node]:
-    """Put messages below a node, each below the one before it; `"head"` names the end of the current branch.
+    """Append a chain of messages below a node; `"head"` is the end of the current branch.
 
-    A message keeps its id if nobody has it in this thread; else it gets a new one, and its own is noted as
-    `metadata.client_id`. The head moves to the last, unless it is told to stay.
+    A message keeps its id if that is free in this thread; otherwise it gets a new one and keeps the old one as
+    `metadata.client_id`. The head moves to the last message, unless `head` is "stays".
     """
     row = lock_thread_row(db, project, thread)
     parent = row.head if parent == "head" else parent
@@ -398,7 +396,7 @@ def append_messages(
 
 
 def move_head(db: Connection, project: str, thread: str, node: str | None, *, through: bool = False) -> Thread:
-    """Turn to the branch that ends at a node or, `through` it, to the one that was last current below it."""
+    """Make the branch that ends at a node current or, with `through`, the last current branch below it."""
     lock_thread_row(db, project, thread)
     if node is not None:
         tree = message_tree.load_tree(db, project, thread)
@@ -415,7 +413,7 @@ def move_head(db: Connection, project: str, thread: str, node: str | None, *, th
 def delete_message(
     db: Connection, project: str, thread: str, node: str, *, below: Literal["delete", "keep"] = "delete", at: datetime
 ) -> Thread:
-    """Erase a message with all that follows it, or alone: then what follows it moves up to what it followed."""
+    """Delete a message with everything below it; with below="keep", its children move up to its parent."""
     row = lock_thread_row(db, project, thread)
     tree = message_tree.load_tree(db, project, thread)
     if node not in tree:
@@ -438,17 +436,17 @@ def delete_message(
             db, project, thread, {parent: tree[node].last_child if below == "keep" else None}
         )
     head = parent if row.head in set(gone) else row.head
-    begun = head if row.run_head in set(gone) else row.run_head
+    run_head = head if row.run_head in set(gone) else row.run_head
     count, shown = row.messages - len(gone), branch_previews(db, project, thread, head)
-    update_thread_row(db, project, thread, head=head, run_head=begun, messages=count, updated_at=at, **shown)
+    update_thread_row(db, project, thread, head=head, run_head=run_head, messages=count, updated_at=at, **shown)
     return require_thread(db, project, thread)
 
 
-# Turns
+# Runs in threads
 
 
 def claim_thread(db: Connection, project: str, thread: str, run: str) -> bool:
-    """Let a run be the one that answers in a thread; False while another is."""
+    """Make a run the active one of a thread; False while another is active."""
     free = update(threads_table).where(
         threads_table.c.project == project, threads_table.c.id == thread, threads_table.c.run.is_(None)
     )
@@ -460,7 +458,7 @@ def claim_thread(db: Connection, project: str, thread: str, run: str) -> bool:
 
 
 def release_thread(db: Connection, project: str, thread: str, run: str) -> None:
-    """Let others answer; it is not an error if that run did not."""
+    """Release a thread, if the run is its active one."""
     theirs = update(threads_table).where(
         threads_table.c.project == project, threads_table.c.id == thread, threads_table.c.run == run
     )
@@ -469,7 +467,7 @@ def release_thread(db: Connection, project: str, thread: str, run: str) -> None:
 
 
 def list_stale_claims(db: Connection) -> list[tuple[str, str, str]]:
-    """The threads, each with its project and its run, in which a run is to answer that is not there, or has ended."""
+    """List (project, thread, run) of threads whose active run does not exist or has ended."""
     asked = select(threads_table.c.project, threads_table.c.id, threads_table.c.run).where(
         threads_table.c.run.is_not(None),
         ~exists().where(
@@ -495,12 +493,12 @@ def append_run_output(
     keep_head_on_failure: bool = False,
     at: datetime,
 ) -> None:
-    """Put what a run said below what it answers, in the transaction that ends the run, and let others answer.
+    """Append the output of a run below what it answers, in the transaction that ends it, and release the thread.
 
-    The head moves to the last of it, if it stands at what was answered, or where it stood when the run began: else
-    somebody has turned to another branch. What a failed run said is never gone on from; with `keep_head_on_failure`
-    neither is what it was asked, so that asking again does not say it twice. A run must end: what is wrong with the
-    thread meanwhile does not keep it from that.
+    The head moves to the last message if it is at the answered message, or where it was when the run started; otherwise
+    the user has switched to another branch. Output of a failed run never becomes the head; with `keep_head_on_failure`
+    the question does not either, so that a retry does not repeat it. Problems of the thread, such as its deletion, do
+    not prevent the run from ending.
     """
     try:
         row = lock_thread_row(db, project, thread)
@@ -509,21 +507,21 @@ def append_run_output(
     if answers is not None and message_tree.get_node(db, project, thread, answers) is None:
         answers = None
     if status == "failed" and not messages:
-        messages = [Message.assistant()]  # Something has to show that it was tried.
+        messages = [Message.assistant()]  # Shows that there was an attempt.
     draft = NodeDraft(origin="run", run=run, status=status, error=error, usage=usage, at=at)
     made = message_tree.append_nodes(db, project, thread, answers, messages, draft)
-    begun = row.run_head if row.run == run else answers
+    start_head = row.run_head if row.run == run else answers
     head = row.head
-    if head in (answers, begun):
+    if head in (answers, start_head):
         if status != "failed":
             head = made[-1].id if made else answers
         elif keep_head_on_failure:
-            head = begun  # Else it stays: where the question was put, or, in a conversation, still before it.
+            head = start_head
     _update_after_append(db, project, row, made, head=head, at=at, free=row.run == run)
     mark_changed(db, Change(project, "thread", thread, run))
 
 
-# Pieces
+# Helpers
 
 
 def _in_thread(project: str, thread: str) -> Any:
@@ -540,7 +538,7 @@ def _update_after_append(
     at: datetime,
     free: bool = False,
 ) -> None:
-    """Let the row show what was added, and the branch that is current now; `free`: others may answer."""
+    """Update the row after messages were added; `free` releases the thread."""
     values: dict[str, Any] = {"messages": row.messages + len(made), "updated_at": at}
     if free:
         values |= {"run": None, "run_head": None}
@@ -548,7 +546,7 @@ def _update_after_append(
         values |= title_columns(auto_title([node.message for node in made]))
     if head != row.head:
         if made and made[0].parent == row.head and head == made[-1].id:
-            # The usual case: all above it is current already.
+            # The usual case: the path above is current already.
             message_tree.set_last_children(db, project, row.id, {row.head: made[0].id} if row.head is not None else {})
         elif head is not None:
             message_tree.make_current(db, project, row.id, head)
@@ -564,7 +562,7 @@ def _first_question_title(db: Connection, project: str, thread: str) -> str:
 
 
 def _nodes_in_use(db: Connection, project: str, row: Any, tree: ThreadTree) -> list[str]:
-    """The nodes that the run which is answering was given; of one that is not recorded yet, the current branch."""
+    """Return the nodes that the active run was given; the current branch if the run is not recorded yet."""
     asked = select(runs_table.c.answers).where(runs_table.c.project == project, runs_table.c.id == row.run)
     answers = db.scalar(asked)
     return tree.path(answers if answers in tree else row.head)
