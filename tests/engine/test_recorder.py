@@ -287,7 +287,7 @@ class Failing:
     """A database that fails as long as it is told to."""
 
     kind = "sqlite"
-    place = None
+    path = None
 
     def __init__(self, database: Database, error: Exception | None) -> None:
         self._database = database
