@@ -1,7 +1,7 @@
-"""Answering: one question, from what is known about it to the last word (contract: job-chat, 2 to 7).
+"""Answer one question: gather docs, stream the model's response, apply its edits and correct them once.
 
-First what is needed to answer: the adaptor's docs beside the documentation. Then the model, whose words are passed on
-as they come. Then its edits: applied, read, given one chance to be corrected. What is told at the end is ending.py.
+The adaptor's docs are looked up while the documentation is searched. Edits that fail, or that break a job that parsed,
+are sent back to the model once. reply.py builds what follows the model's text.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from palaver_jobchat import edits, javascript, reply, rules
 from palaver_jobchat.adaptors.folder import AdaptorDocs
 from palaver_jobchat.adaptors.names import Adaptor
 from palaver_jobchat.adaptors.selection import Selection, select_entries
-from palaver_jobchat.correction import correction
+from palaver_jobchat.correction import correction_prompt
 from palaver_jobchat.docs import rag, search
 from palaver_jobchat.docs.search import Query, SearchResults
 from palaver_jobchat.edits import EditResult
@@ -31,36 +31,30 @@ ProgressCallback = Callable[[str], None]
 
 
 class AdaptorDocsSource(Protocol):
-    """Who knows adaptors."""
-
-    async def look_up(self, adaptor: Adaptor, *, download: bool, told: ProgressCallback) -> AdaptorDocs:
-        """What is known about one; `told` is what it is doing, if that takes a while."""
+    async def look_up(self, adaptor: Adaptor, *, download: bool, on_progress: ProgressCallback) -> AdaptorDocs:
+        """Return an adaptor's docs. `on_progress` gets a line for the user when a step takes a while."""
         ...
 
 
 class DocsSource(Protocol):
-    """Who knows the documentation."""
-
     @property
-    def has_index(self) -> bool:
-        """Is there anything to search?"""
-        ...
+    def has_index(self) -> bool: ...
 
-    async def look(self, query: Query) -> SearchResults | None:
-        """What it says about something; none where it cannot be searched."""
+    async def search(self, query: Query) -> SearchResults | None:
+        """Return the matching passages, or None if there is no usable index."""
         ...
 
 
 class Knowledge(msgspec.Struct, frozen=True):
-    """What is known about a question before a model is asked."""
+    """What the prompt adds to the question: adaptor docs and search results."""
 
     docs: AdaptorDocs | None
-    choice: Selection | None
+    selection: Selection | None
     rag: rag.RagResults
 
 
 class Assistant:
-    """Answers questions. Keeps nothing of them."""
+    """Answers questions. Stateless between them."""
 
     def __init__(self, settings: Settings, model: Model, adaptors: AdaptorDocsSource, docs: DocsSource) -> None:
         self._settings = settings
@@ -71,80 +65,84 @@ class Assistant:
     async def answer(
         self, payload: Payload, ctx: Context, *, key: str | None = None, script: list[Any] | None = None
     ) -> AsyncGenerator[object]:
-        """What the run says, in order."""
+        """Yield what the run outputs: text, usage, and data parts."""
         job = payload.context.expression or ""
         ctx.log("Reading the job" if job.strip() else "Preparing")
-        known = await self._look(payload, ctx.log)
-        asking = ModelRequest(
-            prompt=build_prompt(payload, docs=known.docs, choice=known.choice, found=known.rag.found),
+        knowledge = await self._gather_knowledge(payload, ctx.log)
+        request = ModelRequest(
+            prompt=build_prompt(
+                payload, docs=knowledge.docs, selection=knowledge.selection, results=knowledge.rag.results
+            ),
             key=key,
             fields=payload.sizes,
             script=script,
         )
-        spending = UsageCounter()
-        heard = StreamCollector(spending)
+        usage_counter = UsageCounter()
+        collector = StreamCollector(usage_counter)
         ctx.log("Thinking")
         try:
-            async with aclosing(self._model.ask(asking)) as happenings:
-                async for happening in happenings:
-                    before = heard.wants_edit
-                    for said in heard.feed(happening):
-                        yield said
-                    if heard.wants_edit and not before:
+            async with aclosing(self._model.ask(request)) as events:
+                async for event in events:
+                    before = collector.has_edit_call
+                    for output in collector.feed(event):
+                        yield output
+                    if collector.has_edit_call and not before:
                         ctx.log("Writing code")
         except Failure as failure:
-            raise _with_usage(failure, spending, heard.text) from failure
-        reply.require_content(heard, spending)
-        changed = None
+            raise _with_usage(failure, usage_counter, collector.text) from failure
+        reply.require_content(collector, usage_counter)
+        edited = None
         if (
             payload.mode == "edits"
-            and (changed := await asyncio.to_thread(_apply_requested_edits, job, heard)) is not None
+            and (edited := await asyncio.to_thread(_apply_requested_edits, job, collector)) is not None
         ):
-            spending.close()
-            correcting = EditCorrection(self._model, asking, heard, spending)
-            async with aclosing(correcting.run(changed, ctx.log)) as spent:
-                async for usage in spent:
+            usage_counter.close()
+            corrector = EditCorrection(self._model, request, collector, usage_counter)
+            async with aclosing(corrector.run(edited, ctx.log)) as usages:
+                async for usage in usages:
                     yield usage
-            changed = correcting.changed or changed
-            changed = msgspec.structs.replace(changed, findings=await self._findings(changed.result, known.docs))
-        end = ReplyBuilder(payload=payload, heard=heard, model=self._model.name, docs=known.docs, rag=known.rag)
-        for said in end.say(changed):
-            yield said
-        ctx.finish(end.finish)
+            edited = corrector.edited or edited
+            edited = msgspec.structs.replace(edited, findings=await self._findings(edited.result, knowledge.docs))
+        reply_builder = ReplyBuilder(
+            payload=payload, collector=collector, model=self._model.name, docs=knowledge.docs, rag=knowledge.rag
+        )
+        for output in reply_builder.outputs(edited):
+            yield output
+        ctx.finish(reply_builder.finish)
 
-    async def _look(self, payload: Payload, told: ProgressCallback) -> Knowledge:
-        """The adaptor's docs and the documentation, beside each other."""
+    async def _gather_knowledge(self, payload: Payload, on_progress: ProgressCallback) -> Knowledge:
+        """Look up the adaptor's docs and search the documentation, concurrently."""
         adaptor = payload.context.adaptor
         query = search.build_query(
-            payload.question, adaptor=adaptor.short if adaptor is not None else None, before=payload.before
+            payload.question, adaptor=adaptor.short if adaptor is not None else None, before=payload.previous_question
         )
         async with asyncio.TaskGroup() as group:
-            found = group.create_task(self._docs.look(query))
+            search_task = group.create_task(self._docs.search(query))
             docs = None
             if adaptor is not None:
                 download = payload.download_adaptor_docs
-                docs = await self._adaptors.look_up(adaptor, download=download, told=told)
+                docs = await self._adaptors.look_up(adaptor, download=download, on_progress=on_progress)
             if self._docs.has_index:
-                told("Searching the docs")
-            searched = await found
-        choice = None
+                on_progress("Searching the docs")
+            search_results = await search_task
+        selection = None
         if docs is not None and docs.entries:
-            choice = select_entries(
+            selection = select_entries(
                 docs.entries,
                 code=payload.context.expression or "",
                 question=payload.question,
                 log=payload.context.log or "",
                 budget=self._settings.adaptor_budget,
             )
-        used = rag.select_results(
+        rag_results = rag.select_results(
             payload.results,
-            searched,
+            search_results,
             now=_current_topic(payload, docs),
-            earlier=payload.earlier,
+            earlier=payload.previous_topic,
             refresh=payload.refresh_rag,
             budget=self._settings.docs_budget,
         )
-        return Knowledge(docs, choice, used)
+        return Knowledge(docs, selection, rag_results)
 
     async def _findings(self, result: EditResult, docs: AdaptorDocs | None) -> Sequence[rules.Finding]:
         if result.suggested is None:
@@ -153,72 +151,77 @@ class Assistant:
 
 
 class EditCorrection:
-    """The one chance that edits get which failed, or which broke a job that could be read."""
+    """A second request to the model when edits failed, or when they broke a job that parsed."""
 
-    def __init__(self, model: Model, asking: ModelRequest, heard: StreamCollector, spending: UsageCounter) -> None:
-        self.changed: EditedJob | None = None
-        """What became of it; none where nothing had to be corrected."""
+    def __init__(
+        self, model: Model, request: ModelRequest, collector: StreamCollector, usage_counter: UsageCounter
+    ) -> None:
+        self.edited: EditedJob | None = None
+        """The corrected job; None if no correction was needed."""
         self._model = model
-        self._asking = asking
-        self._heard = heard
-        self._spending = spending
+        self._request = request
+        self._collector = collector
+        self._usage_counter = usage_counter
 
-    async def run(self, changed: EditedJob, told: ProgressCallback) -> AsyncGenerator[Usage]:
-        """Ask once more, if there is a reason to; what that costs is told as it comes."""
-        assert self._heard.stopped is not None
-        if self._heard.stopped.reason == "length" or not await asyncio.to_thread(_needs_correction, changed):
+    async def run(self, edited: EditedJob, on_progress: ProgressCallback) -> AsyncGenerator[Usage]:
+        """Ask the model for corrected edits if needed; yield the usage of that request."""
+        assert self._collector.finished is not None
+        if self._collector.finished.reason == "length" or not await asyncio.to_thread(_needs_correction, edited):
             return
-        told("Correcting an edit")
-        again = StreamCollector(self._spending)
-        asking = msgspec.structs.replace(self._asking, prompt=self._prompt(changed), must_edit=True)
+        on_progress("Correcting an edit")
+        second = StreamCollector(self._usage_counter)
+        request = msgspec.structs.replace(self._request, prompt=self._prompt(edited), must_edit=True)
         error = None
         try:
-            async with aclosing(self._model.ask(asking)) as happenings:
-                async for happening in happenings:
-                    for said in again.feed(happening):
-                        if isinstance(said, Usage):  # Its text is not shown: the user has read the answer.
-                            yield said
+            async with aclosing(self._model.ask(request)) as events:
+                async for event in events:
+                    for output in second.feed(event):
+                        if isinstance(output, Usage):  # The text is dropped: the user has already read the answer.
+                            yield output
         except Failure as failure:
             error = failure.code.upper()
-        if again.stopped is not None and again.stopped.reason == "length":
+        if second.finished is not None and second.finished.reason == "length":
             error = "OUTPUT_TRUNCATED"
         if error is None:
-            self.changed = await asyncio.to_thread(_apply_correction, changed.result, again.edits)
+            self.edited = await asyncio.to_thread(_apply_correction, edited.result, second.edits)
         else:
-            self.changed = msgspec.structs.replace(changed, correction_error=error)
+            self.edited = msgspec.structs.replace(edited, correction_error=error)
 
-    def _prompt(self, changed: EditedJob) -> Prompt:
-        return correction(self._asking.prompt, self._heard.blocks, changed.result, changed.syntax)
-
-
-def _needs_correction(changed: EditedJob) -> bool:
-    """Did an edit fail, or does a job that could be read no longer?"""
-    return bool(changed.result.failed) or (not changed.syntax.ok and javascript.check_syntax(changed.result.job).ok)
+    def _prompt(self, edited: EditedJob) -> Prompt:
+        return correction_prompt(self._request.prompt, self._collector.blocks, edited.result, edited.syntax)
 
 
-def _apply_requested_edits(job: str, heard: StreamCollector) -> EditedJob | None:
-    """The job after what the model asked for; nothing where it asked for no change."""
-    assert heard.stopped is not None
-    if heard.stopped.reason == "length":
-        return EditedJob(edits.truncated_result(job), javascript.check_syntax(job), None) if heard.wants_edit else None
-    wanted = heard.edits if heard.stopped.reason != "content-filter" else []
-    return _edited_job(edits.apply_edits(job, wanted)) if wanted else None
+def _needs_correction(edited: EditedJob) -> bool:
+    return bool(edited.result.failed) or (not edited.syntax.ok and javascript.check_syntax(edited.result.job).ok)
+
+
+def _apply_requested_edits(job: str, collector: StreamCollector) -> EditedJob | None:
+    """Return the job with the model's edits applied, or None if it requested none."""
+    assert collector.finished is not None
+    if collector.finished.reason == "length":
+        return (
+            EditedJob(edits.truncated_result(job), javascript.check_syntax(job), None)
+            if collector.has_edit_call
+            else None
+        )
+    requested = collector.edits if collector.finished.reason != "content-filter" else []
+    return _edited_job(edits.apply_edits(job, requested)) if requested else None
 
 
 def _edited_job(result: EditResult, correction_error: str | None = None) -> EditedJob:
     return EditedJob(result, javascript.check_syntax(result.code), correction_error)
 
 
-def _apply_correction(result: EditResult, wanted: list[object]) -> EditedJob:
-    if not wanted:
+def _apply_correction(result: EditResult, requested: list[object]) -> EditedJob:
+    if not requested:
         return _edited_job(result)
     if result.failed:
-        return _edited_job(edits.apply_correction(result, wanted))
-    return _edited_job(edits.apply_syntax_correction(result, wanted, lambda code: javascript.check_syntax(code).ok))
+        return _edited_job(edits.apply_correction(result, requested))
+    return _edited_job(edits.apply_syntax_correction(result, requested, lambda code: javascript.check_syntax(code).ok))
 
 
 def _current_topic(payload: Payload, docs: AdaptorDocs | None) -> PreviousTopic:
-    """What this turn is about, as its own `meta.job_chat` will tell it."""
+    """Return the topic of this turn, as `meta.job_chat` reports it to the client."""
     return PreviousTopic(
         page=payload.context.page,
         adaptor=docs.adaptor.name if docs is not None else None,
@@ -226,9 +229,9 @@ def _current_topic(payload: Payload, docs: AdaptorDocs | None) -> PreviousTopic:
     )
 
 
-def _with_usage(failure: Failure, spending: UsageCounter, text: str) -> Failure:
-    """The failure with what had been said and spent before it."""
-    details: dict[str, Any] = {**failure.details, "usage": spending.told()}
+def _with_usage(failure: Failure, usage_counter: UsageCounter, text: str) -> Failure:
+    """Add the usage and the text so far to a failure's details."""
+    details: dict[str, Any] = {**failure.details, "usage": usage_counter.to_anthropic()}
     if text.strip():
         details["partial_response"] = text.strip()
     return Failure(failure.code, failure.message, status=failure.status, details=details)

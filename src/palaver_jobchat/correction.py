@@ -1,4 +1,4 @@
-"""The second and last request, when edits failed or broke the job: the first one, the answer, and what was wrong."""
+"""The prompt of the correction request: the first prompt, the model's response, and what was wrong with its edits."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -10,23 +10,23 @@ from palaver_jobchat.prompt import Prompt, element
 from palaver_jobchat.system_prompt import EDIT_JOB
 
 TOOL_CHOICE: Final = {"type": "tool", "name": EDIT_JOB["name"]}
-"""A correction is made by the tool, and by nothing else."""
+"""Forces the model to call the tool."""
 
-_ASKING = (
+_INSTRUCTIONS = (
     "Edits not named here were applied. Call edit_job once more, with one edit for each that failed, in their order; "
     "or with what mends the syntax. The job's code now:"
 )
 
 
-def correction(before: Prompt, answer: Sequence[dict[str, Any]], result: EditResult, syntax: Syntax) -> Prompt:
-    """The request that asks for a correction. `answer` is the model's: its blocks of text and of calls."""
-    said = [_sendable(block) for block in answer if block.get("type") != "text" or str(block.get("text", "")).strip()]
-    calls = [block for block in said if block.get("type") == "tool_use"]
+def correction_prompt(before: Prompt, answer: Sequence[dict[str, Any]], result: EditResult, syntax: Syntax) -> Prompt:
+    """Return the prompt for a correction. `answer` holds the content blocks of the model's response."""
+    blocks = [_sendable(block) for block in answer if block.get("type") != "text" or str(block.get("text", "")).strip()]
+    calls = [block for block in blocks if block.get("type") == "tool_use"]
     return Prompt(
         system=before.system,
         messages=[
             *before.messages,
-            {"role": "assistant", "content": said},
+            {"role": "assistant", "content": blocks},
             {"role": "user", "content": list(_results(calls, result, syntax))},
         ],
         tools=before.tools,
@@ -34,15 +34,15 @@ def correction(before: Prompt, answer: Sequence[dict[str, Any]], result: EditRes
 
 
 def _sendable(block: dict[str, Any]) -> dict[str, Any]:
-    """The block as the API takes it back: a call's input is an object, also when the model wrote something else."""
+    """Return the block as the API accepts it: the input of a call must be an object."""
     if block.get("type") == "tool_use" and not isinstance(block.get("input"), dict):
         return {**block, "input": {}}
     return block
 
 
 def _results(calls: Sequence[dict[str, Any]], result: EditResult, syntax: Syntax) -> Iterator[dict[str, Any]]:
-    """One result for each call: what became of its edits; the last one also tells how the job stands."""
-    ours = [call for call in calls if call.get("name") == EDIT_JOB["name"]]
+    """Yield one tool result per call with the outcome of its edits; the last one adds the current code."""
+    edit_calls = [call for call in calls if call.get("name") == EDIT_JOB["name"]]
     numbered = list(enumerate(result.outcomes, 1))
     for call in calls:
         if call.get("name") != EDIT_JOB["name"]:
@@ -51,13 +51,13 @@ def _results(calls: Sequence[dict[str, Any]], result: EditResult, syntax: Syntax
         count = len(requested_edits([call.get("input")]))
         edits, numbered = numbered[:count], numbered[count:]
         lines = [line for number, outcome in edits for line in _failure(number, outcome)]
-        is_last = call is ours[-1]
+        is_last = call is edit_calls[-1]
         if is_last:
-            lines += [f"Line {fault.line}, column {fault.column}: {fault.message}." for fault in syntax.errors]
+            lines += [f"Line {problem.line}, column {problem.column}: {problem.message}." for problem in syntax.errors]
             lines += [] if syntax.ok else ["The code does not parse."]
         is_error = bool(lines)
         if is_last:
-            lines += [_ASKING, element("job", result.code)]
+            lines += [_INSTRUCTIONS, element("job", result.code)]
         yield _result(call, "\n".join(lines) or "Applied.", is_error=is_error)
 
 

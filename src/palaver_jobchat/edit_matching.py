@@ -1,7 +1,7 @@
-"""Where a piece of code stands in a job: as it is, but for the ends of its lines, or but for its indentation.
+"""Find a piece of code in a job: exactly, ignoring line ends, or ignoring indentation.
 
-A model repeats code almost exactly. Three tiers, from strict to tolerant, and the first that finds anything decides:
-a tolerant match never competes with an exact one.
+Models repeat code almost exactly. Three tiers are tried from strict to tolerant, and the first with a match decides, so
+that a tolerant match never competes with an exact one.
 """
 
 from bisect import bisect_right
@@ -12,62 +12,62 @@ from typing import Literal
 import msgspec
 
 Tier = Literal["exact", "line-ends", "indent"]
-Taking = Literal["overlapping", "apart"]
-"""Every place, also one that begins inside another; or from left to right, each after the last."""
+Overlap = Literal["overlapping", "apart"]
+"""Whether matches may overlap, or each must start after the end of the previous one."""
 MAX_MATCHES = 100
-"""So many places are counted; an edit that fits more has no one place anyway."""
+"""Matches that are counted; an edit with more is ambiguous anyway."""
 
 _BLANKS = " \t"
 
 
 class Match(msgspec.Struct, frozen=True):
-    """One stretch of a text, and how lines put there must be indented anew."""
+    """A matching range of the text, and how replacement lines must be reindented."""
 
     start: int
     end: int
     added: str = ""
-    """The indentation that the text has more than the code looked for."""
+    """Indentation that the text has in addition to the code searched for."""
     removed: str = ""
-    """The indentation that the text has less."""
+    """Indentation that the text lacks."""
 
 
-def find_matches(text: str, code: str, *, taking: Taking) -> tuple[Tier, list[Match]] | None:
-    """Every place of the code in the text, with the tier that found them."""
-    tiers: tuple[tuple[Tier, Callable[[str, str, Taking], list[Match]]], ...] = (
+def find_matches(text: str, code: str, *, overlap: Overlap) -> tuple[Tier, list[Match]] | None:
+    """Return all matches of `code` in `text` and the tier that found them, or None."""
+    tiers: tuple[tuple[Tier, Callable[[str, str, Overlap], list[Match]]], ...] = (
         ("exact", _exact),
-        ("line-ends", _but_for_line_ends),
-        ("indent", _but_for_indentation),
+        ("line-ends", _ignoring_line_ends),
+        ("indent", _ignoring_indentation),
     )
     for tier, search in tiers:
-        if places := search(text, code, taking):
-            return tier, places
+        if matches := search(text, code, overlap):
+            return tier, matches
     return None
 
 
 def line_at(text: str, offset: int) -> int:
-    """The number of the line, from 1, that holds this offset."""
+    """Return the line number of an offset, from 1."""
     return text.count("\n", 0, offset) + 1
 
 
-def reindent(code: str, place: Match) -> str:
-    """The code as it has to be indented at that place; blank lines stay as they are."""
-    if not place.added and not place.removed:
+def reindent(code: str, match: Match) -> str:
+    """Adapt the indentation of replacement code to a match. Blank lines stay unchanged."""
+    if not match.added and not match.removed:
         return code
-    return "\n".join(_shifted(line, place) if line.strip() else line for line in code.split("\n"))
+    return "\n".join(_shifted(line, match) if line.strip() else line for line in code.split("\n"))
 
 
-def _shifted(line: str, place: Match) -> str:
-    if place.added:
-        return place.added + line
-    same = 0  # A line that has less than all of it loses what it has.
-    while same < len(place.removed) and line[same] == place.removed[same]:
+def _shifted(line: str, match: Match) -> str:
+    if match.added:
+        return match.added + line
+    same = 0  # A line with less indentation loses all it has.
+    while same < len(match.removed) and line[same] == match.removed[same]:
         same += 1
     return line[same:]
 
 
-def _offsets(text: str, code: str, taking: Taking, *, shared: int = 0) -> Iterator[int]:
-    """Where the code stands; two places that are apart may still share so many characters at their ends."""
-    if taking == "overlapping":
+def _offsets(text: str, code: str, overlap: Overlap, *, shared: int = 0) -> Iterator[int]:
+    """Yield the offsets of the code. Matches that don't overlap may share `shared` characters at their ends."""
+    if overlap == "overlapping":
         return islice(_each(text, code, 1), MAX_MATCHES + 1)
     return _each(text, code, len(code) - shared)
 
@@ -79,59 +79,59 @@ def _each(text: str, code: str, step: int) -> Iterator[int]:
         at = text.find(code, at + step)
 
 
-def _exact(text: str, code: str, taking: Taking) -> list[Match]:
-    places = [Match(at, at + len(code)) for at in _offsets(text, code, taking)]
-    # `\n…` also "stands" in the middle of a `\r\n`. The next tier takes a line's end as one thing.
-    if any(_splits(text, place.start) or _splits(text, place.end) for place in places):
+def _exact(text: str, code: str, overlap: Overlap) -> list[Match]:
+    matches = [Match(at, at + len(code)) for at in _offsets(text, code, overlap)]
+    # `\n…` also matches in the middle of a `\r\n`; the next tier treats a line end as one unit.
+    if any(_splits(text, match.start) or _splits(text, match.end) for match in matches):
         return []
-    return places
+    return matches
 
 
 def _splits(text: str, offset: int) -> bool:
     return 0 < offset < len(text) and text[offset - 1 : offset + 1] == "\r\n"
 
 
-class _Even:
-    """A text without what stands at the ends of its lines, and the way back to where it was."""
+class _TrimmedText:
+    """A text without trailing whitespace on its lines, with a mapping back to the original offsets."""
 
     def __init__(self, text: str) -> None:
         self.starts: list[int] = []
-        self._evened: list[int] = []
+        self._trimmed_starts: list[int] = []
         lines: list[str] = []
-        start = evened = 0
+        start = trimmed_offset = 0
         for line in text.split("\n"):
-            kept = _without_end(line)
-            lines.append(kept)
+            trimmed = _trim_end(line)
+            lines.append(trimmed)
             self.starts.append(start)
-            self._evened.append(evened)
+            self._trimmed_starts.append(trimmed_offset)
             start += len(line) + 1
-            evened += len(kept) + 1
+            trimmed_offset += len(trimmed) + 1
         self.text = "\n".join(lines)
 
-    def was(self, offset: int) -> int:
-        line = bisect_right(self._evened, offset) - 1
-        return self.starts[line] + offset - self._evened[line]
+    def original_offset(self, offset: int) -> int:
+        line = bisect_right(self._trimmed_starts, offset) - 1
+        return self.starts[line] + offset - self._trimmed_starts[line]
 
 
-def _without_end(line: str) -> str:
+def _trim_end(line: str) -> str:
     return line.removesuffix("\r").rstrip(_BLANKS)
 
 
-def _but_for_line_ends(text: str, code: str, taking: Taking) -> list[Match]:
-    wanted = "\n".join(_without_end(line) for line in code.split("\n"))
-    if not wanted:
+def _ignoring_line_ends(text: str, code: str, overlap: Overlap) -> list[Match]:
+    target = "\n".join(_trim_end(line) for line in code.split("\n"))
+    if not target:
         return []
-    even = _Even(text)
-    # Blanks that ended the code are a line's end only where a line ends there.
-    to_the_end = not code.endswith("\n") and len(_without_end(last := code.rsplit("\n", 1)[-1])) < len(last)
-    places: list[Match] = []
-    for at in _offsets(even.text, wanted, taking):
-        end = at + len(wanted)
+    trimmed_text = _TrimmedText(text)
+    # Trailing blanks of the code count as a line end only where a line of the text ends.
+    to_the_end = not code.endswith("\n") and len(_trim_end(last := code.rsplit("\n", 1)[-1])) < len(last)
+    matches: list[Match] = []
+    for at in _offsets(trimmed_text.text, target, overlap):
+        end = at + len(target)
         if not to_the_end:
-            places.append(Match(even.was(at), even.was(end)))
-        elif end == len(even.text) or even.text[end] == "\n":
-            places.append(Match(even.was(at), _line_end(text, even.was(end))))
-    return places
+            matches.append(Match(trimmed_text.original_offset(at), trimmed_text.original_offset(end)))
+        elif end == len(trimmed_text.text) or trimmed_text.text[end] == "\n":
+            matches.append(Match(trimmed_text.original_offset(at), _line_end(text, trimmed_text.original_offset(end))))
+    return matches
 
 
 def _line_end(text: str, offset: int) -> int:
@@ -141,45 +141,45 @@ def _line_end(text: str, offset: int) -> int:
     return end - 1 if end > offset and text[end - 1] == "\r" else end
 
 
-def _but_for_indentation(text: str, code: str, taking: Taking) -> list[Match]:
-    wanted = code.split("\n")
-    filled = [place for place, line in enumerate(wanted) if line.strip()]
-    if not filled:
+def _ignoring_indentation(text: str, code: str, overlap: Overlap) -> list[Match]:
+    target = code.split("\n")
+    non_blank = [match for match, line in enumerate(target) if line.strip()]
+    if not non_blank:
         return []
-    wanted = wanted[filled[0] : filled[-1] + 1]
+    target = target[non_blank[0] : non_blank[-1] + 1]
     lines = text.split("\n")
-    # Each line between two line feeds, so that only whole lines match; two places may share the one between them.
+    # Line feeds around each line make only whole lines match; two matches may share the line feed between them.
     trimmed = "\n" + "\n".join(line.strip() for line in lines) + "\n"
-    sought = "\n" + "\n".join(line.strip() for line in wanted) + "\n"
-    starts = _Even(text).starts
-    places: list[Match] = []
+    sought = "\n" + "\n".join(line.strip() for line in target) + "\n"
+    starts = _TrimmedText(text).starts
+    matches: list[Match] = []
     line = seen = 0
-    for at in _offsets(trimmed, sought, taking, shared=1):
+    for at in _offsets(trimmed, sought, overlap, shared=1):
         line, seen = line + trimmed.count("\n", seen, at), at
-        last = line + len(wanted) - 1
+        last = line + len(target) - 1
         if code.endswith("\n"):
             end = min(starts[last] + len(lines[last]) + 1, len(text))
         else:
             end = _line_end(text, starts[last])
-        # Of several that overlap none will be taken: how they are indented is not worth a look.
-        is_candidate = taking == "apart" or not places
-        added, removed = _difference(wanted, lines[line : last + 1]) if is_candidate else ("", "")
-        places.append(Match(starts[line], end, added, removed))
-    return places
+        # Overlapping matches are ambiguous and never applied, so that only the first one needs its indentation.
+        is_candidate = overlap == "apart" or not matches
+        added, removed = _difference(target, lines[line : last + 1]) if is_candidate else ("", "")
+        matches.append(Match(starts[line], end, added, removed))
+    return matches
 
 
-def _difference(wanted: list[str], found: list[str]) -> tuple[str, str]:
-    """The one indentation that all lines found have more, or less, than those wanted; none where they disagree."""
+def _difference(target: list[str], found: list[str]) -> tuple[str, str]:
+    """Return the indentation that all lines have in addition to the target's, or lack; empty if they differ."""
     added: set[str | None] = set()
     removed: set[str | None] = set()
-    for one, other in zip(wanted, found, strict=True):
+    for one, other in zip(target, found, strict=True):
         if one.strip():
             added.add(_prefix(_indentation(other), _indentation(one)))
             removed.add(_prefix(_indentation(one), _indentation(other)))
-    return _only(added), _only(removed)
+    return _single(added), _single(removed)
 
 
-def _only(found: set[str | None]) -> str:
+def _single(found: set[str | None]) -> str:
     return (found.pop() or "") if len(found) == 1 else ""
 
 

@@ -1,4 +1,4 @@
-"""What is told about edits: the status and the short form in the answer, their warning, and the `code-edit` part."""
+"""Report on applied edits: `application_status`, `diff`, the warning and the `code-edit` part."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -7,11 +7,11 @@ from palaver_jobchat.edit_matching import MAX_MATCHES
 from palaver_jobchat.edits import EditOutcome, EditResult
 from palaver_jobchat.javascript import Syntax
 
-_LINES_NAMED = 5
+_MAX_LISTED_LINES = 5
 
 
 def application_status(result: EditResult, syntax: Syntax, warning: str | None = None) -> dict[str, Any]:
-    """The answer's `application_status`: every edit's fate, and their sum."""
+    """Return the reply's `application_status`: the outcome of each edit, and totals."""
     applied, total = _counts(result)
     return {
         "success": applied == total,
@@ -19,13 +19,13 @@ def application_status(result: EditResult, syntax: Syntax, warning: str | None =
         "applied_changes": applied,
         "total_changes": total,
         "syntax_ok": syntax.ok,
-        "edits": [_fate(outcome) for outcome in result.outcomes],
+        "edits": [_outcome_fields(outcome) for outcome in result.outcomes],
         **({"warning": warning} if warning else {}),
     }
 
 
 def diff(result: EditResult, warning: str | None = None) -> dict[str, Any]:
-    """The answer's `diff`: the same sum under the names that Lightning reads."""
+    """Return the reply's `diff`: the totals under the names that OpenFn Lightning reads."""
     applied, total = _counts(result)
     return {
         "patches_applied": applied,
@@ -35,7 +35,7 @@ def diff(result: EditResult, warning: str | None = None) -> dict[str, Any]:
 
 
 def code_edit(result: EditResult, syntax: Syntax, target: str | None = None) -> dict[str, Any]:
-    """The value of the data part `code-edit`, from which a page shows a diff."""
+    """Return the value of the data part `code-edit`, which the page renders as a diff."""
     return {
         "language": "javascript",
         "target": target or "job",
@@ -44,7 +44,8 @@ def code_edit(result: EditResult, syntax: Syntax, target: str | None = None) -> 
         "syntax": {
             "ok": syntax.ok,
             "errors": [
-                {"line": fault.line, "column": fault.column, "message": fault.message} for fault in syntax.errors
+                {"line": problem.line, "column": problem.column, "message": problem.message}
+                for problem in syntax.errors
             ],
         },
         "edits": [
@@ -52,7 +53,7 @@ def code_edit(result: EditResult, syntax: Syntax, target: str | None = None) -> 
                 "action": outcome.action,
                 "old": outcome.old,
                 "new": outcome.new,
-                **_fate(outcome),
+                **_outcome_fields(outcome),
                 **({} if outcome.start is None else {"start": outcome.start, "end": outcome.end}),
             }
             for outcome in result.outcomes
@@ -61,9 +62,9 @@ def code_edit(result: EditResult, syntax: Syntax, target: str | None = None) -> 
 
 
 def warning(result: EditResult, syntax: Syntax, correction_error: str | None = None) -> str | None:
-    """What is wrong, in sentences; nothing where all is well.
+    """Return what went wrong, in sentences, or None.
 
-    `correction_error` is the type of the error that the correction call ended with.
+    `correction_error` is the code of the error that ended the correction request.
     """
     return " ".join(_warnings(result, syntax, correction_error)) or None
 
@@ -83,7 +84,7 @@ def _warnings(result: EditResult, syntax: Syntax, correction_error: str | None) 
 
 
 def failure_reason(outcome: EditOutcome) -> str:
-    """Why an edit was not applied, as the second half of a sentence."""
+    """Return why an edit was not applied, as the second half of a sentence."""
     match outcome.reason:
         case "not_found":
             return "its old code is not in the job"
@@ -101,12 +102,12 @@ def _lines(lines: Sequence[int]) -> str:
     distinct = [str(line) for line in dict.fromkeys(lines)]
     if len(distinct) == 1:
         return f"line {distinct[0]}"
-    if len(distinct) > _LINES_NAMED:
-        return f"lines {', '.join(distinct[:_LINES_NAMED])} and more"
+    if len(distinct) > _MAX_LISTED_LINES:
+        return f"lines {', '.join(distinct[:_MAX_LISTED_LINES])} and more"
     return f"lines {', '.join(distinct[:-1])} and {distinct[-1]}"
 
 
-def _fate(outcome: EditOutcome) -> dict[str, Any]:
+def _outcome_fields(outcome: EditOutcome) -> dict[str, Any]:
     return {
         "state": outcome.state,
         **({"how": outcome.how} if outcome.how else {}),
@@ -115,6 +116,6 @@ def _fate(outcome: EditOutcome) -> dict[str, Any]:
 
 
 def _counts(result: EditResult) -> tuple[int, int]:
-    """How many edits were applied, and how many had something to do."""
+    """Return how many edits were applied, and how many there were without no-ops."""
     states = [outcome.state for outcome in result.outcomes]
     return states.count("applied"), len(states) - states.count("unchanged")

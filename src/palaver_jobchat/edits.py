@@ -1,7 +1,7 @@
-"""Edits of a job's code that a model asked for: a pure function of the job and any JSON.
+"""Apply the edits that a model requested to a job's code. Pure functions; any JSON is accepted as an edit.
 
-Edits run in order, each on what those before it made; one that cannot be applied changes nothing, and says why. What
-is told about them afterwards is telling.py.
+Edits are applied in order, each to the result of the previous one. An edit that cannot be applied changes nothing and
+has a reason. edit_report.py reports the outcome.
 """
 
 import re
@@ -12,84 +12,84 @@ import msgspec
 
 from palaver_jobchat import edit_matching
 
-How = Literal["exact", "line-ends", "indent", "created", "rewrite", "corrected"]
-Reason = Literal["not_found", "ambiguous", "malformed", "truncated"]
+ApplyMethod = Literal["exact", "line-ends", "indent", "created", "rewrite", "corrected"]
+FailureReason = Literal["not_found", "ambiguous", "malformed", "truncated"]
 
 _LINE_END = re.compile(r"\r?\n")
 
 
 class EditOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one edit."""
+    """The outcome of one edit."""
 
     action: str = ""
     old: str = ""
     new: str = ""
     state: Literal["applied", "unchanged", "failed"]
-    how: How | None = None
-    """Only of one that was applied."""
-    reason: Reason | None = None
-    """Only of one that failed."""
+    how: ApplyMethod | None = None
+    """Set if the edit was applied."""
+    reason: FailureReason | None = None
+    """Set if the edit failed."""
     start: int | None = None
-    """Where in the text that this edit saw; of several places, from the first …"""
+    """Start offset in the code before this edit; of the first match if there are several."""
     end: int | None = None
-    """… to the last."""
+    """End offset, of the last match."""
     lines: tuple[int, ...] = ()
-    """The lines where the places of an ambiguous edit begin."""
+    """First lines of the matches of an ambiguous edit."""
 
 
 class EditResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A job after its edits."""
+    """A job before and after its edits."""
 
     job: str
-    """As it was."""
+    """The code before the edits."""
     code: str
-    """As it is now."""
+    """The code after the edits."""
     outcomes: tuple[EditOutcome, ...] = ()
 
     @property
     def suggested(self) -> str | None:
-        """The new code, if it is not the old."""
+        """The new code, or None if it is unchanged."""
         return None if self.code == self.job else self.code
 
     @property
     def failed(self) -> tuple[EditOutcome, ...]:
-        """The edits that were not applied."""
         return tuple(outcome for outcome in self.outcomes if outcome.state == "failed")
 
 
 def requested_edits(inputs: Sequence[object]) -> list[object]:
-    """The edits of all calls of the tool, in order; an input that is not its shape is one edit that is none either."""
+    """Return the edits of all calls of the tool, in order. An invalid input counts as one malformed edit."""
     edits: list[object] = []
-    for given in inputs:
-        some = cast("dict[str, object]", given).get("edits") if isinstance(given, dict) else None
-        edits += cast("list[object]", some) if isinstance(some, list) else [None]
+    for tool_input in inputs:
+        items = cast("dict[str, object]", tool_input).get("edits") if isinstance(tool_input, dict) else None
+        edits += cast("list[object]", items) if isinstance(items, list) else [None]
     return edits
 
 
 def apply_edits(job: str, edits: object) -> EditResult:
-    """The job with these edits. Whatever they are, this does not raise."""
-    return _run(EditResult(job=job, code=job), edits)
+    """Apply edits to a job. Never raises, whatever the edits are."""
+    return _apply_all(EditResult(job=job, code=job), edits)
 
 
 def truncated_result(job: str) -> EditResult:
-    """The job as it was: the answer ended inside its edits, and half an edit is none."""
+    """Return the unchanged job: the response was cut off within its edits."""
     return EditResult(job=job, code=job, outcomes=(EditOutcome(state="failed", reason="truncated"),))
 
 
 def apply_correction(result: EditResult, edits: object) -> EditResult:
-    """The result with the model's second try at the edits that failed; there is no third.
+    """Apply the model's second attempt at the failed edits.
 
-    As many as had failed are taken one by one. Any other number cannot be told apart: all of them, or none.
+    If there are as many as failed edits, they are matched one by one; otherwise they are applied all together or not at
+    all.
     """
-    tried = _run(EditResult(job=result.job, code=result.code), edits)
+    attempt = _apply_all(EditResult(job=result.job, code=result.code), edits)
     failed = result.failed
-    if len(tried.outcomes) == len(failed):
-        second = iter(tried.outcomes)
+    if len(attempt.outcomes) == len(failed):
+        second = iter(attempt.outcomes)
         outcomes = tuple(
-            _second(first, next(second)) if first.state == "failed" else first for first in result.outcomes
+            _prefer_applied(first, next(second)) if first.state == "failed" else first for first in result.outcomes
         )
-        return EditResult(job=result.job, code=tried.code, outcomes=outcomes)
-    if tried.failed or tried.code == result.code:
+        return EditResult(job=result.job, code=attempt.code, outcomes=outcomes)
+    if attempt.failed or attempt.code == result.code:
         return result
     outcomes = tuple(
         msgspec.structs.replace(outcome, state="applied", how="corrected", reason=None, lines=())
@@ -97,32 +97,31 @@ def apply_correction(result: EditResult, edits: object) -> EditResult:
         else outcome
         for outcome in result.outcomes
     )
-    return EditResult(job=result.job, code=tried.code, outcomes=outcomes)
+    return EditResult(job=result.job, code=attempt.code, outcomes=outcomes)
 
 
 def apply_syntax_correction(result: EditResult, edits: object, parses: Callable[[str], bool]) -> EditResult:
-    """The result with edits that were to mend its syntax, if they do."""
-    tried = _run(EditResult(job=result.job, code=result.code), edits)
-    if tried.failed or tried.code == result.code or not parses(tried.code):
+    """Apply edits that should fix the syntax; return the result unchanged if they don't."""
+    attempt = _apply_all(EditResult(job=result.job, code=result.code), edits)
+    if attempt.failed or attempt.code == result.code or not parses(attempt.code):
         return result
-    return EditResult(job=result.job, code=tried.code, outcomes=result.outcomes)
+    return EditResult(job=result.job, code=attempt.code, outcomes=result.outcomes)
 
 
-def _second(first: EditOutcome, second: EditOutcome) -> EditOutcome:
+def _prefer_applied(first: EditOutcome, second: EditOutcome) -> EditOutcome:
     return msgspec.structs.replace(second, how="corrected") if second.state == "applied" else first
 
 
-def _run(before: EditResult, edits: object) -> EditResult:
+def _apply_all(before: EditResult, edits: object) -> EditResult:
     newline = "\r\n" if 2 * before.job.count("\r\n") > before.job.count("\n") else "\n"
     code, outcomes = before.code, list[EditOutcome]()
     for edit in cast("list[object]", edits) if isinstance(edits, list) else [edits]:
-        code, outcome = _edited(code, edit, newline=newline, blank=not before.job.strip() and not code.strip())
+        code, outcome = _apply_one(code, edit, newline=newline, blank=not before.job.strip() and not code.strip())
         outcomes.append(outcome)
     return EditResult(job=before.job, code=code, outcomes=tuple(outcomes))
 
 
-def _edited(code: str, edit: object, *, newline: str, blank: bool) -> tuple[str, EditOutcome]:
-    """The code after one edit, and what became of that."""
+def _apply_one(code: str, edit: object, *, newline: str, blank: bool) -> tuple[str, EditOutcome]:
     fields = cast("dict[str, Any]", edit) if isinstance(edit, dict) else {}
     action, old, new = fields.get("action"), fields.get("old_code"), fields.get("new_code")
     outcome = EditOutcome(
@@ -137,19 +136,19 @@ def _edited(code: str, edit: object, *, newline: str, blank: bool) -> tuple[str,
     if blank:
         if not new.strip():
             return code, _unchanged(outcome)
-        return _whole(code, new, newline, outcome, how="created")
+        return _replace_everything(code, new, newline, outcome, how="created")
     match action:
         case "rewrite":
-            return _whole(code, new, newline, outcome, how="rewrite") if new.strip() else (code, outcome)
+            return _replace_everything(code, new, newline, outcome, how="rewrite") if new.strip() else (code, outcome)
         case "replace" | "replace_all" if outcome.old:
             if old == new:
                 return code, _unchanged(outcome)
-            return _replaced(code, outcome, newline)
+            return _replace_matches(code, outcome, newline)
         case _:
             return code, outcome
 
 
-def _whole(
+def _replace_everything(
     code: str, new: str, newline: str, outcome: EditOutcome, *, how: Literal["created", "rewrite"]
 ) -> tuple[str, EditOutcome]:
     after = _LINE_END.sub(newline, new)
@@ -158,26 +157,26 @@ def _whole(
     return after, _applied(outcome, how, 0, len(code))
 
 
-def _replaced(code: str, outcome: EditOutcome, newline: str) -> tuple[str, EditOutcome]:
+def _replace_matches(code: str, outcome: EditOutcome, newline: str) -> tuple[str, EditOutcome]:
     everywhere = outcome.action == "replace_all"
-    match edit_matching.find_matches(code, outcome.old, taking="apart" if everywhere else "overlapping"):
+    match edit_matching.find_matches(code, outcome.old, overlap="apart" if everywhere else "overlapping"):
         case None:
             return code, msgspec.structs.replace(outcome, reason="not_found")
-        case tier, found:
-            if len(found) > 1 and not everywhere:
-                lines = tuple(edit_matching.line_at(code, place.start) for place in found)
+        case tier, matches:
+            if len(matches) > 1 and not everywhere:
+                lines = tuple(edit_matching.line_at(code, match.start) for match in matches)
                 return code, msgspec.structs.replace(outcome, reason="ambiguous", lines=lines)
             pieces, done = list[str](), 0
-            for place in found:
-                pieces += (code[done : place.start], _LINE_END.sub(newline, edit_matching.reindent(outcome.new, place)))
-                done = place.end
+            for match in matches:
+                pieces += (code[done : match.start], _LINE_END.sub(newline, edit_matching.reindent(outcome.new, match)))
+                done = match.end
             after = "".join((*pieces, code[done:]))
             if after == code:
                 return code, _unchanged(outcome)
-            return after, _applied(outcome, tier, found[0].start, found[-1].end)
+            return after, _applied(outcome, tier, matches[0].start, matches[-1].end)
 
 
-def _applied(outcome: EditOutcome, how: How, start: int, end: int) -> EditOutcome:
+def _applied(outcome: EditOutcome, how: ApplyMethod, start: int, end: int) -> EditOutcome:
     return msgspec.structs.replace(outcome, state="applied", how=how, reason=None, start=start, end=end)
 
 

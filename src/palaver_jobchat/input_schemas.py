@@ -1,6 +1,6 @@
-"""The inputs of the chat as pages and clients learn them: JSON Schemas.
+"""JSON Schemas of the chat's inputs, for the page and for clients.
 
-Any value gets through these types: what is wrong with one, payload.py tells, and all of it at once.
+The types accept any value: payload.py validates them and reports all errors at once.
 """
 
 from typing import Annotated, Any, Final
@@ -10,30 +10,30 @@ from msgspec import Meta
 from palaver_jobchat.adaptors.names import EXAMPLE
 
 
-def _one(kind: str, description: str, **more: Any) -> dict[str, Any]:
+def _nullable(kind: str, description: str, **more: Any) -> dict[str, Any]:
     return {"type": [kind, "null"], "description": description, **more}
 
 
-CONTEXT_SCHEMA: Final[dict[str, Any]] = _one(
+CONTEXT_SCHEMA: Final[dict[str, Any]] = _nullable(
     "object",
     "The job that the question is about. All of it may be left out.",
     properties={
-        "expression": _one("string", "The job's code.", contentMediaType="text/javascript"),
-        "adaptor": _one("string", f"Its adaptor, such as {EXAMPLE}."),
-        "page_name": _one("string", "What the job is called."),
+        "expression": _nullable("string", "The job's code.", contentMediaType="text/javascript"),
+        "adaptor": _nullable("string", f"Its adaptor, such as {EXAMPLE}."),
+        "page_name": _nullable("string", "What the job is called."),
         "input": {"description": "The input of its last run: any JSON."},
         "output": {"description": "The output of its last run: any JSON."},
-        "log": _one("string", "The log of its last run.", contentMediaType="text/plain"),
+        "log": _nullable("string", "The log of its last run.", contentMediaType="text/plain"),
     },
     examples=[{"expression": "get('/patients');\n", "adaptor": EXAMPLE, "page_name": "fetch-patients"}],
 )
-META_SCHEMA: Final[dict[str, Any]] = _one(
+META_SCHEMA: Final[dict[str, Any]] = _nullable(
     "object", "What the answer before returned as meta: what was found then need not be searched for again."
 )
 
 
 def _flag(description: str, **more: Any) -> Meta:
-    return Meta(extra_json_schema=_one("boolean", description, **more))
+    return Meta(extra_json_schema=_nullable("boolean", description, **more))
 
 
 JobContext = Annotated[Any, Meta(extra_json_schema=CONTEXT_SCHEMA)]
@@ -46,7 +46,7 @@ Rehearsal = Annotated[Any, _flag("Whether to rehearse: a script answers, and no 
 RehearsalFirst = Annotated[
     Any, _flag("Whether to rehearse: a script answers, and no model is asked. This server has no key.", examples=[True])
 ]
-"""The same where there is no key: a form starts with it on."""
+"""Used when the server has no key: the form starts with the rehearsal switched on."""
 ModelScript = Annotated[
     Any, Meta(extra_json_schema={"description": "What a scripted model plays; only where the server has one."})
 ]

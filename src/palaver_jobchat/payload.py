@@ -1,7 +1,6 @@
-"""What a client sends: read with care, all faults told at once, and nothing cut short.
+"""Parse and validate the payload of a question. All errors are reported at once, and nothing is truncated.
 
-The wire's own keys (`api_key`, `stream`, `metrics_opt_in`) are the server's business; here is the question and what
-belongs to it.
+The keys of the services protocol (`api_key`, `stream`, `metrics_opt_in`) are handled by the server.
 """
 
 import re
@@ -19,12 +18,12 @@ FLAGS = ("use_new_prompt", "suggest_code", "download_adaptor_docs", "refresh_rag
 
 
 class PayloadLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How many characters each field may have. More is refused: an answer from half the evidence looks whole."""
+    """Maximum characters per field. Larger fields are rejected: an answer based on truncated input looks complete."""
 
     content: int = 50_000
     expression: int = 150_000
     history: int = 300_000
-    """The contents of all turns together."""
+    """Sum over all turns."""
     input: int = 150_000
     output: int = 150_000
     log: int = 150_000
@@ -35,69 +34,66 @@ LIMITS = PayloadLimits()
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """One turn of the conversation so far."""
-
     role: Literal["user", "assistant"]
     content: str
 
     @property
-    def said(self) -> str:
-        """The content without the page mark that some clients put before a user's words."""
+    def text(self) -> str:
+        """The content without the page mark that some clients put before a user's message."""
         return strip_page_mark(self.content) if self.role == "user" else self.content
 
 
 class JobContext(msgspec.Struct, frozen=True, kw_only=True):
-    """The job that the question is about, and what it was last run with."""
+    """The job that the question is about, and the data of its last run."""
 
     expression: str | None = None
-    """Its code."""
+    """The job's code."""
     adaptor: Adaptor | None = None
     page: str | None = None
     input: str | None = None
-    """Text as it came; anything else as compact JSON."""
+    """A string as it came; any other value as compact JSON."""
     output: str | None = None
     log: str | None = None
 
 
 class PreviousTopic(msgspec.Struct, frozen=True, kw_only=True):
-    """What the turn before was about, as our own `meta` said and the client returned."""
+    """The topic of the previous turn, from the `meta` that the client sent back."""
 
     page: str | None = None
     adaptor: str | None = None
-    """The name of its package."""
+    """Package name."""
     version: str | None = None
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True):
-    """One question, and all that was sent with it."""
+    """A validated question with its context."""
 
     content: str
     history: tuple[Turn, ...] = ()
     context: JobContext = JobContext()
     results: tuple[Any, ...] = ()
-    """Search results of an earlier turn: a stranger's, not read yet."""
-    earlier: PreviousTopic | None = None
+    """Search results of an earlier turn, as the client sent them back; untrusted and not yet validated."""
+    previous_topic: PreviousTopic | None = None
     mode: Literal["plain", "edits"] = "plain"
-    """Plain: code stands in the answer's text. Edits: the model changes the job by its tool."""
+    """`plain`: code is part of the answer's text. `edits`: the model edits the job through its tool."""
     download_adaptor_docs: bool = True
     refresh_rag: bool = False
     rehearsal: bool = False
-    """Whether a script answers, and no model is asked."""
+    """Whether a script answers instead of a model."""
 
     @property
     def question(self) -> str:
-        """The user's words."""
-        said = strip_page_mark(self.content)
-        return said if said.strip() else self.content
+        text = strip_page_mark(self.content)
+        return text if text.strip() else self.content
 
     @property
-    def before(self) -> str | None:
-        """What the user said before that, if anything."""
-        return next((turn.said for turn in reversed(self.history) if turn.role == "user" and turn.said.strip()), None)
+    def previous_question(self) -> str | None:
+        """The user's message before this one."""
+        return next((turn.text for turn in reversed(self.history) if turn.role == "user" and turn.text.strip()), None)
 
     @property
     def sizes(self) -> dict[str, int]:
-        """How many characters each field has, of those that are there."""
+        """Characters per field, without empty fields."""
         sizes = {
             "content": len(self.content),
             "context.expression": len(self.context.expression or ""),
@@ -176,7 +172,7 @@ def parse_payload(body: object, limits: PayloadLimits = LIMITS) -> Payload:
         history=history,
         context=context,
         results=tuple(results),
-        earlier=_earlier(meta.get("job_chat")),
+        previous_topic=_earlier(meta.get("job_chat")),
         mode=_mode(flags["use_new_prompt"], flags["suggest_code"], faults),
         download_adaptor_docs=flags["download_adaptor_docs"] is not False,
         refresh_rag=flags["refresh_rag"] is True,

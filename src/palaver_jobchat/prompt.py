@@ -1,8 +1,7 @@
-"""What the model is sent, as plain values of Anthropic's Messages API.
+"""Build the prompt, as plain values of Anthropic's Messages API.
 
-What changes most often stands last, so that everything before it can be cached: our own words, the adaptor, the docs,
-the conversation, and only then the job as it is now and the question. What others wrote stands in elements that it
-cannot close itself.
+Parts are ordered by how often they change, so that the provider can cache a prefix: instructions, adaptor, docs,
+conversation, and last the current job and the question. Untrusted text is wrapped in elements that it cannot close.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,16 +19,15 @@ from palaver_jobchat.system_prompt import ANSWERS, EDIT_JOB, PRIMER, ROLE, RULES
 
 Kind = Literal["adaptor", "docs", "job", "input", "output", "log"]
 OPENING = "(earlier conversation)"
-"""A model's conversation begins with the user; this stands for what we were not shown."""
+"""Inserted when the history starts with the assistant: the API requires a user turn first."""
 HIDDEN = "[hidden]"
 
 _CACHED = {"cache_control": {"type": "ephemeral"}}
-_OWN = {mode: f"{ROLE}\n\n{RULES}\n\n{PRIMER}\n\n{answers}" for mode, answers in ANSWERS.items()}
-"""Our own words."""
+_INSTRUCTIONS = {mode: f"{ROLE}\n\n{RULES}\n\n{PRIMER}\n\n{answers}" for mode, answers in ANSWERS.items()}
 
 
 class Prompt(msgspec.Struct, frozen=True):
-    """The parts of one request that say what to answer."""
+    """The content of one request to the model."""
 
     system: list[dict[str, Any]]
     messages: list[dict[str, Any]]
@@ -40,14 +38,14 @@ def build_prompt(
     payload: Payload,
     *,
     docs: AdaptorDocs | None = None,
-    choice: Selection | None = None,
-    found: Sequence[SearchResult] = (),
+    selection: Selection | None = None,
+    results: Sequence[SearchResult] = (),
 ) -> Prompt:
-    """The prompt for a payload, with what is known about its adaptor and what a search found."""
+    """Return the prompt for a payload, its adaptor's docs and the search results."""
     blocks = [
-        _OWN[payload.mode],
-        "" if docs is None else _adaptor(docs, choice),
-        "\n\n".join(_retrieved(choice, found)),
+        _INSTRUCTIONS[payload.mode],
+        "" if docs is None else _adaptor(docs, selection),
+        "\n\n".join(_retrieved(selection, results)),
     ]
     return Prompt(
         system=[_text(block) | _CACHED for block in blocks if block],
@@ -57,13 +55,16 @@ def build_prompt(
 
 
 def element(kind: Kind, content: str) -> str:
-    """Somebody's text, between marks made of itself: it cannot hold its own end, and equal text gives equal bytes."""
+    """Wrap untrusted text in a tag derived from its hash: the text cannot contain its own end tag.
+
+    Equal text gives equal bytes, so that prompts stay cacheable.
+    """
     mark = f"data-{sha256(content.encode(errors='surrogatepass')).hexdigest()[:12]}"
     return f'<{mark} kind="{kind}">{content}</{mark}>'
 
 
 def redact_configuration(text: str) -> str:
-    """A job's input or output without the values of its configuration, which are a credential's."""
+    """Hide the values of `configuration` in a job's input or output: they are credentials."""
     try:
         value = msgspec.json.decode(text.removeprefix("\ufeff"))
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -83,42 +84,44 @@ def _text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def _adaptor(docs: AdaptorDocs, choice: Selection | None) -> str:
+def _adaptor(docs: AdaptorDocs, selection: Selection | None) -> str:
     named = docs.adaptor.name + (f" {docs.version}" if docs.version else "")
     start = f"The job's adaptor is {named}."
-    if docs.state == "missing" or choice is None or not (choice.full or choice.signatures):
+    if docs.state == "missing" or selection is None or not (selection.full or selection.signatures):
         return f"{start} Its functions are not known here: say so when the answer depends on them."
     if docs.state == "nearest":
         start += f" What follows describes version {docs.docs_version}, the nearest known: details may differ."
-    if choice.is_whole:
-        return _listed(f"{start} Its functions; those of namespaces may be missing:", choice.text)
-    return _listed(f"{start} The signatures of its functions; those of namespaces may be missing:", choice.signatures)
+    if selection.is_whole:
+        return _adaptor_text(f"{start} Its functions; those of namespaces may be missing:", selection.text)
+    return _adaptor_text(
+        f"{start} The signatures of its functions; those of namespaces may be missing:", selection.signatures
+    )
 
 
 @lru_cache(maxsize=32)
-def _listed(start: str, text: str) -> str:
-    """What an adaptor can do. Many chats at once are about few adaptors: they share one text, which is long."""
+def _adaptor_text(start: str, text: str) -> str:
+    """Return the text about an adaptor. Cached because it is long, and many chats share few adaptors."""
     return f"{start}\n{element('adaptor', text)}"
 
 
-def _retrieved(choice: Selection | None, found: Sequence[SearchResult]) -> Iterator[str]:
-    if choice is not None and not choice.is_whole and choice.full:
-        yield f"More about some of the adaptor's functions:\n{element('adaptor', choice.text)}"
-    if found:
-        pieces = (element("docs", _piece(one)) for one in found)
+def _retrieved(selection: Selection | None, results: Sequence[SearchResult]) -> Iterator[str]:
+    if selection is not None and not selection.is_whole and selection.full:
+        yield f"More about some of the adaptor's functions:\n{element('adaptor', selection.text)}"
+    if results:
+        pieces = (element("docs", _result_text(result)) for result in results)
         yield "\n".join(("From the documentation, which may or may not be to the point:", *pieces))
 
 
-def _piece(found: SearchResult) -> str:
-    heading = " > ".join(part for part in (found.title, found.section) if part)
-    return f"{heading}\n\n{found.text}" if heading else found.text
+def _result_text(result: SearchResult) -> str:
+    heading = " > ".join(part for part in (result.title, result.section) if part)
+    return f"{heading}\n\n{result.text}" if heading else result.text
 
 
 def _conversation(history: Sequence[Turn]) -> list[dict[str, Any]]:
-    turns = [turn for turn in history if turn.said.strip()]
+    turns = [turn for turn in history if turn.text.strip()]
     if turns and turns[0].role == "assistant":
         turns.insert(0, Turn("user", OPENING))
-    messages: list[dict[str, Any]] = [{"role": turn.role, "content": [_text(turn.said)]} for turn in turns]
+    messages: list[dict[str, Any]] = [{"role": turn.role, "content": [_text(turn.text)]} for turn in turns]
     if messages:
         messages[-1]["content"] = [messages[-1]["content"][0] | _CACHED]
     return messages
@@ -134,11 +137,11 @@ def _job(context: JobContext) -> Iterator[str]:
         yield f"The job's code now:\n{element('job', context.expression)}"
     else:
         yield "The job has no code yet."
-    given: tuple[tuple[str, Kind, str | None], ...] = (
+    sections: tuple[tuple[str, Kind, str | None], ...] = (
         ("The input of its last run:", "input", context.input and redact_configuration(context.input)),
         ("The output of its last run:", "output", context.output and redact_configuration(context.output)),
         ("The log of its last run:", "log", context.log),
     )
-    for title, kind, text in given:
+    for title, kind, text in sections:
         if text and text.strip():
             yield f"{title}\n{element(kind, text)}"

@@ -1,4 +1,4 @@
-"""The end of an answer: what has to be said after the model's words, and the fields that clients read."""
+"""The end of a reply: closing text, the `code-edit` part and the `reply` part that clients read."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
@@ -19,90 +19,90 @@ CUT_OFF = "Note: this answer was cut off at its length limit."
 DONE = "I've updated the job code."
 NOT_DONE = "I could not make this change to the job code."
 NO_CHANGE = "This changes nothing in the job code."
-PLACE = "/context/expression"
-"""Where in the inputs the code stands that an edit changes."""
+CODE_POINTER = "/context/expression"
+"""JSON Pointer to the code that an edit changes, in the workflow's inputs."""
 
-Finish = Literal["stop", "length", "content-filter"]
+FinishReason = Literal["stop", "length", "content-filter"]
 
 
 class EditedJob(msgspec.Struct, frozen=True):
-    """A job after the edits that were asked for."""
+    """A job with the model's edits applied."""
 
     result: EditResult
     syntax: Syntax
     correction_error: str | None
-    """The type of the error that the correction ended with."""
+    """Code of the error that ended the correction request."""
     findings: Sequence[Finding] = ()
 
     @property
     def warning(self) -> str | None:
-        """What is wrong with it."""
         return edit_report.warning(self.result, self.syntax, self.correction_error)
 
 
-def require_content(heard: StreamCollector, spending: UsageCounter) -> None:
-    """An answer that says nothing is a failure."""
-    assert heard.stopped is not None
-    if heard.text.strip():
+def require_content(collector: StreamCollector, usage_counter: UsageCounter) -> None:
+    """Raise Failure if the response has neither text nor edits."""
+    assert collector.finished is not None
+    if collector.text.strip():
         return
-    details = {"stop_reason": heard.stopped.raw or heard.stopped.reason, "usage": spending.told()}
-    if heard.stopped.reason == "length":
+    details = {
+        "stop_reason": collector.finished.raw or collector.finished.reason,
+        "usage": usage_counter.to_anthropic(),
+    }
+    if collector.finished.reason == "length":
         message = "The model's answer was cut off before it said anything: ask for less, or raise MAX_TOKENS."
         raise Failure("output_truncated", message, status=502, details=details)
-    if heard.stopped.reason == "content-filter" or not heard.edits:
+    if collector.finished.reason == "content-filter" or not collector.edits:
         raise Failure(
             "empty_output", "The model answered nothing: ask again, or differently.", status=502, details=details
         )
 
 
 class ReplyBuilder(msgspec.Struct, frozen=True, kw_only=True):
-    """What is told of one answer."""
+    """Builds the outputs that follow the model's text."""
 
     payload: Payload
-    heard: StreamCollector
+    collector: StreamCollector
     model: str
     docs: AdaptorDocs | None
     rag: RagResults
 
     @property
-    def finish(self) -> Finish:
-        """How it ended. A call of our tool is no reason to stop: the run did what it asked for."""
-        assert self.heard.stopped is not None
-        reason = self.heard.stopped.reason
+    def finish(self) -> FinishReason:
+        """The finish reason of the run. The tool call was handled here, so the run has simply stopped."""
+        assert self.collector.finished is not None
+        reason = self.collector.finished.reason
         return "stop" if reason == "tool-calls" else reason
 
-    def say(self, changed: EditedJob | None) -> Iterator[str | Data]:
-        """The last words, the change, and the fields of the reply."""
-        yield from self._words(changed)
-        if changed is not None:
-            value = edit_report.code_edit(changed.result, changed.syntax, self.payload.context.page)
-            if changed.result.suggested is not None:  # Else nothing was checked, and none may be told of.
-                value["findings"] = [msgspec.to_builtins(finding) for finding in changed.findings]
-            yield Data(name="code-edit", value={**value, "input": PLACE})
-        yield Data(name="reply", value=self._reply(changed))
+    def outputs(self, edited: EditedJob | None) -> Iterator[str | Data]:
+        """Yield the closing text, the `code-edit` part and the `reply` part."""
+        yield from self._closing_text(edited)
+        if edited is not None:
+            value = edit_report.code_edit(edited.result, edited.syntax, self.payload.context.page)
+            if edited.result.suggested is not None:  # Otherwise nothing was checked.
+                value["findings"] = [msgspec.to_builtins(finding) for finding in edited.findings]
+            yield Data(name="code-edit", value={**value, "input": CODE_POINTER})
+        yield Data(name="reply", value=self._reply(edited))
 
-    def _words(self, changed: EditedJob | None) -> Iterator[str]:
-        text = self.heard.text
+    def _closing_text(self, edited: EditedJob | None) -> Iterator[str]:
+        text = self.collector.text
         if not text.strip():
-            assert changed is not None
-            applied = [outcome for outcome in changed.result.outcomes if outcome.state == "applied"]
-            failed = changed.result.failed
-            text = DONE if applied and changed.result.suggested is not None else NOT_DONE if failed else NO_CHANGE
+            assert edited is not None
+            applied = [outcome for outcome in edited.result.outcomes if outcome.state == "applied"]
+            failed = edited.result.failed
+            text = DONE if applied and edited.result.suggested is not None else NOT_DONE if failed else NO_CHANGE
             yield text
         if self.finish == "length":
-            yield f"{_between(text)}{CUT_OFF}"
-        elif changed is not None and changed.warning:
-            yield f"{_between(text)}Note: {changed.warning}"
+            yield f"{_paragraph_break(text)}{CUT_OFF}"
+        elif edited is not None and edited.warning:
+            yield f"{_paragraph_break(text)}Note: {edited.warning}"
 
-    def _reply(self, changed: EditedJob | None) -> dict[str, Any]:
+    def _reply(self, edited: EditedJob | None) -> dict[str, Any]:
         reply: dict[str, Any] = {"meta": {"rag": self.rag.meta(), "job_chat": self._meta()}}
         if self.payload.mode == "edits":
-            reply["suggested_code"] = None if changed is None else changed.result.suggested
-        if changed is not None:
-            reply["application_status"] = edit_report.application_status(
-                changed.result, changed.syntax, changed.warning
-            )
-            reply["diff"] = edit_report.diff(changed.result, changed.warning)
+            reply["suggested_code"] = None if edited is None else edited.result.suggested
+        if edited is not None:
+            reply["application_status"] = edit_report.application_status(edited.result, edited.syntax, edited.warning)
+            reply["diff"] = edit_report.diff(edited.result, edited.warning)
         return reply
 
     def _meta(self) -> dict[str, Any]:
@@ -115,6 +115,5 @@ class ReplyBuilder(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-def _between(text: str) -> str:
-    """What makes the next words a paragraph of their own."""
+def _paragraph_break(text: str) -> str:
     return "" if text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"

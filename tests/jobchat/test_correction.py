@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from palaver_jobchat.correction import correction
+from palaver_jobchat.correction import correction_prompt
 from palaver_jobchat.edits import apply_edits, requested_edits
 from palaver_jobchat.javascript import Syntax, SyntaxProblem
 from palaver_jobchat.payload import JobContext, Payload
@@ -34,7 +34,7 @@ def test_what_failed_is_told_call_by_call_and_the_code_once() -> None:
     ]
     result = apply_edits("a();\na();\n", requested_edits([first, second]))
 
-    asked = correction(BEFORE, answer, result, Syntax())
+    asked = correction_prompt(BEFORE, answer, result, Syntax())
 
     assert (asked.system, asked.tools, asked.messages[:-2]) == (BEFORE.system, BEFORE.tools, BEFORE.messages)
     assert asked.messages[-2] == {"role": "assistant", "content": [answer[0], *answer[2:]]}
@@ -64,7 +64,7 @@ def test_broken_code_is_told_with_its_lines() -> None:
     result = apply_edits("a();\na();\n", requested_edits([given]))
     syntax = Syntax(ok=False, errors=(SyntaxProblem(1, 3, "something is missing"),))
 
-    (told,) = correction(BEFORE, [call(1, given)], result, syntax).messages[-1]["content"]
+    (told,) = correction_prompt(BEFORE, [call(1, given)], result, syntax).messages[-1]["content"]
 
     assert told["is_error"] is True
     assert told["content"] == (
@@ -76,7 +76,7 @@ def test_an_input_that_was_no_object_goes_back_as_one() -> None:
     given = {"edits": [replace("a();\na", "b();\na")]}
     result = apply_edits("a();\na();\n", requested_edits([given, "no"]))
 
-    asked = correction(BEFORE, [call(1, given), call(2, "no")], result, Syntax())
+    asked = correction_prompt(BEFORE, [call(1, given), call(2, "no")], result, Syntax())
 
     assert [block["input"] for block in asked.messages[-2]["content"]] == [given, {}]
     applied, malformed = asked.messages[-1]["content"]

@@ -63,7 +63,7 @@ def test_all_that_may_be_sent() -> None:
             log="oh",
         ),
         results=({"text": "x"}, 3),
-        earlier=PreviousTopic(page="other", adaptor="@openfn/language-http", version="6.0.0"),
+        previous_topic=PreviousTopic(page="other", adaptor="@openfn/language-http", version="6.0.0"),
         mode="edits",
         download_adaptor_docs=False,
         refresh_rag=True,
@@ -84,7 +84,7 @@ def test_null_is_the_same_as_absent() -> None:
 
 @pytest.mark.parametrize("said", [None, [], "x", {"adaptor": "http", "page": 5}])
 def test_what_we_said_before_in_another_shape_is_no_fault(said: Any) -> None:
-    assert parse_payload({"content": "a", "meta": {"job_chat": said}}).earlier in (None, PreviousTopic())
+    assert parse_payload({"content": "a", "meta": {"job_chat": said}}).previous_topic in (None, PreviousTopic())
 
 
 @pytest.mark.parametrize(
@@ -142,8 +142,8 @@ def test_page_marks_are_kept_in_the_content_and_cut_off_the_words() -> None:
 
     payload = parse_payload({"content": "[pg:b] why?", "history": history})
 
-    assert (payload.content, payload.question, payload.before) == ("[pg:b] why?", "why?", "how?")
-    assert (parse_payload({"content": "[pg:b]  "}).question, parse_payload({"content": "a"}).before) == (
+    assert (payload.content, payload.question, payload.previous_question) == ("[pg:b] why?", "why?", "how?")
+    assert (parse_payload({"content": "[pg:b]  "}).question, parse_payload({"content": "a"}).previous_question) == (
         "[pg:b]  ",
         None,
     )

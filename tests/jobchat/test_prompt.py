@@ -48,7 +48,7 @@ def test_what_changes_most_stands_last() -> None:
         content="why?", context=context, mode="edits", history=(Turn("user", "a"), Turn("assistant", "b"))
     )
 
-    sent = build_prompt(payload, docs=DOCS, choice=select_entries(ENTRIES), found=FOUND)
+    sent = build_prompt(payload, docs=DOCS, selection=select_entries(ENTRIES), results=FOUND)
 
     assert [block["cache_control"] for block in sent.system] == [CACHED] * 3
     assert texts(sent.system)[1] == (
@@ -83,7 +83,7 @@ def test_what_changes_most_stands_last() -> None:
 
 def test_our_own_words_depend_on_nothing_but_the_mode() -> None:
     def first(payload: Payload) -> str:
-        return build_prompt(payload, docs=DOCS, choice=select_entries(ENTRIES)).system[0]["text"]
+        return build_prompt(payload, docs=DOCS, selection=select_entries(ENTRIES)).system[0]["text"]
 
     other = Payload(content="b", context=JobContext(log="x", page="p"), history=(Turn("user", "c"),))
     assert first(Payload(content="a")) == first(other)
@@ -104,11 +104,11 @@ def test_entries_chosen_for_a_question_stand_apart_from_the_listing() -> None:
     long = [msgspec.structs.replace(entry, text=f"{entry.text}{'.' * 50}") for entry in ENTRIES]
     choice = select_entries(long, code="burn(x)", budget=100)
 
-    system = texts(build_prompt(Payload(content="a"), docs=DOCS, choice=choice).system)
+    system = texts(build_prompt(Payload(content="a"), docs=DOCS, selection=choice).system)
 
     assert system[1].endswith(element("adaptor", "lend(book)\nburn(book)"))
     assert system[2] == f"More about some of the adaptor's functions:\n{element('adaptor', long[1].text)}"
-    assert len(build_prompt(Payload(content="a"), docs=DOCS, choice=select_entries(ENTRIES, budget=5)).system) == 2
+    assert len(build_prompt(Payload(content="a"), docs=DOCS, selection=select_entries(ENTRIES, budget=5)).system) == 2
 
 
 def test_what_is_not_known_exactly_is_said() -> None:
@@ -117,7 +117,7 @@ def test_what_is_not_known_exactly_is_said() -> None:
 
     assert (
         "describes version 1.0.0, the nearest known"
-        in build_prompt(Payload(content="a"), docs=near, choice=select_entries(ENTRIES)).system[1]["text"]
+        in build_prompt(Payload(content="a"), docs=near, selection=select_entries(ENTRIES)).system[1]["text"]
     )
     assert build_prompt(Payload(content="a"), docs=missing).system[1]["text"] == (
         "The job's adaptor is @mine/thing. Its functions are not known here: say so when the answer depends on them."
@@ -152,7 +152,7 @@ def test_a_prompt_has_at_most_four_cache_marks_and_no_empty_text() -> None:
         content="a", history=(Turn("user", "b"),) * 5, context=JobContext(log=" ", input="", expression="\n")
     )
 
-    sent = build_prompt(payload, docs=DOCS, choice=select_entries(ENTRIES), found=FOUND)
+    sent = build_prompt(payload, docs=DOCS, selection=select_entries(ENTRIES), results=FOUND)
 
     assert msgspec.json.encode(sent).count(b"cache_control") == 4
     assert all(text.strip() for message in sent.messages for text in texts(message["content"]))

@@ -66,7 +66,7 @@ class AdaptorLibrary:
         self._fetched: dict[tuple[Path, str, str], Entries] = {}
         """What was fetched last, for those who have no disk to keep it on."""
 
-    async def look_up(self, adaptor: Adaptor, *, download: bool, told: Callable[[str], None]) -> AdaptorDocs:
+    async def look_up(self, adaptor: Adaptor, *, download: bool, on_progress: Callable[[str], None]) -> AdaptorDocs:
         """The docs of an adaptor: of the version asked for, or of the nearest below it, or none.
 
         `told` gets a line for the user when something is fetched; without `download`, npm's registry is not asked.
@@ -75,7 +75,7 @@ class AdaptorLibrary:
         short = adaptor.short
         if short is None or adaptor.asks == "other":
             return missing
-        wish = _LookupOptions(download, told, asyncio.get_running_loop().time() + self._patience)
+        wish = _LookupOptions(download, on_progress, asyncio.get_running_loop().time() + self._patience)
         version = await self._version(short, adaptor, wish)
         if version is None:
             return missing
@@ -193,7 +193,7 @@ async def describe_adaptor(library: AdaptorLibrary, text: str, *, full: bool = F
     adaptor = names.parse_adaptor(text)
     if adaptor is None:
         raise PalaverError(f"{text!r} names no adaptor; one looks like {names.EXAMPLE!r} or 'http@6.5.4'.")
-    return format_docs(await library.look_up(adaptor, download=True, told=lambda _: None), full=full)
+    return format_docs(await library.look_up(adaptor, download=True, on_progress=lambda _: None), full=full)
 
 
 def format_docs(docs: AdaptorDocs, *, full: bool = False) -> str:

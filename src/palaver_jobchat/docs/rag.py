@@ -19,14 +19,14 @@ MAX_RESULT_CHARACTERS = 4_000
 class RagResults(msgspec.Struct, frozen=True):
     """The results that a turn uses, and what was searched for in it."""
 
-    found: tuple[SearchResult, ...] = ()
+    results: tuple[SearchResult, ...] = ()
     queries: tuple[str, ...] = ()
 
     def meta(self) -> dict[str, Any]:
         """As the answer's `meta.rag` has it."""
         return {
-            "search_results": [one.result() for one in self.found],
-            "search_results_sections": list(dict.fromkeys(one.title for one in self.found if one.title)),
+            "search_results": [one.result() for one in self.results],
+            "search_results_sections": list(dict.fromkeys(one.title for one in self.results if one.title)),
             "search_queries": [{"query": query} for query in self.queries],
         }
 
@@ -56,7 +56,7 @@ def select_results(
     if refresh or (earlier is not None and earlier != now):
         theirs = []
     known = {one.text for one in theirs}
-    found = [*theirs, *(one for one in searched.found if one.text not in known)]
+    found = [*theirs, *(one for one in searched.results if one.text not in known)]
     return RagResults(tuple(fit_budget(found[:MAX_RESULTS], budget)), (searched.query,) if searched.query else ())
 
 

@@ -39,7 +39,7 @@ class DocsRetriever:
         """Whether there is something to search: the user's own index, or else ours."""
         return self._file.is_file() if self._file is not None else not self._has_failed
 
-    async def look(self, query: Query) -> SearchResults | None:
+    async def search(self, query: Query) -> SearchResults | None:
         """What the docs say about it; none where there is no index or it cannot be searched, which is logged."""
         if not query.terms:
             return SearchResults()

@@ -68,7 +68,7 @@ class SearchResults(msgspec.Struct, frozen=True):
     """What a search gave; the query is none where there was nothing to search for."""
 
     query: str | None = None
-    found: tuple[SearchResult, ...] = ()
+    results: tuple[SearchResult, ...] = ()
 
 
 def build_query(question: str, *, adaptor: str | None = None, before: str | None = None) -> Query:

@@ -30,7 +30,7 @@ async def adaptor_docs(case: Case) -> AdaptorDocs | None:
     asked = answer_adaptor(case)
     if asked is None:
         return None
-    docs = await _library().look_up(asked, download=False, told=lambda _: None)
+    docs = await _library().look_up(asked, download=False, on_progress=lambda _: None)
     return docs if docs.state == "exact" else None
 
 

@@ -121,7 +121,7 @@ class AnthropicStreamParser:
     """Makes happenings out of events. What the model thinks is its own, and not among them."""
 
     def __init__(self) -> None:
-        self.is_whole = False
+        self.is_complete = False
         self._tokens = TokenCounts()
         self._reason = ""
         self._call: ToolCallBuilder | None = None
@@ -138,12 +138,12 @@ class AnthropicStreamParser:
                 return [self._spent(event.usage)]
             case "content_block_start" if event.content_block.type == "tool_use":
                 self._call = ToolCallBuilder(event.content_block.id, event.content_block.name)
-                return [self._call.began]
+                return [self._call.started]
             case "content_block_stop" if self._call is not None:
                 call, self._call = self._call, None
-                return [call.ended]
+                return [call.finished]
             case "message_stop":
-                self.is_whole = True
+                self.is_complete = True
                 return [ResponseFinished(STOP_REASONS.get(self._reason, "stop"), self._reason)]
             case _:
                 return []
@@ -216,15 +216,15 @@ class Anthropic:
         """Close the connections of this event loop. They are closed with the loop in any case."""
         await self._clients.aclose()
 
-    async def ask(self, asking: ModelRequest) -> AsyncGenerator[ModelEvent]:
+    async def ask(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """The answer as it comes."""
-        sent = RequestInfo.of(
-            asking, model=self._model, own_key=self._key, timeout=self._patience.seconds, setting="ANTHROPIC_API_KEY"
+        sent = RequestInfo.from_request(
+            request, model=self._model, own_key=self._key, timeout=self._patience.seconds, setting="ANTHROPIC_API_KEY"
         )
-        stream = await self._opened(asking, sent)
+        stream = await self._opened(request, sent)
         try:
             lines, reading, body = SseLines(), AnthropicStreamParser(), stream.response.aiter_bytes()
-            while not reading.is_whole:
+            while not reading.is_complete:
                 for event in _events(lines, await _next_bytes(body, sent), sent):
                     for happening in reading.feed(event):
                         yield happening
@@ -247,7 +247,7 @@ class Anthropic:
     async def _opened(self, asking: ModelRequest, sent: RequestInfo) -> AsyncStream[RawMessageStreamEvent]:
         check_key(sent)
         client = await self._clients.get()
-        if sent.whose == "request":
+        if sent.key_source == "request":
             client = client.with_options(api_key=sent.key)
         # What `messages.create` would send. It copies and writes the whole prompt in Python; this one is JSON already.
         content = msgspec.json.encode(self._request(asking))

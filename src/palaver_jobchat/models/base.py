@@ -26,7 +26,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         """Without the key, and without what it says: it is nobody's business but the model's."""
-        return f"Asking(must_edit={self.must_edit})"
+        return f"ModelRequest(must_edit={self.must_edit})"
 
 
 class TextDelta(msgspec.Struct, frozen=True):
@@ -81,7 +81,7 @@ class Model(Protocol):
         """Whether the server has what it takes to ask it, so that no caller needs a key."""
         ...
 
-    def ask(self, asking: ModelRequest) -> AsyncGenerator[ModelEvent]:
+    def ask(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """The answer as it comes. Raises Failure (failures.py); closing it ends the connection."""
         ...
 
@@ -94,7 +94,7 @@ class ToolCallBuilder:
     """One call. What was cut off stays cut off: half a call must not look like a whole one."""
 
     def __init__(self, call_id: str, name: str) -> None:
-        self.began = ToolCallStarted(call_id, name)
+        self.started = ToolCallStarted(call_id, name)
         self._written: list[str] = []
 
     def add(self, piece: str) -> None:
@@ -102,10 +102,10 @@ class ToolCallBuilder:
         self._written.append(piece)
 
     @property
-    def ended(self) -> ToolCallFinished:
+    def finished(self) -> ToolCallFinished:
         """The call with all that was written. Nothing at all is an input without fields."""
         try:
             value = msgspec.json.decode("".join(self._written) or "{}")
         except (msgspec.DecodeError, RecursionError, UnicodeError):
             value = None
-        return ToolCallFinished(self.began.id, self.began.name, value)
+        return ToolCallFinished(self.started.id, self.started.name, value)

@@ -17,7 +17,7 @@ import msgspec
 from palaver import Failure
 from palaver_jobchat.models.base import ModelRequest
 
-_STATUS: Final = {
+_STATUS_BY_TYPE: Final = {
     "invalid_request_error": 400,
     "authentication_error": 401,
     "permission_error": 403,
@@ -30,8 +30,8 @@ _STATUS: Final = {
 _TOO_LONG = re.compile(
     r"(prompt|input|request)\b.*(too (long|large)|exceed)|exceed.*context|context (length|window)", re.IGNORECASE
 )
-_LIKE_A_KEY = re.compile(r"\b(?:sk-|plv_)[A-Za-z0-9_-]{8,}")
-_SECONDS = {"rate_limit": 60, "overloaded": 10}
+_KEY_PATTERN = re.compile(r"\b(?:sk-|plv_)[A-Za-z0-9_-]{8,}")
+_DEFAULT_RETRY_SECONDS = {"rate_limit": 60, "overloaded": 10}
 
 
 class RequestInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ class RequestInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     model: str
     key: str
-    whose: Literal["request", "server"]
+    key_source: Literal["request", "server"]
     """Whose key it was."""
     fields: Mapping[str, int]
     """The size of each field of the caller's."""
@@ -49,15 +49,24 @@ class RequestInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Where the server's own key is set."""
 
     @classmethod
-    def of(cls, asking: ModelRequest, *, model: str, own_key: str, timeout: float, setting: str) -> "RequestInfo":
-        """The same of a request: with the caller's key, or else the server's own."""
+    def from_request(
+        cls, asking: ModelRequest, *, model: str, own_key: str, timeout: float, setting: str
+    ) -> "RequestInfo":
+        """Use the caller's key, or the server's if the request has none."""
         key = (asking.key or "").strip()
-        whose: Literal["request", "server"] = "request" if key else "server"
-        return cls(model=model, key=key or own_key, whose=whose, fields=asking.fields, timeout=timeout, setting=setting)
+        key_source: Literal["request", "server"] = "request" if key else "server"
+        return cls(
+            model=model,
+            key=key or own_key,
+            key_source=key_source,
+            fields=asking.fields,
+            timeout=timeout,
+            setting=setting,
+        )
 
     def __repr__(self) -> str:
         """Without the key."""
-        return f"Sent(model={self.model!r}, whose={self.whose!r})"
+        return f"RequestInfo(model={self.model!r}, key_source={self.key_source!r})"
 
 
 class ProviderError(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,7 +103,7 @@ def read_provider_error(error: Exception) -> ProviderError | None:
 def stream_error(kind: str, message: str, code: object = None) -> ProviderError:
     """An error inside a stream: its status is the one that its type stands for, or its code is."""
     number = code if isinstance(code, int) and 400 <= code <= 599 else 500
-    return ProviderError(kind="status", status=_STATUS.get(kind, number), message=message)
+    return ProviderError(kind="status", status=_STATUS_BY_TYPE.get(kind, number), message=message)
 
 
 def failure_from_exception(error: Exception, sent: RequestInfo) -> Failure:
@@ -146,18 +155,18 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 def mask_keys(text: str, key: str) -> str:
     """The text without the key, and without anything that looks like one."""
-    return _LIKE_A_KEY.sub("***", text.replace(key, "***") if key else text)
+    return _KEY_PATTERN.sub("***", text.replace(key, "***") if key else text)
 
 
 def _by_status(trouble: ProviderError, sent: RequestInfo) -> Failure:
     said = mask_keys(trouble.message, sent.key).strip()
     match trouble.status:
         case 401:
-            mend = "Check api_key." if sent.whose == "request" else f"Check {sent.setting} on the server."
-            message = f"The model's provider did not accept the key of the {sent.whose}. {mend}"
-            return Failure("auth_error", message, status=401, details={"key": sent.whose})
+            mend = "Check api_key." if sent.key_source == "request" else f"Check {sent.setting} on the server."
+            message = f"The model's provider did not accept the key of the {sent.key_source}. {mend}"
+            return Failure("auth_error", message, status=401, details={"key": sent.key_source})
         case 403:
-            return Failure("forbidden", _with("The model's provider does not allow this", said), status=403)
+            return Failure("forbidden", _with_detail("The model's provider does not allow this", said), status=403)
         case 404:
             message = f"The provider has no model {sent.model!r} for this key. Set another with PALAVER_JOBCHAT_MODEL."
             return Failure("not_found", message, status=404)
@@ -166,26 +175,30 @@ def _by_status(trouble: ProviderError, sent: RequestInfo) -> Failure:
         case 400 if _TOO_LONG.search(said):
             return _too_long(sent)
         case 400:
-            return Failure("bad_request", _with("The model's provider refused the request", said), status=400)
+            return Failure("bad_request", _with_detail("The model's provider refused the request", said), status=400)
         case 422:
-            message = _with("The model's provider could not use the request", said)
+            message = _with_detail("The model's provider could not use the request", said)
             return Failure("invalid_request", message, status=422)
         case 429:
-            return _later("rate_limit", "The model's provider takes no more requests for now", trouble, status=429)
+            return _retry_later(
+                "rate_limit", "The model's provider takes no more requests for now", trouble, status=429
+            )
         case 529:
-            return _later("overloaded", "The model's provider is overloaded", trouble, status=503)
+            return _retry_later("overloaded", "The model's provider is overloaded", trouble, status=503)
         case _:
-            return Failure("provider_error", _with("The model's provider failed", said) + " Try again.", status=502)
+            return Failure(
+                "provider_error", _with_detail("The model's provider failed", said) + " Try again.", status=502
+            )
 
 
-def _with(start: str, said: str) -> str:
+def _with_detail(start: str, said: str) -> str:
     """A sentence of ours with the provider's own after it."""
     return f"{start}: {said if said[-1] in '.!?' else said + '.'}" if said else f"{start}."
 
 
-def _later(code: str, start: str, trouble: ProviderError, *, status: int) -> Failure:
+def _retry_later(code: str, start: str, trouble: ProviderError, *, status: int) -> Failure:
     told = retry_after(trouble.headers)
-    seconds = _SECONDS[code] if told is None else math.ceil(told)
+    seconds = _DEFAULT_RETRY_SECONDS[code] if told is None else math.ceil(told)
     message = f"{start}. Try again in {seconds} second{'' if seconds == 1 else 's'}."
     return Failure(code, message, status=status, details={"retry_after": seconds})
 

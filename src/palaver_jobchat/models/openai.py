@@ -61,7 +61,7 @@ class ChunkParser:
             reason = "content-filter"
         if reason == "stop" and self._calls:  # A call that was asked for by name ends like this.
             reason = "tool-calls"
-        return [*(call.ended for call in self._calls.values()), ResponseFinished(reason, self._reason)]
+        return [*(call.finished for call in self._calls.values()), ResponseFinished(reason, self._reason)]
 
     def _delta(self, delta: ChoiceDelta | None) -> list[ModelEvent]:
         if delta is None:
@@ -79,7 +79,7 @@ class ChunkParser:
         began: list[ModelEvent] = []
         if index not in self._calls:
             self._calls[index] = ToolCallBuilder(piece.id or f"call_{index}", name or "")
-            began.append(self._calls[index].began)
+            began.append(self._calls[index].started)
         if written is not None and written.arguments:
             self._calls[index].add(written.arguments)
         return began
@@ -192,16 +192,16 @@ class OpenAI:
         """Close the connections of this event loop. They are closed with the loop in any case."""
         await self._clients.aclose()
 
-    async def ask(self, asking: ModelRequest) -> AsyncGenerator[ModelEvent]:
+    async def ask(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """The answer as it comes."""
-        sent = RequestInfo.of(
-            asking,
+        sent = RequestInfo.from_request(
+            request,
             model=self._model,
             own_key=self._key,
             timeout=self._patience.seconds,
             setting="PALAVER_JOBCHAT_API_KEY",
         )
-        stream = await self._opened(asking, sent)
+        stream = await self._opened(request, sent)
         try:
             reading = ChunkParser()
             while (chunk := await _next_chunk(stream, sent)) is not None:
@@ -225,7 +225,7 @@ class OpenAI:
             )
             raise Failure("bad_request", message, status=400)
         client = await self._clients.get()
-        if sent.whose == "request":
+        if sent.key_source == "request":
             client = client.with_options(api_key=sent.key)
         request = self._request(asking)
         try:

@@ -46,10 +46,10 @@ class RehearsalModel:
         if self._model is not None:
             await self._model.aclose()
 
-    async def ask(self, asking: ModelRequest) -> AsyncGenerator[ModelEvent]:
+    async def ask(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """The answer as it comes. Nobody's key is used."""
         model = self._model or await asyncio.to_thread(self._started)
-        async with aclosing(model.ask(msgspec.structs.replace(asking, key=None))) as happenings:
+        async with aclosing(model.ask(msgspec.structs.replace(request, key=None))) as happenings:
             async for happening in happenings:
                 yield happening
 

@@ -36,12 +36,17 @@ class ScriptedModel:
     async def aclose(self) -> None:
         """It has no connections."""
 
-    async def ask(self, asking: ModelRequest) -> AsyncGenerator[ModelEvent]:
+    async def ask(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """The answer that the script holds."""
         sent = RequestInfo(
-            model=NAME, key="", whose="server", fields=asking.fields, timeout=self._timeout, setting="model_script"
+            model=NAME,
+            key="",
+            key_source="server",
+            fields=request.fields,
+            timeout=self._timeout,
+            setting="model_script",
         )
-        step = _step(asking)
+        step = _step(request)
         if step.error is not None:
             raise failure_from_error(_trouble(step.error), sent)
         if step.said or not step.breaks or step.then_error is not None:
@@ -89,9 +94,9 @@ def _block(block: ScriptBlock, chunks: int, call_id: str, *, is_open: bool) -> I
     if call is not None:
         writing = ToolCallBuilder(call.id or call_id, call.name)
         writing.add(call.json)
-        yield writing.began
+        yield writing.started
         if not is_open:
-            yield writing.ended
+            yield writing.finished
 
 
 def _usage(tokens: ScriptUsage, *, output: int) -> Usage:

@@ -30,7 +30,7 @@ class Desk:
     async def look(self, text: str, *, download: bool = True) -> AdaptorDocs:
         adaptor = parse_adaptor(text)
         assert adaptor is not None
-        return await self.library.look_up(adaptor, download=download, told=self.told.append)
+        return await self.library.look_up(adaptor, download=download, on_progress=self.told.append)
 
     async def ask(self, text: str, *, download: bool = True) -> tuple[dict[str, str], list[str]]:
         docs = await self.look(text, download=download)

@@ -296,6 +296,8 @@ async def test_no_name_leads_out_of_the_folder(own: Path) -> None:
     (own.parent / "1.0.0" / "ast.json").write_bytes(describe("secret"))
     desk = Desk(own.parent, online=False)
 
-    docs = await desk.library.look_up(Adaptor("@openfn/language-..", "1.0.0"), download=True, told=desk.told.append)
+    docs = await desk.library.look_up(
+        Adaptor("@openfn/language-..", "1.0.0"), download=True, on_progress=desk.told.append
+    )
 
     assert docs.state == "missing"

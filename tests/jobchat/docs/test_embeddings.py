@@ -56,7 +56,7 @@ def about(file: Path) -> tuple[Any, ...]:
 
 
 def titles(file: Path, question: str, near: VectorSearch | None) -> list[str]:
-    return [one.title for one in search(file, build_query(question), near=near).found]
+    return [one.title for one in search(file, build_query(question), near=near).results]
 
 
 def test_a_model_from_a_folder_moves_what_means_the_same_to_the_front(folder: Path, tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_the_score_of_a_merged_ranking_is_relative_to_the_best(folder: Path, tmp
     model = Embedding("counting", Counting())
     build_index(folder, tmp_path / "x.db", embeddings=model)
 
-    found = search(tmp_path / "x.db", build_query("wood paper trees book"), near=VectorSearch(model)).found
+    found = search(tmp_path / "x.db", build_query("wood paper trees book"), near=VectorSearch(model)).results
 
     assert (found[0].title, found[0].score) == ("Paper", 1.0)
     assert all(one.score is not None and 0.35 <= one.score <= 1 for one in found)

@@ -31,7 +31,7 @@ def paths(file: Path) -> list[str]:
 
 
 def found(file: Path, question: str) -> list[str]:
-    return [one.path for one in search(file, build_query(question)).found]
+    return [one.path for one in search(file, build_query(question)).results]
 
 
 def test_what_cannot_be_read_is_reported_and_the_rest_indexed(

@@ -14,7 +14,7 @@ SEARCHED = SearchResults("q", (SearchResult("two", "Two", score=1.0), SearchResu
 
 
 def texts(rag: RagResults) -> list[str]:
-    return [one.text for one in rag.found]
+    return [one.text for one in rag.results]
 
 
 @pytest.mark.parametrize("incoming", [[], [None, 5, "x", {}, {"text": 3}, {"text": " "}, {"text": "x" * 4001}]])
@@ -96,4 +96,4 @@ def test_the_answer_has_exactly_three_keys() -> None:
 def test_what_we_answer_can_be_sent_back() -> None:
     rag = select_results([], SEARCHED, now=NOW)
 
-    assert select_results(rag.meta()["search_results"], SearchResults(), now=NOW, earlier=NOW).found == rag.found
+    assert select_results(rag.meta()["search_results"], SearchResults(), now=NOW, earlier=NOW).results == rag.results

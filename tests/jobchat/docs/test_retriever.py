@@ -20,13 +20,13 @@ def settings(tmp_path: Path, **others: Any) -> Settings:
 
 
 def titles(searched: SearchResults | None) -> list[str] | None:
-    return None if searched is None else [one.title for one in searched.found]
+    return None if searched is None else [one.title for one in searched.results]
 
 
 async def test_without_any_setting_our_own_pages_are_searched(tmp_path: Path) -> None:
     looking = DocsRetriever(settings(tmp_path))
 
-    found = await asyncio.gather(*(looking.look(ASKED) for _ in range(8)))
+    found = await asyncio.gather(*(looking.search(ASKED) for _ in range(8)))
 
     assert looking.has_index
     assert {titles(one)[0] for one in found} == {"Cursors: only what is new since the last run"}  # type: ignore[index]
@@ -37,21 +37,21 @@ async def test_an_index_of_ones_own_takes_their_place_and_may_be_replaced(tmp_pa
     (tmp_path / "docs" / "owls.md").write_text("# Owls\n\nOwls hunt mice at night.\n")
     looking = DocsRetriever(settings(tmp_path, index=str(tmp_path / "x.db")))
     assert not looking.has_index
-    assert await looking.look(ASKED) is None
+    assert await looking.search(ASKED) is None
 
     build_index(tmp_path / "docs", tmp_path / "x.db")
 
     assert looking.has_index
-    assert titles(await looking.look(ASKED)) == []
-    assert titles(await looking.look(build_query("owls and mice"))) == ["Owls"]
+    assert titles(await looking.search(ASKED)) == []
+    assert titles(await looking.search(build_query("owls and mice"))) == ["Owls"]
     (tmp_path / "docs" / "owls.md").write_text("# Night birds\n\nOwls hunt mice at night.\n")
     build_index(tmp_path / "docs", tmp_path / "x.db")
-    assert titles(await looking.look(build_query("owls and mice"))) == ["Night birds"]
+    assert titles(await looking.search(build_query("owls and mice"))) == ["Night birds"]
     assert not (tmp_path / "cache").exists()
 
 
 async def test_a_question_about_nothing_needs_no_index(tmp_path: Path) -> None:
-    assert await DocsRetriever(settings(tmp_path, index="gone")).look(Query("", ())) == SearchResults()
+    assert await DocsRetriever(settings(tmp_path, index="gone")).search(Query("", ())) == SearchResults()
 
 
 async def test_an_index_that_cannot_be_read_is_logged_once_and_the_chat_goes_on(
@@ -60,7 +60,7 @@ async def test_an_index_that_cannot_be_read_is_logged_once_and_the_chat_goes_on(
     (tmp_path / "x.db").write_text("This is no index at all, but it has some length. " * 40)
     looking = DocsRetriever(settings(tmp_path, index=str(tmp_path / "x.db")))
 
-    assert [await looking.look(ASKED) for _ in range(3)] == [None, None, None]
+    assert [await looking.search(ASKED) for _ in range(3)] == [None, None, None]
     assert caplog.messages == [
         f"The index of the docs, {tmp_path}/x.db, cannot be searched: file is not a database. It has to be made anew."
     ]
@@ -68,12 +68,12 @@ async def test_an_index_that_cannot_be_read_is_logged_once_and_the_chat_goes_on(
 
 async def test_a_cache_that_was_cleaned_is_filled_again(tmp_path: Path) -> None:
     looking = DocsRetriever(settings(tmp_path))
-    await looking.look(ASKED)
+    await looking.search(ASKED)
     for file in (tmp_path / "cache").iterdir():
         file.unlink()
 
-    assert await looking.look(ASKED) is None
-    assert titles(await looking.look(ASKED)) != []
+    assert await looking.search(ASKED) is None
+    assert titles(await looking.search(ASKED)) != []
 
 
 async def test_a_cache_that_cannot_be_written_leaves_the_chat_without_docs(
@@ -82,7 +82,7 @@ async def test_a_cache_that_cannot_be_written_leaves_the_chat_without_docs(
     (tmp_path / "cache").write_text("no folder")
     looking = DocsRetriever(settings(tmp_path))
 
-    assert await looking.look(ASKED) is None
+    assert await looking.search(ASKED) is None
     assert not looking.has_index
     (told,) = caplog.messages
     assert told.startswith("The docs that come with Job Chat cannot be used: ")
@@ -93,17 +93,17 @@ async def test_the_users_cache_folder_is_taken_where_none_is_set(
 ) -> None:
     monkeypatch.setattr("platformdirs.user_cache_path", lambda name: tmp_path / name)
 
-    assert titles(await DocsRetriever(Settings()).look(ASKED)) != []
+    assert titles(await DocsRetriever(Settings()).search(ASKED)) != []
     assert (tmp_path / "palaver-jobchat").is_dir()
 
 
 async def test_with_a_model_both_rankings_count(tmp_path: Path) -> None:
     looking = DocsRetriever(settings(tmp_path, embeddings="tests.jobchat.docs.models:by_length"))
 
-    found = await looking.look(ASKED)
+    found = await looking.search(ASKED)
 
     assert found is not None
-    assert found.found[0].score == 1.0
+    assert found.results[0].score == 1.0
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ async def test_without_the_model_words_still_find(
 ) -> None:
     looking = DocsRetriever(settings(tmp_path, embeddings=model))
 
-    assert titles(await looking.look(ASKED)) == titles(await DocsRetriever(settings(tmp_path)).look(ASKED))
+    assert titles(await looking.search(ASKED)) == titles(await DocsRetriever(settings(tmp_path)).search(ASKED))
     assert [message.startswith(told) for message in caplog.messages] == [True]
 
 
@@ -128,7 +128,7 @@ async def test_a_model_that_fails_from_the_first_leaves_the_words(
     monkeypatch.setattr(models, "is_away", True)
     looking = DocsRetriever(settings(tmp_path, embeddings="tests.jobchat.docs.models:by_length"))
 
-    assert titles(await looking.look(ASKED)) == titles(await DocsRetriever(settings(tmp_path)).look(ASKED))
+    assert titles(await looking.search(ASKED)) == titles(await DocsRetriever(settings(tmp_path)).search(ASKED))
     assert caplog.messages == [
         "EMBEDDINGS: tests.jobchat.docs.models:by_length gave no vectors: ConnectionError('away')"
     ]
@@ -138,12 +138,12 @@ async def test_a_model_that_fails_at_a_question_leaves_the_words(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looking = DocsRetriever(settings(tmp_path, embeddings="tests.jobchat.docs.models:by_length"))
-    await looking.look(ASKED)
+    await looking.search(ASKED)
 
     monkeypatch.setattr(models, "is_away", True)
-    found = await looking.look(ASKED)
+    found = await looking.search(ASKED)
 
-    assert titles(found) == titles(await DocsRetriever(settings(tmp_path)).look(ASKED))
+    assert titles(found) == titles(await DocsRetriever(settings(tmp_path)).search(ASKED))
     assert caplog.messages == [
         "EMBEDDINGS: tests.jobchat.docs.models:by_length gave no vectors: ConnectionError('away')"
     ]

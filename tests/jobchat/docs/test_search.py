@@ -36,7 +36,7 @@ def file(folder: Path) -> Path:
 
 
 def titles(file: Path, question: str, *, adaptor: str | None = None, budget: int = 12_000) -> list[str]:
-    return [one.title for one in search(file, build_query(question, adaptor=adaptor), budget=budget).found]
+    return [one.title for one in search(file, build_query(question, adaptor=adaptor), budget=budget).results]
 
 
 def test_indexing_again_reads_only_what_changed(folder: Path, file: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_result_is_a_piece_with_its_place(file: Path) -> None:
     assert found == SearchResults(
         "How do loans of a book end?", (SearchResult(LENDING.strip(), "Lending", "", "lending.md", 1.0),)
     )
-    assert found.found[0].result() == {
+    assert found.results[0].result() == {
         "text": LENDING.strip(),
         "metadata": {"doc_title": "Lending", "docs_type": "general_docs", "section": "", "path": "lending.md"},
         "score": 1.0,
@@ -114,7 +114,7 @@ def test_at_most_five_are_kept_and_none_far_below_the_best(tmp_path: Path, numbe
     file = tmp_path / "index.sqlite"
     build_index(tmp_path, file)
 
-    found = search(file, build_query("owls and mice")).found
+    found = search(file, build_query("owls and mice")).results
 
     assert [one.score for one in found] == [1.0] * min(number, 5)
 
@@ -123,13 +123,13 @@ def test_at_most_five_are_kept_and_none_far_below_the_best(tmp_path: Path, numbe
     "question", ['"a" AND', "NEAR(x y)", "title:paper*", "a OR b -c ^d", "it's 100% {x}", "é日本 \x00"]
 )
 def test_no_question_is_a_syntax_error(file: Path, question: str) -> None:
-    assert search(file, build_query(f"{question} zebra")).found == ()
+    assert search(file, build_query(f"{question} zebra")).results == ()
 
 
 @given(st.text(max_size=200), st.none() | st.text(max_size=60), st.none() | st.sampled_from(["http", "paper", "x-y"]))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_text_can_be_asked_for(file: Path, question: str, before: str | None, adaptor: str | None) -> None:
-    found = search(file, build_query(question, before=before, adaptor=adaptor)).found
+    found = search(file, build_query(question, before=before, adaptor=adaptor)).results
 
     assert len(found) <= 5
     assert [one.score for one in found] == sorted((one.score or 0 for one in found), reverse=True)

@@ -259,5 +259,5 @@ def test_no_text_keeps_a_key(before: str, key: str, after: str) -> None:
 
 
 def test_what_was_sent_does_not_show_its_key() -> None:
-    sent = RequestInfo(model="m", key=KEY, whose="server", fields={}, timeout=1, setting="X")
-    assert repr(sent) == "Sent(model='m', whose='server')"
+    sent = RequestInfo(model="m", key=KEY, key_source="server", fields={}, timeout=1, setting="X")
+    assert repr(sent) == "RequestInfo(model='m', key_source='server')"
