@@ -145,7 +145,7 @@ import sys, time
 from palaver.traces.redaction.redactor import RedactionConfig
 from palaver.traces.decode_worker import _WorkerProcess
 process = _WorkerProcess(RedactionConfig(), 60.0)
-while not process.has_begun(): time.sleep(0.02)
+while not process.is_ready(): time.sleep(0.02)
 print(process._process.pid, flush=True)
 time.sleep(60)
 """

@@ -1,4 +1,10 @@
-"""Traces as conversations: the turn of a trace, the tabs of a session, and what continuing one needs."""
+"""Traces as conversations: the turn of a trace, the tabs of a session, and what continuing one needs.
+
+The traces of a session usually repeat earlier messages. A history that repeats a tab continues it; one that diverges
+starts a new tab. Histories often come back changed: without reasoning, without tool steps, or with their last messages
+only. So they are compared twice, exactly and by their visible text; leading instructions never count. Pure: the caller
+loads the spans.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
@@ -10,23 +16,23 @@ from palaver.core.messages import Data, File, Message, Part, Text
 from palaver.traces.model import Defined, Span, SpanStatus
 
 _MAX_FILE_CHARS, _MAX_VALUE_CHARS = 256, 64 * 1024
-"""Characters that are compared, of a file and of a value."""
+"""Compared characters of a file and of a value."""
 _KeyFunction = Callable[[Message], object]
 _INSTRUCTIONS = ("system", "developer")
 
 
 class HistoryMatch(NamedTuple):
-    """Where a history meets a thread."""
+    """Where a history matches one of several threads."""
 
-    line: int
-    kept: int
-    """Messages of the thread that stand before it."""
-    fresh: int
-    """The first of the history that is new."""
+    thread: int
+    shared: int
+    """Number of the thread's messages before the match ends."""
+    new_from: int
+    """Index of the history's first new message."""
 
 
 def repeated_prefix_length(first: Sequence[Message], then: Sequence[Message]) -> int:
-    """How many messages of the second begin it by repeating all of the first; 0 where it does not."""
+    """Return len(first) if `then` begins with all of `first`, else 0."""
     if not first or len(then) < len(first):
         return 0
     is_same = all(_exact_key(one) == _exact_key(other) for one, other in zip(first, then, strict=False))
@@ -34,58 +40,67 @@ def repeated_prefix_length(first: Sequence[Message], then: Sequence[Message]) ->
 
 
 def has_more_steps(history: Sequence[Message], given: Sequence[Message], answered: Sequence[Message]) -> bool:
-    """Does a history begin with what was given, end with the same words, and tell of more steps in between?"""
-    own, asked = _key_messages(history, _exact_key), _key_messages(given, _exact_key)
-    if not asked or _common_prefix_length(own, asked) < len(asked) or len(own) <= len(asked) + len(answered):
+    """Whether `history` starts with `given`, ends with the same text as `answered`, and has more messages between."""
+    history_keys, given_keys = _key_messages(history, _exact_key), _key_messages(given, _exact_key)
+    if (
+        not given_keys
+        or _common_prefix_length(history_keys, given_keys) < len(given_keys)
+        or len(history_keys) <= len(given_keys) + len(answered)
+    ):
         return False
-    words = _last_assistant_text(answered)
-    return bool(words) and words == _last_assistant_text(history)
+    last_text = _last_assistant_text(answered)
+    return bool(last_text) and last_text == _last_assistant_text(history)
 
 
 def is_prefix_of(messages: Sequence[Message], thread: Sequence[Message]) -> bool:
-    """Does the thread begin with all of these?"""
-    theirs, own = _key_messages(thread, _exact_key), _key_messages(messages, _exact_key)
-    return bool(own) and _common_prefix_length(own, theirs) == len(own)
+    """Whether `thread` begins with all of `messages`."""
+    thread_keys, message_keys = _key_messages(thread, _exact_key), _key_messages(messages, _exact_key)
+    return bool(message_keys) and _common_prefix_length(message_keys, thread_keys) == len(message_keys)
 
 
 def find_continuation(history: Sequence[Message], threads: Sequence[Sequence[Message]]) -> HistoryMatch | None:
-    """The thread that a history repeats to its end, the longest of them; or the one of which it has the last part."""
+    """Find the longest thread that `history` repeats to its end, or one whose last part it begins with."""
     for key in (_exact_key, _visible_key):
-        own = _key_messages(history, key)
-        found: HistoryMatch | None = None
-        for line, thread in enumerate(threads):
-            theirs = _key_messages(thread, key)
-            count = _common_prefix_length(own, theirs)
-            if theirs and count == len(theirs) and (found is None or len(thread) >= found.kept):
-                found = HistoryMatch(line, len(thread), own[count - 1][1] + 1)
-        if found is not None:
-            return found
-    own = _key_messages(history, _exact_key)
-    for line, thread in reversed(list(enumerate(threads))):
-        theirs = _key_messages(thread, _exact_key)
-        if not _common_prefix_length(own, theirs) and (count := _overlap_length(own, theirs)):
-            return HistoryMatch(line, len(thread), own[count - 1][1] + 1)
+        history_keys = _key_messages(history, key)
+        match: HistoryMatch | None = None
+        for index, thread in enumerate(threads):
+            thread_keys = _key_messages(thread, key)
+            count = _common_prefix_length(history_keys, thread_keys)
+            if thread_keys and count == len(thread_keys) and (match is None or len(thread) >= match.shared):
+                match = HistoryMatch(index, len(thread), history_keys[count - 1][1] + 1)
+        if match is not None:
+            return match
+    history_keys = _key_messages(history, _exact_key)
+    for index, thread in reversed(list(enumerate(threads))):
+        thread_keys = _key_messages(thread, _exact_key)
+        if not _common_prefix_length(history_keys, thread_keys) and (
+            count := _overlap_length(history_keys, thread_keys)
+        ):
+            return HistoryMatch(index, len(thread), history_keys[count - 1][1] + 1)
     return None
 
 
 def find_branch_point(history: Sequence[Message], threads: Sequence[Sequence[Message]]) -> HistoryMatch | None:
-    """The thread that a history has the longest beginning in common with, and where it leaves it."""
+    """Find the thread that shares the longest beginning with `history`, and where they diverge."""
     best: HistoryMatch | None = None
-    most = 0
+    longest = 0
     for key in (_exact_key, _visible_key):
-        own = _key_messages(history, key)
-        for line, thread in enumerate(threads):
-            theirs = _key_messages(thread, key)
-            count = _common_prefix_length(own, theirs)
-            if count > most:
-                most, best = count, HistoryMatch(line, theirs[count - 1][1] + 1, own[count - 1][1] + 1)
+        history_keys = _key_messages(history, key)
+        for index, thread in enumerate(threads):
+            thread_keys = _key_messages(thread, key)
+            count = _common_prefix_length(history_keys, thread_keys)
+            if count > longest:
+                longest, best = (
+                    count,
+                    HistoryMatch(index, thread_keys[count - 1][1] + 1, history_keys[count - 1][1] + 1),
+                )
         if best is not None:
             return best
     return None
 
 
 def drop_known_instructions(history: Sequence[Message], thread: Sequence[Message]) -> Sequence[Message]:
-    """The history without what it begins with that the thread was told before."""
+    """Drop leading instructions of `history` that `thread` already holds."""
     known = {_role_and_text(message) for message in thread if message.role in _INSTRUCTIONS}
     first = 0
     while first < len(history) and history[first].role in _INSTRUCTIONS and _role_and_text(history[first]) in known:
@@ -93,42 +108,42 @@ def drop_known_instructions(history: Sequence[Message], thread: Sequence[Message
     return history[first:]
 
 
-# Comparing
+# Comparison
 
 _KeyedMessages = list[tuple[object, int]]
 
 
 def _key_messages(messages: Sequence[Message], key: _KeyFunction) -> _KeyedMessages:
-    """What is compared of each message, and its place; those that do not count are left out."""
-    found: _KeyedMessages = []
-    for place, message in enumerate(messages):
-        is_opening = message.role in _INSTRUCTIONS and not found
-        if not is_opening and (told := key(message)) is not None:
-            found.append((told, place))
-    return found
+    """Return the comparison key and index of each message that counts."""
+    keyed: _KeyedMessages = []
+    for index, message in enumerate(messages):
+        is_opening = message.role in _INSTRUCTIONS and not keyed
+        if not is_opening and (value := key(message)) is not None:
+            keyed.append((value, index))
+    return keyed
 
 
-def _common_prefix_length(own: _KeyedMessages, theirs: _KeyedMessages) -> int:
+def _common_prefix_length(keys: _KeyedMessages, others: _KeyedMessages) -> int:
     count = 0
-    for (one, _), (other, _) in zip(own, theirs, strict=False):
+    for (one, _), (other, _) in zip(keys, others, strict=False):
         if one != other:
             break
         count += 1
     return count
 
 
-def _overlap_length(own: _KeyedMessages, theirs: _KeyedMessages) -> int:
-    """How many of the history's first are the thread's last."""
-    ours, last = [told for told, _ in own], [told for told, _ in theirs]
-    for count in range(min(len(ours), len(last)), 0, -1):
-        if ours[:count] == last[-count:]:
+def _overlap_length(keys: _KeyedMessages, others: _KeyedMessages) -> int:
+    """Return how many of the first keys are the last of `others`."""
+    first, last = [key for key, _ in keys], [key for key, _ in others]
+    for count in range(min(len(first), len(last)), 0, -1):
+        if first[:count] == last[-count:]:
             return count
     return 0
 
 
 def _last_assistant_text(messages: Sequence[Message]) -> str:
-    spoken = (message.text.strip() for message in reversed(messages) if message.role == "assistant")
-    return next(filter(None, spoken), "")
+    texts = (message.text.strip() for message in reversed(messages) if message.role == "assistant")
+    return next(filter(None, texts), "")
 
 
 def _role_and_text(message: Message) -> tuple[str, str]:
@@ -142,7 +157,7 @@ def _exact_key(message: Message) -> object:
 
 
 def _visible_key(message: Message) -> object:
-    """What people see of it; None for steps in between."""
+    """The visible text and attachments; None for messages without any."""
     if message.role not in ("user", "assistant"):
         return None
     others = _attachment_keys(message)
@@ -164,7 +179,7 @@ def _compact(value: Any) -> str:
 
 
 class ToolStep(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tool"):
-    """A tool that ran and of which no message tells."""
+    """A tool that ran and that no message mentions."""
 
     trace_id: str
     span_id: str
@@ -176,7 +191,7 @@ class ToolStep(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=
 
 
 class MessageStep(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="message"):
-    """A message, and the span that it was found on."""
+    """A message and the span that holds it."""
 
     trace_id: str
     span_id: str
@@ -187,11 +202,11 @@ Step: TypeAlias = MessageStep | ToolStep
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """What was said in one trace."""
+    """The conversation of one trace."""
 
     trace_id: str
     span_id: str
-    """The span that the messages are of."""
+    """The span that holds the messages."""
     messages_in: tuple[Message, ...]
     messages_out: tuple[Message, ...]
     tools: tuple[ToolStep, ...] = ()
@@ -205,14 +220,14 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class Tab(msgspec.Struct, frozen=True):
-    """One line of a session's conversation: what it shares with another tab, and what is its own."""
+    """One branch of a session's conversation."""
 
     origin: Origin | None
     steps: list[Step]
 
 
 class Live(msgspec.Struct, frozen=True, kw_only=True):
-    """What the playground needs to go on with a workflow."""
+    """What the playground needs to continue a conversation."""
 
     workflow: str | None
     messages: tuple[Message, ...]
@@ -221,40 +236,40 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[Defined, ...]
 
 
-# One trace
+# Turns
 
 
 def build_turn(head: Span, calls: Iterable[Span] = (), tools: Iterable[Span] = ()) -> Turn:
-    """The conversation of a trace: its head's; else that of its last call of a model that has both sides.
+    """Build the conversation of a trace from its head, or from its last model call that has both sides.
 
-    `calls` come the last ended first. Where none has, what stands for the head's inputs and outputs is lifted. A head
-    may tell of the question and the answer only: where its last call tells the same with the steps between, it does. A
-    run of ours tells all that its workflow said; what the models behind it were told is another conversation.
+    `calls` are ordered by end, latest first. Without messages, the head's inputs and outputs are used. The last call
+    also wins if it repeats the head's question and answer with more steps in between, except for runs of our own: what
+    their models were sent is another conversation.
     """
-    source, (given, answered) = head, _span_messages(head)
+    source, (messages_in, messages_out) = head, _span_messages(head)
     call = next((call for call in calls if call.messages_in and call.messages_out), None)
     if call is not None:
         is_ours, is_whole = "palaver" in head.conventions, head.messages_in and head.messages_out
-        told = (*call.messages_in, *call.messages_out)
-        if not is_whole or (not is_ours and has_more_steps(told, given, answered)):
-            source, (given, answered) = call, _span_messages(call)
+        history = (*call.messages_in, *call.messages_out)
+        if not is_whole or (not is_ours and has_more_steps(history, messages_in, messages_out)):
+            source, (messages_in, messages_out) = call, _span_messages(call)
     return Turn(
         trace_id=head.trace_id,
         span_id=source.span_id,
-        messages_in=given,
-        messages_out=answered,
-        tools=tuple(_unreported_tools((*given, *answered), tools)),
+        messages_in=messages_in,
+        messages_out=messages_out,
+        tools=tuple(_unreported_tools((*messages_in, *messages_out), tools)),
     )
 
 
 def _span_messages(span: Span) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
-    given = span.messages_in or _value_as_message(span.inputs, "user", "inputs")
-    answered = span.messages_out or _value_as_message(span.outputs, "assistant", "outputs")
-    return given, answered[repeated_prefix_length(given, answered) :]
+    messages_in = span.messages_in or _value_as_message(span.inputs, "user", "inputs")
+    messages_out = span.messages_out or _value_as_message(span.outputs, "assistant", "outputs")
+    return messages_in, messages_out[repeated_prefix_length(messages_in, messages_out) :]
 
 
 def _value_as_message(value: Any, role: Literal["user", "assistant"], name: str) -> tuple[Message, ...]:
-    """A text as a message; any other value as a message that carries it: nothing is hidden for its form."""
+    """Return a text as a message, and any other value as a message with a data part."""
     if value is None or value in ("", {}, []):
         return ()
     part: Part = Text(text=value) if isinstance(value, str) else Data(name=name, value=value)
@@ -262,7 +277,7 @@ def _value_as_message(value: Any, role: Literal["user", "assistant"], name: str)
 
 
 def _unreported_tools(messages: Sequence[Message], tools: Iterable[Span]) -> Iterator[ToolStep]:
-    """The tools of which no message tells: a call tells of a tool by its id, or by its name where there is none."""
+    """Yield the tools that no message mentions, by call id or, without one, by name."""
     calls = [call for message in messages for call in message.tool_calls]
     by_id = {call.call_id for call in calls}
     by_id |= {result.call_id for message in messages for result in message.tool_results}
@@ -286,75 +301,77 @@ def _unreported_tools(messages: Sequence[Message], tools: Iterable[Span]) -> Ite
         )
 
 
-# A session
+# Tabs
 
 
 def build_tabs(turns: Iterable[Turn]) -> list[Tab]:
-    """What a session's traces come to, given in the order of their start."""
-    lines: list[_TabBuilder] = []
+    """Build the tabs of a session from its turns, ordered by start."""
+    builders: list[_TabBuilder] = []
     for turn in turns:
-        _add_turn(lines, turn)
-    return [Tab(line.origin, line.steps[line.shared :]) for line in lines]
+        _add_turn(builders, turn)
+    return [Tab(builder.origin, builder.steps[builder.shared :]) for builder in builders]
 
 
 class _TabBuilder:
-    """A tab as it grows: all its steps, those that it shares first."""
+    """A tab being built: all its steps, shared ones first."""
 
     def __init__(self, origin: Origin | None, steps: list[Step]) -> None:
         self.origin = origin
         self.shared = len(steps)
         self.steps = steps
-        self.is_piecemeal = False
-        """Do its traces bring only what is new?"""
+        self.is_incremental = False
+        """Whether its traces hold new messages only, not the history."""
 
     @property
     def messages(self) -> list[Message]:
         return [step.message for step in self.steps if isinstance(step, MessageStep)]
 
     def until(self, messages: int) -> int:
-        """How many of its steps stand before the end of so many of its messages."""
-        places = [place for place, step in enumerate(self.steps) if isinstance(step, MessageStep)]
-        return places[messages - 1] + 1 if messages else 0
+        """Return the number of steps up to the end of the first `messages` messages."""
+        indexes = [index for index, step in enumerate(self.steps) if isinstance(step, MessageStep)]
+        return indexes[messages - 1] + 1 if messages else 0
 
-    def add(self, turn: Turn, fresh: Sequence[Message]) -> None:
-        """Go on with what is new of a turn's input, its tools, and its answer."""
-        here = {"trace_id": turn.trace_id, "span_id": turn.span_id}
-        self.steps += [MessageStep(**here, message=message) for message in fresh]
+    def add(self, turn: Turn, new_messages: Sequence[Message]) -> None:
+        """Append the new input messages of a turn, its tools, and its output."""
+        ids = {"trace_id": turn.trace_id, "span_id": turn.span_id}
+        self.steps += [MessageStep(**ids, message=message) for message in new_messages]
         self.steps += turn.tools
-        self.steps += [MessageStep(**here, message=message) for message in turn.messages_out]
+        self.steps += [MessageStep(**ids, message=message) for message in turn.messages_out]
 
 
-def _add_turn(lines: list[_TabBuilder], turn: Turn) -> None:
-    given = turn.messages_in
-    known = [line.messages for line in lines]
-    last = lines[-1] if lines else None
-    is_piecemeal = last is not None and last.is_piecemeal
-    if not is_piecemeal and any(is_prefix_of((*given, *turn.messages_out), said) for said in known):
-        return  # All of it stands there already.
-    place = find_continuation(given, known)
-    if place is not None:
-        lines[place.line].add(turn, given[place.fresh :])
+def _add_turn(builders: list[_TabBuilder], turn: Turn) -> None:
+    history = turn.messages_in
+    messages = [builder.messages for builder in builders]
+    last = builders[-1] if builders else None
+    is_incremental = last is not None and last.is_incremental
+    if not is_incremental and any(
+        is_prefix_of((*history, *turn.messages_out), tab_messages) for tab_messages in messages
+    ):
+        return  # The tab has all of it already.
+    match = find_continuation(history, messages)
+    if match is not None:
+        builders[match.thread].add(turn, history[match.new_from :])
         return
-    is_new_only = not any(message.role == "assistant" for message in given)
-    place = find_branch_point(given, known)
-    if last is not None and is_new_only and (is_piecemeal or place is None):
-        last.is_piecemeal = True
-        last.add(turn, drop_known_instructions(given, last.messages))
+    is_new_only = not any(message.role == "assistant" for message in history)
+    match = find_branch_point(history, messages)
+    if last is not None and is_new_only and (is_incremental or match is None):
+        last.is_incremental = True
+        last.add(turn, drop_known_instructions(history, last.messages))
         return
-    if place is None:
-        lines.append(_TabBuilder(None, []))
-        lines[-1].add(turn, given)
+    if match is None:
+        builders.append(_TabBuilder(None, []))
+        builders[-1].add(turn, history)
         return
-    kept = lines[place.line].until(place.kept)
-    lines.append(_TabBuilder(Origin(place.line, kept), lines[place.line].steps[:kept]))
-    lines[-1].add(turn, given[place.fresh :])
+    shared = builders[match.thread].until(match.shared)
+    builders.append(_TabBuilder(Origin(match.thread, shared), builders[match.thread].steps[:shared]))
+    builders[-1].add(turn, history[match.new_from :])
 
 
-# Going on
+# Continuation
 
 
 def build_live(head: Span, turn: Turn, source: Span | None = None, *, upto: int | None = None) -> Live:
-    """What is needed to go on from a trace, or from one of its spans, after so many of its messages."""
+    """Build what is needed to continue from a trace or one of its spans, after its first `upto` messages."""
     messages = (*turn.messages_in, *turn.messages_out)
     first = source or head
     return Live(
@@ -367,9 +384,9 @@ def build_live(head: Span, turn: Turn, source: Span | None = None, *, upto: int 
 
 
 def _extra_inputs(span: Span) -> dict[str, Any]:
-    """What was given beside the messages."""
+    """Return the inputs other than messages."""
     value = span.inputs
     if not isinstance(value, dict):
         return {}
-    said = ("messages", "system", "prompt") if "ai-sdk" in span.conventions else ("messages",)
-    return {name: item for name, item in cast("dict[str, Any]", value).items() if name not in said}
+    excluded = ("messages", "system", "prompt") if "ai-sdk" in span.conventions else ("messages",)
+    return {name: item for name, item in cast("dict[str, Any]", value).items() if name not in excluded}

@@ -1,4 +1,9 @@
-"""From a request body to database rows: decompress, decode, map, redact, and build the columns of each span."""
+"""From a request body to database rows: decompress, decode, map, redact, and build the columns of each span.
+
+Pure, and slow enough to need a thread. Each span is processed by itself, so that a bad one is rejected alone. A span
+that cannot be redacted is not stored. Columns are bounded to what both databases index; the body holds the whole
+record.
+"""
 
 import logging
 import math
@@ -20,25 +25,24 @@ from palaver.traces.model import RawSpan, Span
 from palaver.traces.otlp import DEFAULT_LIMITS, RejectedSpan, RequestLimits, decode_request, decompress
 
 MAX_INDEXED_CHARS = 256
-"""Characters of a text in a column that may have an index."""
+"""Of a column that may have an index."""
 MAX_LABEL_CHARS = 2_000
-"""Characters of one that has none."""
+"""Of a column without an index."""
 MAX_SEARCH_BYTES = 32 * 1024
-"""Bytes of the messages that a search looks at."""
+"""Of the messages, for full-text search."""
 _MIN_CUT_PREVIEW_CHARS = 100
-"""Characters of what lists show that may be the beginning of something."""
+"""A preview of at least this length may end in a truncated word."""
 MAX_ATTRIBUTE_CHARS = 1_000
-"""Characters of an attribute that a filter looks at."""
+"""Of one attribute, for filters."""
 MAX_ATTRIBUTES_CHARS = 64 * 1024
-"""And of all of them together."""
+"""Of all attributes together, for filters."""
 _MAX_INT64 = (1 << 63) - 1
 _INT64_RANGE = range(-_MAX_INT64 - 1, _MAX_INT64 + 1)
 _ESCAPED_NUL = b"\\u0000"
 
 
 def build_row(span: Span) -> SpanRow:
-    """A span as it is kept."""
-    shown_in, shown_out = input_preview(span), output_preview(span)
+    preview_in, preview_out = input_preview(span), output_preview(span)
     usage = span.usage
     return SpanRow(
         project=span.project,
@@ -66,9 +70,9 @@ def build_row(span: Span) -> SpanRow:
         output_tokens=None if usage is None else min(usage.output_tokens, _MAX_INT64),
         cost=_finite(span.cost),
         cost_source=span.cost_source,
-        preview_in=json.encode(shown_in),
-        preview_out=json.encode(shown_out),
-        words=normalize_words(_search_text(span, shown_in, shown_out)),
+        preview_in=json.encode(preview_in),
+        preview_out=json.encode(preview_out),
+        words=normalize_words(_search_text(span, preview_in, preview_out)),
         labels=encode_filter_attributes(span.attributes),
         body=compress_body(_encode_span(span)),
     )
@@ -77,7 +81,7 @@ def build_row(span: Span) -> SpanRow:
 def _encode_span(span: Span) -> bytes:
     try:
         return json.encode(span)
-    except UnicodeEncodeError:  # Half of a character, which no JSON holds.
+    except UnicodeEncodeError:  # A lone surrogate, which JSON can't encode.
         return json.encode(json.to_builtins(span))
 
 
@@ -85,66 +89,68 @@ def _encode_span(span: Span) -> bytes:
 
 
 def input_preview(span: Span) -> Preview:
-    """What the column of inputs shows: the last that the user said, or else the inputs."""
+    """Preview the last user message, or else the inputs."""
     return (
         preview_messages(span.messages_in, "input", CELL) if span.messages_in else preview(span.inputs, "input", CELL)
     )
 
 
 def output_preview(span: Span) -> Preview:
-    """What the column of outputs shows: the last that was answered, or else the outputs, or why there are none."""
-    said = preview_messages(span.messages_out, "output", CELL) if span.messages_out else EmptyPreview()
-    if not said.text and span.outputs is not None:
-        given = preview(span.outputs, "output", CELL)
-        said = said if isinstance(given, EmptyPreview) else given
-    if said.text or span.status != "error":
-        return said
-    why = span.exception.message if span.exception and span.exception.message else span.status_message
-    return preview({"output": why}, "output", CELL) if why else said
+    """Preview the last answer, or else the outputs, or else the error."""
+    shown = preview_messages(span.messages_out, "output", CELL) if span.messages_out else EmptyPreview()
+    if not shown.text and span.outputs is not None:
+        value = preview(span.outputs, "output", CELL)
+        shown = shown if isinstance(value, EmptyPreview) else value
+    if shown.text or span.status != "error":
+        return shown
+    error = span.exception.message if span.exception and span.exception.message else span.status_message
+    return preview({"output": error}, "output", CELL) if error else shown
 
 
 # Words
 
 
-def _search_text(span: Span, *shown: Preview) -> str:
-    """The text that a search looks at: names, the beginning of what was said, and what lists show besides."""
+def _search_text(span: Span, *previews: Preview) -> str:
+    """Return names, the beginning of the messages, and the previews where they differ."""
     tool = span.tool.name if span.tool else None
-    why = span.exception.message if span.exception else None
-    names = (span.name, span.workflow, span.model, span.service, tool, why, span.status_message)
+    error = span.exception.message if span.exception else None
+    names = (span.name, span.workflow, span.model, span.service, tool, error, span.status_message)
     text = " ".join([*(name[:MAX_LABEL_CHARS] for name in names if name), *_leading_texts(span)])
-    for one in shown:
-        if (said := _preview_text(one)) and not _contains_words(text, said):  # Most show what was said, as it was said.
-            text = f"{text} {said}"
+    for shown in previews:
+        if (text_shown := _preview_text(shown)) and not _contains_words(
+            text, text_shown
+        ):  # Most previews repeat a message.
+            text = f"{text} {text_shown}"
     return text
 
 
-def _contains_words(text: str, said: str) -> bool:
-    """Does it stand there, by whole words? Of what is long, the last may be cut."""
-    return f" {said} " in f" {text} " or (len(said) >= _MIN_CUT_PREVIEW_CHARS and f" {said}" in text)
+def _contains_words(text: str, shown: str) -> bool:
+    """Whether `text` contains the preview as whole words. The last word of a long preview may be truncated."""
+    return f" {shown} " in f" {text} " or (len(shown) >= _MIN_CUT_PREVIEW_CHARS and f" {shown}" in text)
 
 
-def _preview_text(one: Preview) -> str:
-    match one:
+def _preview_text(shown: Preview) -> str:
+    match shown:
         case TextPreview(body=body) | JsonPreview(body=body):
             return body
         case ChatPreview(text=text) | EmptyPreview(text=text):
             return text
         case _:
-            assert_never(one)
+            assert_never(shown)
 
 
 def _leading_texts(span: Span) -> Iterator[str]:
-    left = MAX_SEARCH_BYTES
+    remaining = MAX_SEARCH_BYTES
     for message in (*span.messages_in, *span.messages_out):
-        for text in _message_texts(message, left):
-            head = json.replace_surrogates(text[:left]).encode()[:left]
-            yield head.decode(errors="ignore")
-            left -= len(head)
-            if left <= 0:
+        for text in _message_texts(message, remaining):
+            start = json.replace_surrogates(text[:remaining]).encode()[:remaining]
+            yield start.decode(errors="ignore")
+            remaining -= len(start)
+            if remaining <= 0:
                 return
 
 
-def _message_texts(message: Message, reach: int) -> Iterator[str]:
+def _message_texts(message: Message, limit: int) -> Iterator[str]:
     for part in message.parts:
         match part:
             case Text(text=text) | Refusal(text=text) | Reasoning(text=text):
@@ -153,7 +159,7 @@ def _message_texts(message: Message, reach: int) -> Iterator[str]:
                 yield name
                 yield arguments
             case ToolResult(output=output):
-                yield output if isinstance(output, str) else written(output, reach).text
+                yield output if isinstance(output, str) else written(output, limit).text
             case File(filename=filename):
                 yield filename or ""
             case Data(name=name):
@@ -166,24 +172,25 @@ def _message_texts(message: Message, reach: int) -> Iterator[str]:
 
 
 def encode_filter_attributes(attributes: dict[str, Any]) -> str:
-    """The attributes that filters look at, as JSON: texts from their beginning, and lists and objects as texts."""
-    kept: dict[str, Any] = {}
-    left = MAX_ATTRIBUTES_CHARS
+    """Encode the attributes that filters read: texts truncated, lists and objects as text."""
+    values: dict[str, Any] = {}
+    remaining = MAX_ATTRIBUTES_CHARS
     for name, value in attributes.items():
         short = value[:MAX_ATTRIBUTE_CHARS] if type(value) is str else _filter_value(value)
-        left -= len(name) + (len(short) if type(short) is str else 8)
-        if left < 0:
+        remaining -= len(name) + (len(short) if type(short) is str else 8)
+        if remaining < 0:
             break
-        kept[name] = short
+        values[name] = short
     try:
-        encoded = json.encode(kept)
-    except UnicodeEncodeError:  # Half of a character.
+        encoded = json.encode(values)
+    except UnicodeEncodeError:  # A lone surrogate.
         encoded = _ESCAPED_NUL
-    if _ESCAPED_NUL in encoded:  # Rarely: else each text would have to be looked at.
-        kept = {
-            _storable_text(name): _storable_text(value) if type(value) is str else value for name, value in kept.items()
+    if _ESCAPED_NUL in encoded:  # Rare, so that most texts need no check of their own.
+        values = {
+            _storable_text(name): _storable_text(value) if type(value) is str else value
+            for name, value in values.items()
         }
-        encoded = json.encode(kept)
+        encoded = json.encode(values)
     return encoded.decode()
 
 
@@ -211,8 +218,8 @@ def _truncate_column(text: str | None, most: int = MAX_INDEXED_CHARS) -> str | N
 
 
 def _storable_text(text: str) -> str:
-    """As both databases take it."""
-    if text.isascii() and "\0" not in text:  # Most are so, and every span has dozens of them.
+    """Replace characters that either database rejects."""
+    if text.isascii() and "\0" not in text:  # The common case, for dozens of texts per span.
         return text
     return json.replace_surrogates(text).replace("\0", "\ufffd")
 
@@ -222,16 +229,16 @@ def _finite(number: float | None) -> float | None:
 
 
 RedactSpan: TypeAlias = Callable[[Span], Span]
-"""What takes out of a record what is not to be kept."""
+"""Removes what must not be stored from a span."""
 
 log = logging.getLogger("palaver.traces")
 
 
 class TraceRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request as it came."""
+    """A request for /v1/traces, not yet decoded."""
 
     project: str
-    """The sender's, from its credential: nothing in the body can say it."""
+    """From the sender's credential; nothing in the body can set it."""
     body: bytes
     media_type: str
     encoding: str | None = None
@@ -239,16 +246,14 @@ class TraceRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IngestResult(msgspec.Struct, frozen=True):
-    """What is to be kept of it, and what not."""
-
     rows: list[SpanRow]
     rejected: list[RejectedSpan]
     pending: int = 0
-    """Notices of spans that have only begun: neither kept nor refused."""
+    """Number of notices about unfinished spans, which are neither stored nor rejected."""
 
 
 def ingest_request(sent: TraceRequest, redact: RedactSpan, limits: RequestLimits = DEFAULT_LIMITS) -> IngestResult:
-    """The rows of a request. Raises what decoding raises: InvalidBody, TooLarge, UnsupportedMediaType."""
+    """Build the rows of a request. Raises InvalidBody, TooLarge or UnsupportedMediaType."""
     batch = decode_request(decompress(sent.body, sent.encoding, limits), sent.media_type, sent.received_at, limits)
     rows: list[SpanRow] = []
     rejected = list(batch.rejected)
@@ -262,14 +267,14 @@ def ingest_request(sent: TraceRequest, redact: RedactSpan, limits: RequestLimits
 
 
 def build_rows(spans: Iterable[Span], redact: RedactSpan) -> Sequence[SpanRow]:
-    """The rows of records that were made here."""
-    made = [_build_row_or_log(lambda span=span: redact(span), span) for span in spans]
-    return [row for row in made if row is not None]
+    """Build the rows of spans recorded in this process; spans that fail are logged and left out."""
+    rows = [_build_row_or_log(lambda span=span: redact(span), span) for span in spans]
+    return [row for row in rows if row is not None]
 
 
-def _build_row_or_log(made: Callable[[], Span], of: RawSpan | Span) -> SpanRow | None:
+def _build_row_or_log(make_span: Callable[[], Span], source: RawSpan | Span) -> SpanRow | None:
     try:
-        return build_row(made())
-    except Exception:  # A mistake of ours, which a stranger's span brought out: the others are still good.
-        log.exception("The span %s of trace %s could not be read", of.span_id, of.trace_id)
+        return build_row(make_span())
+    except Exception:  # A bug that this span triggered; the others are still good.
+        log.exception("The span %s of trace %s could not be read", source.span_id, source.trace_id)
         return None

@@ -1,8 +1,7 @@
-"""From a span as it was sent to the canonical record: conventions are asked in order, field by field.
+"""Map a decoded span to the span record by reading it with each convention in order.
 
-Each convention is asked inside its own guard: one that raises leaves a note `unmapped:<convention>`, and the others
-their fields. The first that has a value for a field gives it; later ones fill gaps. No attribute, whoever sent it, can
-say to which project a span belongs.
+The first convention that has a value for a field provides it; later ones fill gaps. A convention that raises leaves the
+note `unmapped:<convention>` and the others still apply. No attribute can set the project of a span.
 """
 
 from collections.abc import Mapping
@@ -34,17 +33,17 @@ _VENDORS: tuple[Convention, ...] = (openinference, ai_sdk, agenta, mlflow, openl
 
 _FIELDS = tuple(field for field in SpanFields.__struct_fields__ if field != "notes")
 _COLLECTIONS = frozenset(("messages_in", "messages_out", "parameters", "tools"))
-"""Of these an empty one says nothing."""
+"""Empty values of these fields count as absent."""
 _TOKENS = ("input_tokens", "output_tokens", "cached_input_tokens", "cache_creation_input_tokens", "reasoning_tokens")
 _STATUS_BY_FINISH: Mapping[str, SpanStatus] = {"cancelled": "cancelled", "interrupted": "incomplete"}
 _MAX_NOTES = 100
 
 
 def to_span(raw: RawSpan, *, project: str, trusted: bool = False) -> Span:
-    """The record of a span. `trusted` is our own recorder: only then its word on whose run it was counts."""
-    found = _collect_fields(raw)
-    get, attributes = found.fields.get, raw.attributes
-    messages_in, messages_out = found.conversation(attributes)
+    """Build the record. `trusted` is set for our own recorder only, whose run id is believed."""
+    collected = _collect_fields(raw)
+    get, attributes = collected.fields.get, raw.attributes
+    messages_in, messages_out = collected.conversation(attributes)
     cost, kind = get("cost"), get("kind") or ("llm" if messages_in or messages_out else "unknown")
     return Span(
         trace_id=raw.trace_id,
@@ -64,7 +63,7 @@ def to_span(raw: RawSpan, *, project: str, trusted: bool = False) -> Span:
         parameters=dict(get("parameters") or {}),
         tools=get("tools") or (),
         tool=get("tool") if kind == "tool" else None,
-        usage=_usage(found.fields),
+        usage=_usage(collected.fields),
         cost=cost,
         cost_source=None if cost is None else "reported",
         model=get("model"),
@@ -77,18 +76,18 @@ def to_span(raw: RawSpan, *, project: str, trusted: bool = False) -> Span:
         exception=_exception(raw),
         service=parse_label(raw.resource.get("service.name")) or parse_label(attributes.get("service.name")),
         scope=raw.scope,
-        conventions=tuple(found.names),
+        conventions=tuple(collected.names),
         attributes=attributes,
         events=raw.events,
         links=raw.links,
         dropped=raw.dropped,
-        notes=tuple(dict.fromkeys((*raw.notes, *found.notes[:_MAX_NOTES]))),
+        notes=tuple(dict.fromkeys((*raw.notes, *collected.notes[:_MAX_NOTES]))),
         redactions=raw.redactions,
     )
 
 
 class _FieldCollector:
-    """What was found so far: fields, who gave them, and what to note."""
+    """The fields collected so far, the conventions that provided them, and notes."""
 
     __slots__ = ("fields", "names", "notes")
 
@@ -99,26 +98,26 @@ class _FieldCollector:
 
     def ask(self, convention: Convention, raw: RawSpan) -> None:
         try:
-            found = convention.read(raw)
-        except Exception:  # Its reader is at fault, whatever the sender did: the rest of the span is still good.
+            fields = convention.read(raw)
+        except Exception:  # A bug in the convention's reader: the other conventions still apply.
             self.notes.append(f"unmapped:{convention.NAME}")
             return
-        self.notes += found.notes
+        self.notes += fields.notes
         for field in _FIELDS:
-            value = getattr(found, field)
+            value = getattr(fields, field)
             if value is UNSET or value is None or field in self.fields or (field in _COLLECTIONS and not value):
                 continue
             self.fields[field] = value
             self.names[convention.NAME] = None
 
     def label(self, field: str, attributes: Mapping[str, Any], *names: str) -> None:
-        """A label that belongs to no convention in particular."""
+        """Set a label from attributes that belong to no convention."""
         for name in names:
             if field not in self.fields and (text := parse_label(attributes.get(name))) is not None:
                 self.fields[field] = text
 
     def conversation(self, attributes: Mapping[str, Any]) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
-        """The messages of both sides; what no message attribute gave is looked for in inputs and outputs."""
+        """Return the messages of both sides, searching inputs and outputs where no attribute held messages."""
         try:
             messages_in = self.fields.get("messages_in") or _find_messages(self.fields.get("inputs"), "input")
             messages_out = self.fields.get("messages_out") or _find_messages(self.fields.get("outputs"), "output")
@@ -129,21 +128,21 @@ class _FieldCollector:
 
 
 def _collect_fields(raw: RawSpan) -> _FieldCollector:
-    attributes, gathered = raw.attributes, _FieldCollector()
+    attributes, collector = raw.attributes, _FieldCollector()
     roots = {name.partition(".")[0] for name in attributes}
     for convention in _PRIMARY:
         if not convention.ROOTS.isdisjoint(roots):
-            gathered.ask(convention, raw)
-    gathered.label("session", attributes, "session.id")
-    gathered.label("user", attributes, "user.id", "enduser.id")
+            collector.ask(convention, raw)
+    collector.label("session", attributes, "session.id")
+    collector.label("user", attributes, "user.id", "enduser.id")
     for convention in _VENDORS:
         if not convention.ROOTS.isdisjoint(roots) or (convention is events and raw.events):
-            gathered.ask(convention, raw)
-    if "gen_ai" in roots and ("input_tokens" not in gathered.fields or "output_tokens" not in gathered.fields):
-        gathered.ask(pydantic_ai, raw)
-    gathered.label("session", attributes, "langfuse.session.id")
-    gathered.label("user", attributes, "langfuse.user.id", "llm.user")
-    return gathered
+            collector.ask(convention, raw)
+    if "gen_ai" in roots and ("input_tokens" not in collector.fields or "output_tokens" not in collector.fields):
+        collector.ask(pydantic_ai, raw)
+    collector.label("session", attributes, "langfuse.session.id")
+    collector.label("user", attributes, "langfuse.user.id", "llm.user")
+    return collector
 
 
 def _find_messages(value: Any, side: Prefer) -> tuple[Message, ...]:
@@ -161,13 +160,13 @@ def _usage(fields: Mapping[str, Any]) -> Usage | None:
 
 
 def _status(raw: RawSpan) -> SpanStatus:
-    """That of a run of ours may be another than good or bad."""
-    end = raw.attributes.get("palaver.finish")
-    return (_STATUS_BY_FINISH.get(end) if isinstance(end, str) else None) or ("error" if raw.failed else "ok")
+    """Return the status; runs of our own may also be cancelled or incomplete."""
+    finish = raw.attributes.get("palaver.finish")
+    return (_STATUS_BY_FINISH.get(finish) if isinstance(finish, str) else None) or ("error" if raw.failed else "ok")
 
 
 def _exception(raw: RawSpan) -> Raised | None:
-    """The last that was recorded: those before it were mostly handled."""
+    """Return the last recorded exception: earlier ones were usually handled."""
     for event in reversed(raw.events):
         if event.name == "exception":
             kind, message = (event.attributes.get(f"exception.{name}") for name in ("type", "message"))

@@ -1,6 +1,7 @@
-"""The canonical record of a span: what tables, threads, test sets and evaluation read (contract: traces, 2).
+"""The span record that tables, threads, test sets and evaluation read (contract: traces, 2).
 
-Nobody above this package knows a vendor's attribute name. Everything here came from strangers: it is data, and bounded.
+Nothing above this package knows a vendor's attribute names. All values here were sent by clients: they are data, and
+bounded.
 """
 
 from datetime import datetime
@@ -28,69 +29,58 @@ ConventionName = Literal["palaver", "gen_ai", "openinference", "ai-sdk", "agenta
 
 
 class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The tool that a span ran."""
-
     name: str
     call_id: str | None = None
 
 
 class Defined(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A tool that a model could have called."""
-
     name: str
     description: str | None = None
     parameters: Any = None
 
 
 class Raised(msgspec.Struct, frozen=True):
-    """What was raised."""
-
     type: str
     message: str
 
 
 class SpanEvent(msgspec.Struct, frozen=True):
-    """Something that happened during a span."""
-
     name: str
     at: datetime | None
     attributes: dict[str, Any]
 
 
 class Link(msgspec.Struct, frozen=True):
-    """Another span that this one names."""
-
     trace_id: str
     span_id: str
     attributes: dict[str, Any]
 
 
 class Redaction(msgspec.Struct, frozen=True):
-    """What was removed before anything was stored, and never the value."""
+    """What a redaction rule removed before the span was stored; never the value itself."""
 
     path: str
-    """Where: names joined by dots, `*` for any index."""
+    """Names joined by dots, `*` for any index."""
     by: str
-    """The detector's name, or the path of the rule."""
     count: int = 1
 
 
 class RawSpan(msgspec.Struct, frozen=True, kw_only=True):
-    """A span as it was sent: decoded and bounded, and read by no convention yet."""
+    """A decoded span within the limits, before any convention has read it."""
 
     trace_id: str
     """32 hexadecimal digits."""
     span_id: str
-    """16 of them."""
+    """16 hexadecimal digits."""
     parent_id: str | None = None
     name: str = ""
     start: datetime
     duration_ms: float = 0.0
     failed: bool = False
-    """Is its OTLP status ERROR?"""
+    """Whether its OTLP status is ERROR."""
     status_message: str = ""
     attributes: dict[str, Any] = {}
-    """Flat: a name, however many dots it has, and its value."""
+    """Flat: a name is one key, whatever dots it has."""
     resource: dict[str, Any] = {}
     events: tuple[SpanEvent, ...] = ()
     links: tuple[Link, ...] = ()
@@ -98,11 +88,11 @@ class RawSpan(msgspec.Struct, frozen=True, kw_only=True):
     dropped: dict[str, int] = {}
     notes: tuple[str, ...] = ()
     redactions: tuple[Redaction, ...] = ()
-    """Those that an export of ours brings along."""
+    """Carried over from a Palaver export."""
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True):
-    """One span, whoever sent it."""
+    """A span, independent of the convention it was sent in."""
 
     trace_id: str
     span_id: str

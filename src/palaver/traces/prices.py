@@ -1,6 +1,6 @@
-"""Prices: what a span cost where nobody says so, by the operator's own list. None comes with us: they change.
+"""Compute the cost of a span from the operator's price list. Palaver ships no prices, since they change.
 
-`[prices."gpt-4o"]` names a model, `[prices."gpt-4o*"]` all whose names begin so. Of those that fit the longest counts.
+`[prices."gpt-4o"]` names a model, `[prices."gpt-4o*"]` a prefix. The longest match wins.
 """
 
 from collections.abc import Mapping
@@ -18,25 +18,25 @@ Dollars = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a model costs: US dollars for a million tokens."""
+    """Price of a model in US dollars per million tokens."""
 
     input: Dollars
     output: Dollars = 0
     cached: Dollars | None = None
-    """Input that was read from a cache; None: as any other. So for what was put there."""
+    """Input read from a cache; None means the price of other input. Likewise for cache writes."""
     cache_creation: Dollars | None = None
 
 
 def find_price(model: str, prices: Mapping[str, Price]) -> Price | None:
-    """The price that fits a model best, if any does."""
+    """Return the price with the longest matching name."""
     if model in prices:
         return prices[model]
-    fitting = [name for name in prices if name.endswith(_ANY) and model.startswith(name[:-1])]
-    return prices[max(fitting, key=len)] if fitting else None
+    matches = [name for name in prices if name.endswith(_ANY) and model.startswith(name[:-1])]
+    return prices[max(matches, key=len)] if matches else None
 
 
 def token_cost(usage: Usage, price: Price) -> float:
-    """What so many tokens cost. Cached input is counted as part of the input, and priced by itself."""
+    """Return the cost in US dollars. Cached input is part of the input and priced separately."""
     cached, created = usage.cached_input_tokens or 0, usage.cache_creation_input_tokens or 0
     fresh = max(0, usage.input_tokens - cached - created)
     dollars = fresh * price.input + usage.output_tokens * price.output
@@ -46,7 +46,7 @@ def token_cost(usage: Usage, price: Price) -> float:
 
 
 def compute_cost(usage: Usage | None, model: str | None, prices: Mapping[str, Price]) -> float | None:
-    """What a model's tokens cost by the list; None where one of the three is not known."""
+    """Return the cost in US dollars, or None without usage, model or price."""
     if not prices or usage is None or model is None:
         return None
     price = find_price(model, prices)
@@ -54,7 +54,7 @@ def compute_cost(usage: Usage | None, model: str | None, prices: Mapping[str, Pr
 
 
 def add_cost(span: Span, prices: Mapping[str, Price]) -> Span:
-    """The record with its cost, where none was reported and there is a price for its model."""
+    """Set the cost of a span that reports none and whose model has a price."""
     if span.cost is not None or (cost := compute_cost(span.usage, span.model, prices)) is None:
         return span
     return msgspec.structs.replace(span, cost=cost, cost_source="computed")

@@ -1,4 +1,9 @@
-"""The spans of a run: one for the run, and one for each tool whose result was seen (contract: traces, 1)."""
+"""The spans of a run: one for the run, and one for each tool whose result was seen (contract: traces, 1).
+
+A run's events are folded first: an answer of ten thousand deltas is one attribute. The record's fields are filled
+directly, with the same values that reading the attributes by convention would give. Pure: times and ids come with the
+facts.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,46 +38,47 @@ from palaver.traces.otlp.limits import MAX_SPAN_BYTES, MAX_TEXT_BYTES
 from palaver.traces.run_facts import NO_PARENT_ID, RunFacts, effective_record
 
 MAX_CONTENT_BYTES = MAX_SPAN_BYTES // 4
-"""Bytes of JSON of one content. A longer one is left out; one longer than an attribute may be stands in its field."""
+"""Of one content as JSON. A longer one is dropped; one too long for an attribute is kept in its field only."""
 
 _MESSAGES_TYPE = tuple[Message, ...]
 
 
 class SpanAttributes:
-    """The attributes of one span, as they are gathered."""
+    """The attributes of one span: labels always, contents (messages, inputs, parameters, values) only where recorded.
 
-    __slots__ = ("_full", "_known", "_lost", "_notes", "attributes")
+    Contents are bounded and never hold secrets that the caller passed to the run. What is left out is noted.
+    """
+
+    __slots__ = ("_dropped_bytes", "_is_full", "_notes", "_secrets", "attributes")
 
     def __init__(self, call: Call, record: RecordMode) -> None:
         self.attributes: dict[str, Any] = {}
-        self._full = record == "full"
-        self._known = [secret.reveal() for secret in call.secrets.values()] if call.secrets else ()
+        self._is_full = record == "full"
+        self._secrets = [secret.reveal() for secret in call.secrets.values()] if call.secrets else ()
         self._notes: dict[str, None] = {}
-        self._lost = 0
+        self._dropped_bytes = 0
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was left out."""
         return tuple(self._notes)
 
     @property
     def dropped(self) -> dict[str, int]:
-        """How much of it."""
-        return {"bytes": self._lost} if self._lost else {}
+        return {"bytes": self._dropped_bytes} if self._dropped_bytes else {}
 
     def label(self, name: str, value: Any) -> None:
-        """Whatever is no content; None is not said."""
+        """Set an attribute that is not content, unless the value is None."""
         if value is not None:
             self.attributes[name] = value
 
     def value(self, name: str, value: Any) -> Any:
-        """A value as JSON text; what of it is recorded."""
-        if not self._full:
+        """Set a JSON attribute; return the recorded value, or None."""
+        if not self._is_full:
             return None
         value = self._clean(value)
         try:
             text = json.encode(value)
-        except Exception:  # Who calls a workflow from Python may give it anything.
+        except Exception:  # Python callers may pass values that JSON can't encode.
             try:
                 value = json.to_builtins(value)
             except json.NotJson:
@@ -82,50 +88,50 @@ class SpanAttributes:
         return value if self._fits(name, text) else None
 
     def text(self, name: str, value: Any) -> Any:
-        """The same, but a text stands as it is; what is recorded is what it says, if that is JSON."""
+        """Like `value`, but a string is not encoded again; returns its parsed JSON if it is JSON."""
         if not isinstance(value, str):
             return self.value(name, value)
-        if not self._full:
+        if not self._is_full:
             return None
         text = self._clean(json.replace_surrogates(value))
         return json.parse_or_text(text) if self._fits(name, text.encode()) else None
 
     def messages(self, name: str, messages: Sequence[Message]) -> tuple[Message, ...]:
-        """Messages in gen_ai's form, without the ids that only their sender knows; those that are recorded."""
-        if not messages or not self._full:
+        """Set messages in gen_ai's format, without their sender's ids; return those that are recorded."""
+        if not messages or not self._is_full:
             return ()
-        said = tuple([Message(one.role, tuple(one.parts), None, one.name) for one in messages])
+        recorded = tuple([Message(message.role, tuple(message.parts), None, message.name) for message in messages])
         try:
-            if self._known:
-                said = _convert_messages(self._clean(msgspec.to_builtins(said)))
+            if self._secrets:
+                recorded = _convert_messages(self._clean(msgspec.to_builtins(recorded)))
             try:
-                text = _encode_messages(said)
-            except Exception:  # As above.
-                said = _convert_messages(json.to_builtins(said))
-                text = _encode_messages(said)
+                text = _encode_messages(recorded)
+            except Exception:  # Values that JSON can't encode.
+                recorded = _convert_messages(json.to_builtins(recorded))
+                text = _encode_messages(recorded)
         except (json.NotJson, msgspec.ValidationError, TypeError):
             self._notes[f"unwritable:{name}"] = None
             return ()
-        if len(text) > MAX_TEXT_BYTES and (lighter := _without_file_data(said)) is not None:
-            # Mostly it is a picture that makes them long. What was said about it is worth more.
-            self._lost += len(text)
+        if len(text) > MAX_TEXT_BYTES and (lighter := _without_file_data(recorded)) is not None:
+            # File data is usually what makes them long; the texts are worth more.
+            self._dropped_bytes += len(text)
             self._notes[f"cut:{name}"] = None
-            said, text = lighter, _encode_messages(lighter)
-            self._lost -= len(text)
-        return said if self._fits(name, text) else ()
+            recorded, text = lighter, _encode_messages(lighter)
+            self._dropped_bytes -= len(text)
+        return recorded if self._fits(name, text) else ()
 
     def _clean(self, value: Any) -> Any:
-        return masking.mask_values(value, self._known) if self._known else value
+        return masking.mask_values(value, self._secrets) if self._secrets else value
 
     def _fits(self, name: str, text: bytes) -> bool:
-        """May it stay in its field? In the attributes, too, if it is not too long for one."""
+        """Set the attribute if it is short enough; return whether the field may keep the value."""
         if len(text) <= MAX_TEXT_BYTES:
             self.attributes[name] = text.decode()
             return True
         self._notes[f"cut:{name}"] = None
         if len(text) <= MAX_CONTENT_BYTES:
             return True
-        self._lost += len(text)
+        self._dropped_bytes += len(text)
         return False
 
 
@@ -138,7 +144,7 @@ def _convert_messages(value: Any) -> tuple[Message, ...]:
 
 
 def _without_file_data(messages: Sequence[Message]) -> tuple[Message, ...] | None:
-    """The messages, what is in their files left out; None where nothing is in any."""
+    """Return the messages without file data; None if there is none."""
     if not any(type(part) is File and part.data for message in messages for part in message.parts):
         return None
     return tuple(
@@ -157,17 +163,17 @@ def _without_file_data(messages: Sequence[Message]) -> tuple[Message, ...] | Non
 
 SERVICE_NAME = "palaver"
 NOTE_UNTIMED = "untimed"
-"""Noted of a tool of which nobody saw when it began."""
+"""Note on a tool span whose start time is unknown."""
 
 NOTE_STEPS_CUT = "cut:steps"
-"""Noted of a run of which more steps were told than are kept."""
+"""Note on a run with more steps than are recorded."""
 
 _STATUS_BY_FINISH: Mapping[str, SpanStatus] = {"cancelled": "cancelled", "interrupted": "incomplete"}
 _MILLISECOND = timedelta(milliseconds=1)
 
 
 def build_run_spans(facts: RunFacts, content: RecordMode = "full") -> list[Span]:
-    """The run's own span, then those of its tools in the order of their answers; nothing where nothing is recorded."""
+    """Build the run's span, then tool spans in the order of their results; none if nothing is recorded."""
     record = effective_record(facts.call, content)
     if record == "off":
         return []
@@ -250,12 +256,12 @@ def _run_span(
 def _set_contents(
     facts: RunFacts, reply: Reply, contents: SpanAttributes
 ) -> tuple[Any, Any, Any, tuple[Message, ...], tuple[Message, ...]]:
-    """Inputs, parameters, value, and both sides of the conversation, as far as they are recorded."""
+    """Set and return inputs, parameters, value, and the messages of both sides, as far as they are recorded."""
     call, is_chat = facts.call, facts.is_chat
     messages_in = contents.messages("gen_ai.input.messages", call.messages if is_chat else ())
-    # What a workflow that is no chat has said beside its value is shown where it came to none.
-    said = is_chat or reply.value is UNSET
-    messages_out = contents.messages("gen_ai.output.messages", reply.messages if said else ())
+    # A workflow that is not a chat shows its messages only if it returned no value.
+    shows_messages = is_chat or reply.value is UNSET
+    messages_out = contents.messages("gen_ai.output.messages", reply.messages if shows_messages else ())
     inputs = contents.value("palaver.inputs", dict(call.inputs)) if call.inputs or not is_chat else None
     parameters = contents.value("palaver.parameters", dict(call.parameters)) if call.parameters else None
     value = None if reply.value is UNSET else contents.value("palaver.value", reply.value)
@@ -269,13 +275,11 @@ def _set_contents(
 
 
 def _find_messages(value: Any, side: Prefer) -> tuple[Message, ...]:
-    """The conversation in a value, as it would be found in anybody's span."""
     conversation = None if value is None else read_conversation(value, side)
     return () if conversation is None else tidy_conversation(conversation.messages, value)
 
 
 def set_usage(usage: Usage | None, contents: SpanAttributes) -> None:
-    """Say what it cost in tokens."""
     if usage is not None:
         contents.label("gen_ai.usage.input_tokens", usage.input_tokens)
         contents.label("gen_ai.usage.output_tokens", usage.output_tokens)
@@ -285,13 +289,12 @@ def set_usage(usage: Usage | None, contents: SpanAttributes) -> None:
 
 
 def _caller_span_id(call: Call) -> str | None:
-    """The caller's span, if it named one."""
     _, _, parent, *_ = f"{call.trace_parent or ''}---".split("-")
     return parent if parent and parent != NO_PARENT_ID else None
 
 
 def _disconnect_events(facts: RunFacts) -> tuple[SpanEvent, ...]:
-    """That whoever asked went away: why the run was stopped then, or that nobody saw the rest of it."""
+    """An event for the client's disconnection: why the run was stopped, or that no client saw its end."""
     return () if facts.left_at is None else (SpanEvent("palaver.disconnected", facts.left_at, {}),)
 
 
@@ -303,10 +306,10 @@ def _exception_event(failed: RunFailed) -> SpanEvent:
 
 
 class _ToolExecution(NamedTuple):
-    """A call, and its answer; one that an earlier run asked for has no beginning here."""
+    """A tool call and its result. A call made by an earlier run has no start time."""
 
     call: ToolCall
-    begun_at: datetime | None
+    started_at: datetime | None
     returned: ToolReturned
 
 
@@ -322,27 +325,27 @@ def _tool_executions(facts: RunFacts) -> Iterator[_ToolExecution]:
             ended[event.item] = event
         elif type(event) is ToolReturned:
             if (item := by_call.get(event.call_id)) is None:
-                if (asked := _find_call(facts.call, event.call_id)) is not None:
-                    yield _ToolExecution(asked, None, event)
+                if (earlier_call := _find_call(facts.call, event.call_id)) is not None:
+                    yield _ToolExecution(earlier_call, None, event)
                 continue
             call = ToolCall(event.call_id, started[item].name, ended[item].arguments)
-            begun_at, at = times.get(ended[item].seq), times.get(event.seq)
-            if begun_at is at:  # The call was left open until its answer came: it began when it was opened.
-                begun_at = times.get(started[item].seq)
-            yield _ToolExecution(call, begun_at, event)
+            started_at, at = times.get(ended[item].seq), times.get(event.seq)
+            if started_at is at:  # The call was open until its result came: it started when it was opened.
+                started_at = times.get(started[item].seq)
+            yield _ToolExecution(call, started_at, event)
 
 
 def _unreported_executions(facts: RunFacts) -> Iterator[_ToolExecution]:
-    """Those of which nobody else tells. Who names no call has told of the first of that name."""
-    calls = {truncate_id(one.call_id) for one in facts.told if one.call_id}
-    names = Counter(one.name for one in facts.told if not one.call_id)
-    for seen in _tool_executions(facts):
-        if seen.returned.call_id in calls:
+    """Yield executions without a span of their own. A reported tool without a call id matches the first of its name."""
+    calls = {truncate_id(reported.call_id) for reported in facts.told if reported.call_id}
+    names = Counter(reported.name for reported in facts.told if not reported.call_id)
+    for execution in _tool_executions(facts):
+        if execution.returned.call_id in calls:
             continue
-        if names[seen.call.name]:
-            names[seen.call.name] -= 1
+        if names[execution.call.name]:
+            names[execution.call.name] -= 1
             continue
-        yield seen
+        yield execution
 
 
 def _find_call(call: Call, call_id: str) -> ToolCall | None:
@@ -350,10 +353,10 @@ def _find_call(call: Call, call_id: str) -> ToolCall | None:
     return next((part for part in calls if truncate_id(part.call_id) == call_id), None)
 
 
-def _tool_span(seen: _ToolExecution, root: Span, facts: RunFacts, contents: SpanAttributes) -> Span:
-    call, returned = seen.call, seen.returned
+def _tool_span(execution: _ToolExecution, root: Span, facts: RunFacts, contents: SpanAttributes) -> Span:
+    call, returned = execution.call, execution.returned
     at = facts.times.get(returned.seq)
-    start = seen.begun_at or at or root.start
+    start = execution.started_at or at or root.start
     contents.label("gen_ai.operation.name", "execute_tool")
     contents.label("gen_ai.conversation.id", root.session)
     contents.label("gen_ai.tool.name", call.name)
@@ -380,15 +383,15 @@ def _tool_span(seen: _ToolExecution, root: Span, facts: RunFacts, contents: Span
         conventions=("gen_ai",),
         attributes=contents.attributes,
         dropped=contents.dropped,
-        notes=contents.notes if seen.begun_at else (*contents.notes, NOTE_UNTIMED),
+        notes=contents.notes if execution.started_at else (*contents.notes, NOTE_UNTIMED),
     )
 
 
 def derive_span_id(text: str) -> str:
-    """The id of a span that is always the same one's: built again, it is the same span."""
+    """Return a deterministic span id, so that rebuilding a span gives the same id."""
     return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def elapsed_ms(start: datetime, end: datetime) -> float:
-    """How many lie between; none where a clock was set back."""
+    """Return milliseconds from `start` to `end`, or 0 if a clock was set back."""
     return max(0.0, (end - start) / _MILLISECOND)

@@ -1,7 +1,7 @@
-"""OpenTelemetry in this process: a run is its current span, and spans that end below it come to us without HTTP.
+"""Connect runs with the OpenTelemetry SDK of this process.
 
-So an author's own spans, and those of any instrumentation, nest under the run that they belong to. OpenTelemetry is not
-ours: nothing of it is imported here but what the process has loaded already, and a process without it pays one look.
+A run is the current span of its task, so that a workflow's own spans and those of instrumentations nest under it; when
+they end they are recorded without HTTP. OpenTelemetry is optional: only modules that the process has loaded are used.
 """
 
 import logging
@@ -22,66 +22,63 @@ if TYPE_CHECKING:
 log = logging.getLogger("palaver.traces")
 
 SpanFactory = Callable[[], Sequence[Span]]
-"""Spans that have still to be made: where, and when, is for others to say."""
+"""Builds spans; the caller decides where and when."""
 
 _CONTEXT_KEY = "palaver-run"
 _MAX_SCOPES = 1_000
 _MAX_OPEN_SPANS = 10_000
-"""Spans that have begun and not ended: one that is forgotten must not be remembered for ever."""
+"""Of spans that never end, the oldest is forgotten."""
 
 
 class RunSpanSink:
-    """The run below which a span stands, and where that span goes."""
+    """Receives the spans that end below a run."""
 
     __slots__ = ("models", "owner", "put", "scopes", "tools")
 
     def __init__(self, owner: SpanOwner, put: Callable[[SpanFactory], None]) -> None:
         self.owner = owner
-        self.put = put  # Takes it from any thread, and at once.
+        self.put = put  # Called from any thread; does not block.
         self.tools: list[ReportedTool] = []
-        """The tools that ended below the run, as somebody's instrumentation tells: we need not tell of them again."""
+        """Tools that an instrumentation has reported below the run."""
         self.models: list[tuple[datetime, datetime]] = []
-        """And the calls of models: from when to when."""
+        """Start and end of model calls below the run."""
         self.scopes: set[str] = set()
-        """Whose spans began below the run: the names of instrumentations, and of an author's own tracers."""
+        """Names of the instrumentation scopes that started spans below the run."""
 
 
 def is_opentelemetry_loaded() -> bool:
-    """Does anybody here have OpenTelemetry?"""
     return "opentelemetry.trace" in sys.modules
 
 
-def attach_run(trace_id: str, span_id: str, place: RunSpanSink | None) -> Token[Any] | None:
-    """Make a run the current span of this task; what to leave it with."""
+def attach_run(trace_id: str, span_id: str, sink: RunSpanSink | None) -> Token[Any] | None:
+    """Make a run the current span of this task. Returns a token for `detach_run`."""
     from opentelemetry import context, trace
 
     flags = trace.TraceFlags(trace.TraceFlags.SAMPLED)
     try:
-        own = trace.SpanContext(int(trace_id, 16), int(span_id, 16), is_remote=False, trace_flags=flags)
-        here = trace.set_span_in_context(trace.NonRecordingSpan(own))
-        if place is not None:
+        span_context = trace.SpanContext(int(trace_id, 16), int(span_id, 16), is_remote=False, trace_flags=flags)
+        context_value = trace.set_span_in_context(trace.NonRecordingSpan(span_context))
+        if sink is not None:
             _install_processor()
-            here = context.set_value(_CONTEXT_KEY, place, here)
-        return context.attach(here)
-    except Exception:  # A library that is not as we know it must not cost anybody a run.
+            context_value = context.set_value(_CONTEXT_KEY, sink, context_value)
+        return context.attach(context_value)
+    except Exception:  # An unknown version of the library must not fail a run.
         log.debug("The run could not be made OpenTelemetry's current span", exc_info=True)
         return None
 
 
 def detach_run(token: Token[Any]) -> None:
-    """Undo that, in the same task."""
+    """Undo `attach_run`; call it in the same task."""
     from opentelemetry import context
 
     context.detach(token)
 
 
-# Spans that end in this process
-
-_instrumented_providers: "WeakSet[object]" = WeakSet()  # The providers that tell us.
+_instrumented_providers: "WeakSet[object]" = WeakSet()
 
 
 def _install_processor() -> None:
-    """Hear of the spans of the process's own provider, if it has one by now."""
+    """Add a span processor to the process's tracer provider, if it has one by now."""
     if "opentelemetry.sdk.trace" not in sys.modules:
         return
     from opentelemetry import trace
@@ -98,34 +95,34 @@ def _make_processor() -> "SpanProcessor":
     from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 
     from palaver.traces.otlp.common import to_datetime
-    from palaver.traces.sdk_spans import build_sdk_spans  # The conventions are many: only now are they wanted.
+    from palaver.traces.sdk_spans import build_sdk_spans  # Slow to import: loads all conventions.
 
-    class Below(SpanProcessor):
-        """Hands on the spans that began below a run. A trace's id, which a caller may choose, says nothing of that."""
+    class RunSpanProcessor(SpanProcessor):
+        """Hands on spans started below a run. The run is found by context: a caller may choose any trace id."""
 
         def __init__(self) -> None:
-            self._places: dict[tuple[int, int], RunSpanSink] = {}
+            self._sinks: dict[tuple[int, int], RunSpanSink] = {}
 
         def on_start(self, span: Any, parent_context: Any = None) -> None:
-            place = context.get_value(_CONTEXT_KEY, parent_context)
-            if isinstance(place, RunSpanSink):
-                if len(self._places) >= _MAX_OPEN_SPANS:
-                    self._places.pop(next(iter(self._places)), None)
-                self._places[_span_key(span)] = place
-                if (scope := span.instrumentation_scope) is not None and len(place.scopes) < _MAX_SCOPES:
-                    place.scopes.add(scope.name)
+            sink = context.get_value(_CONTEXT_KEY, parent_context)
+            if isinstance(sink, RunSpanSink):
+                if len(self._sinks) >= _MAX_OPEN_SPANS:
+                    self._sinks.pop(next(iter(self._sinks)), None)
+                self._sinks[_span_key(span)] = sink
+                if (scope := span.instrumentation_scope) is not None and len(sink.scopes) < _MAX_SCOPES:
+                    sink.scopes.add(scope.name)
 
         def on_end(self, span: ReadableSpan) -> None:
-            place = self._places.pop(_span_key(span), None)
-            if place is not None:
+            sink = self._sinks.pop(_span_key(span), None)
+            if sink is not None:
                 attributes = span.attributes or {}
                 if (tool := _reported_tool(attributes)) is not None:
-                    place.tools.append(tool)
+                    sink.tools.append(tool)
                 elif _is_model_call(attributes) and span.start_time and span.end_time:
-                    place.models.append((to_datetime(span.start_time), to_datetime(span.end_time)))
-                place.put(partial(build_sdk_spans, span, place.owner))
+                    sink.models.append((to_datetime(span.start_time), to_datetime(span.end_time)))
+                sink.put(partial(build_sdk_spans, span, sink.owner))
 
-    return Below()
+    return RunSpanProcessor()
 
 
 _TOOL_KINDS = (("gen_ai.operation.name", "execute_tool"), ("openinference.span.kind", "TOOL"))
@@ -147,7 +144,7 @@ _MODEL_KINDS = (
 
 
 def _is_model_call(attributes: Mapping[str, Any]) -> bool:
-    """Does it tell of a model's call, and so of what that cost?"""
+    """Whether the span is a model call, and so reports its usage."""
     return any(attributes.get(name) in kinds for name, kinds in _MODEL_KINDS)
 
 

@@ -1,6 +1,6 @@
-"""Spans that OpenTelemetry's SDK made in this process, below a run of ours: as if they had been sent, and whose.
+"""Convert spans of the OpenTelemetry SDK below a run into records.
 
-They are read by the conventions like anybody's. Only whose run it was is known here, and how much of it is recorded.
+They are read by the conventions like any span; the run is known, and with it how much may be recorded.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,21 +34,21 @@ _NS_PER_MS = 1_000_000
 
 
 def build_sdk_spans(span: "ReadableSpan", owner: SpanOwner) -> Sequence[Span]:
-    """The record of a span below a run; nothing where it cannot be kept."""
+    """Return the record of a span below a run, or nothing if it cannot be stored."""
     raw = to_raw_span(span)
     return [to_run_span(raw, owner)] if raw is not None else []
 
 
 def to_run_span(raw: RawSpan, owner: SpanOwner) -> Span:
-    """The record of a span below a run: it is in the run's project, and says no more than the run may."""
+    """Build the record with the run's project, session and recording level."""
     if owner.known:
         raw = _mask_secrets(raw, owner.known)
     if owner.record != "full":
         raw = strip_content(raw)
-    found = to_span(raw, project=owner.project)
+    span = to_span(raw, project=owner.project)
     if owner.record != "full":
-        found = msgspec.structs.replace(found, messages_in=(), messages_out=(), inputs=None, outputs=None)
-    return msgspec.structs.replace(found, run_id=owner.run_id, session=found.session or owner.session or None)
+        span = msgspec.structs.replace(span, messages_in=(), messages_out=(), inputs=None, outputs=None)
+    return msgspec.structs.replace(span, run_id=owner.run_id, session=span.session or owner.session or None)
 
 
 def _mask_secrets(raw: RawSpan, known: Sequence[str]) -> RawSpan:
@@ -86,11 +86,11 @@ _METADATA_ATTRIBUTES = frozenset(
         "error.type",
     )
 )
-"""Texts that are no content: kinds, names and ids."""
+"""Text attributes that are not content: kinds, names and ids."""
 
 
 def strip_content(raw: RawSpan) -> RawSpan:
-    """A span without what anybody said: numbers stay, and a few words that are known to be none of that."""
+    """Remove content: only numbers and known metadata stay."""
     attributes = {
         name: value
         for name, value in raw.attributes.items()
@@ -105,11 +105,8 @@ def strip_content(raw: RawSpan) -> RawSpan:
     return msgspec.structs.replace(raw, attributes=attributes, events=tuple(events), links=(), status_message="")
 
 
-# From the SDK's form
-
-
 def to_raw_span(span: "ReadableSpan") -> RawSpan | None:
-    """A span of the SDK's as if it had been sent; None for a notice, or one that is too large."""
+    """Convert to the form of a received span; None for a pending notice or a span that is too large."""
     losses = Losses()
     context, parent = span.context, span.parent
     if context is None or span.start_time is None:
@@ -158,15 +155,15 @@ def _pairs(attributes: Mapping[str, Any] | None) -> Iterator[tuple[str, Any]]:
 def _events(span: "ReadableSpan", losses: Losses) -> Iterator[SpanEvent]:
     losses.events += max(0, len(span.events) - MAX_EVENTS)
     for event in span.events[:MAX_EVENTS]:
-        said = collect_attributes(_pairs(event.attributes), _value, losses, MAX_NESTED_ATTRIBUTES)
-        yield SpanEvent(truncate_name(event.name, "event", losses), to_datetime(event.timestamp), said)
+        attributes = collect_attributes(_pairs(event.attributes), _value, losses, MAX_NESTED_ATTRIBUTES)
+        yield SpanEvent(truncate_name(event.name, "event", losses), to_datetime(event.timestamp), attributes)
 
 
 def _links(span: "ReadableSpan", losses: Losses) -> Iterator[Link]:
     losses.links += max(0, len(span.links) - MAX_LINKS)
     for link in span.links[:MAX_LINKS]:
-        said = collect_attributes(_pairs(link.attributes), _value, losses, MAX_NESTED_ATTRIBUTES)
-        yield Link(f"{link.context.trace_id:032x}", f"{link.context.span_id:016x}", said)
+        attributes = collect_attributes(_pairs(link.attributes), _value, losses, MAX_NESTED_ATTRIBUTES)
+        yield Link(f"{link.context.trace_id:032x}", f"{link.context.span_id:016x}", attributes)
 
 
 def _value(value: Any, name: str, losses: Losses, depth: int = 0) -> Any:
@@ -194,7 +191,6 @@ def _nested_value(value: Any, name: str, losses: Losses, depth: int) -> Any:
 
 
 def _approximate_bytes(value: Any) -> int:
-    """About how many bytes it has."""
     match value:
         case str():
             return len(value)

@@ -1,6 +1,6 @@
-"""The span of a step that a framework told of: a model's call, a tool, an agent, a node (contract: traces, 1).
+"""The span of a step that a framework reported: a model call, a tool, an agent or a node (contract: traces, 1).
 
-It says what it has to say in attributes, and is read like anybody's; it stands below its run, or the step it was in.
+Its content is written as attributes and read by the conventions like any span; its parent is its run or outer step.
 """
 
 from collections.abc import Sequence
@@ -22,9 +22,8 @@ from palaver.traces.run_facts import RunSpanContext
 from palaver.traces.run_spans import SERVICE_NAME, SpanAttributes, derive_span_id, elapsed_ms, set_usage
 
 NOTE_UNREADABLE = "unreadable:step"
-"""Noted of one whose framework could not say what was in it."""
+"""Note on a step whose details could not be read."""
 _MAX_ERROR_BYTES = 16 * 1024
-"""Bytes of an exception's message."""
 
 _OPERATIONS: dict[StepKind, str | None] = {
     "agent": "invoke_agent",
@@ -32,7 +31,7 @@ _OPERATIONS: dict[StepKind, str | None] = {
     "tool": "execute_tool",
     "retrieval": "retrieval",
     "embedding": "embeddings",
-    "guardrail": None,  # OpenTelemetry has no word for it.
+    "guardrail": None,  # OpenTelemetry defines no operation for it.
     "task": "execute_task",
 }
 _INPUT_MESSAGES, _OUTPUT_MESSAGES = "gen_ai.input.messages", "gen_ai.output.messages"
@@ -50,20 +49,20 @@ _SPAN_NAMES: dict[StepKind, str] = {
 
 
 def build_step_spans(step: Step, home: RunSpanContext, finish: str | None = None) -> Sequence[Span]:
-    """The record of a step that is over. `finish` says how, of one that was still under way when its run was over."""
+    """Build the record of a finished step. `finish` is set for a step that was still running when its run ended."""
     contents, losses = SpanAttributes(home.call, home.record), Losses()
-    told = _merge_details(step, losses)
+    details = _merge_details(step, losses)
     if finish is None and step.was_cancelled:
         finish = "cancelled"
-    _set_labels(step, told, home, contents, finish)
-    shown = _set_contents(step, told, contents)
+    _set_labels(step, details, home, contents, finish)
+    long_fields = _set_contents(step, details, contents)
     end = step.ended_at or step.began_at
     fault = None if step.was_cancelled else _recorded_fault(step.error, home, losses)
     raw = RawSpan(
         trace_id=home.trace_id,
         span_id=_step_span_id(step, home),
         parent_id=home.span_id if step.parent is None else _step_span_id(step.parent, home),
-        name=span_name(_SPAN_NAMES[step.kind].format(_name(step, told)).strip(), losses),
+        name=span_name(_SPAN_NAMES[step.kind].format(_name(step, details)).strip(), losses),
         start=step.began_at,
         duration_ms=elapsed_ms(step.began_at, end),
         failed=fault is not None,
@@ -75,32 +74,34 @@ def build_step_spans(step: Step, home: RunSpanContext, finish: str | None = None
         dropped=_add_counts(contents.dropped, losses.dropped()),
         notes=(*contents.notes, *losses.notes),
     )
-    return [msgspec.structs.replace(to_span(raw, project=home.project), run_id=home.run_id, **shown)]
+    return [msgspec.structs.replace(to_span(raw, project=home.project), run_id=home.run_id, **long_fields)]
 
 
 def _merge_details(step: Step, losses: Losses) -> StepDetails:
-    """What was told at the beginning and at the end, as one; the end knows better."""
-    known: dict[str, Any] = {}
+    """Merge the details given at start and at end; the later ones win."""
+    merged: dict[str, Any] = {}
     for tell in step.tells:
         try:
-            told = tell()
-        except Exception:  # It is the framework's word, or our reading of it: the step still happened.
+            details = tell()
+        except Exception:  # The framework, or our reading of it, failed; the step still happened.
             losses.note(NOTE_UNREADABLE)
             continue
-        known |= {name: value for name in StepDetails.__struct_fields__ if _has_content(value := getattr(told, name))}
-    return StepDetails(**known)
+        merged |= {
+            name: value for name in StepDetails.__struct_fields__ if _has_content(value := getattr(details, name))
+        }
+    return StepDetails(**merged)
 
 
 def _has_content(value: Any) -> bool:
     return value is not None and not (isinstance(value, str | list | tuple | dict) and not value)
 
 
-def _name(step: Step, told: StepDetails) -> str:
-    return (told.model or step.name) if step.kind in ("llm", "embedding") else step.name
+def _name(step: Step, details: StepDetails) -> str:
+    return (details.model or step.name) if step.kind in ("llm", "embedding") else step.name
 
 
 def _set_labels(
-    step: Step, told: StepDetails, home: RunSpanContext, contents: SpanAttributes, finish: str | None
+    step: Step, details: StepDetails, home: RunSpanContext, contents: SpanAttributes, finish: str | None
 ) -> None:
     contents.label("gen_ai.operation.name", _OPERATIONS[step.kind])
     contents.label("gen_ai.conversation.id", home.session or None)
@@ -114,58 +115,59 @@ def _set_labels(
             contents.label("openinference.span.kind", "GUARDRAIL")
         case _:
             pass
-    contents.label("gen_ai.response.model" if step.kind == "llm" else "gen_ai.request.model", told.model)
-    contents.label("gen_ai.provider.name", told.provider)
-    set_usage(told.usage, contents)
-    contents.label("gen_ai.response.finish_reasons", [told.finish] if told.finish else None)
+    contents.label("gen_ai.response.model" if step.kind == "llm" else "gen_ai.request.model", details.model)
+    contents.label("gen_ai.provider.name", details.provider)
+    set_usage(details.usage, contents)
+    contents.label("gen_ai.response.finish_reasons", [details.finish] if details.finish else None)
     if step.error is not None and not step.was_cancelled:
         contents.label("error.type", _error_type(step.error))
     contents.label("palaver.run.id", home.run_id)
-    contents.label("palaver.cost", told.usage.cost if told.usage else None)
+    contents.label("palaver.cost", details.usage.cost if details.usage else None)
     contents.label("palaver.finish", finish)
 
 
-def _set_contents(step: Step, told: StepDetails, contents: SpanAttributes) -> dict[str, Any]:
-    """Say the contents, as far as they are recorded; those that are too long for an attribute, for their fields."""
+def _set_contents(step: Step, details: StepDetails, contents: SpanAttributes) -> dict[str, Any]:
+    """Set the recorded contents; return the fields whose values are too long for an attribute."""
     messages_in, messages_out = assign_call_ids(
-        _parse_side(told.messages_in, "input"), _parse_side(told.messages_out, "output")
+        _parse_side(details.messages_in, "input"), _parse_side(details.messages_out, "output")
     )
     fields: dict[str, tuple[str, Any]] = {
         "messages_in": (_INPUT_MESSAGES, contents.messages(_INPUT_MESSAGES, messages_in)),
         "messages_out": (_OUTPUT_MESSAGES, contents.messages(_OUTPUT_MESSAGES, messages_out)),
     }
     write = contents.text if step.kind == "tool" else contents.value
-    for field, value in (("inputs", told.inputs), ("outputs", told.outputs)):
+    for field, value in (("inputs", details.inputs), ("outputs", details.outputs)):
         if value is not None:
             name = (_TOOL_VALUE_ATTRIBUTES if step.kind == "tool" else _VALUE_ATTRIBUTES)[field]
             fields[field] = (name, write(name, value))
-    if told.parameters:
-        contents.value("palaver.parameters", dict(told.parameters))
-    if told.tools:
-        contents.value("gen_ai.tool.definitions", list(told.tools))
+    if details.parameters:
+        contents.value("palaver.parameters", dict(details.parameters))
+    if details.tools:
+        contents.value("gen_ai.tool.definitions", list(details.tools))
     return {field: value for field, (name, value) in fields.items() if value and name not in contents.attributes}
 
 
-def _parse_side(given: Sequence[Any], side: Prefer) -> tuple[Message, ...]:
-    return parse_messages(list(given), side) if given else ()
+def _parse_side(messages: Sequence[Any], side: Prefer) -> tuple[Message, ...]:
+    return parse_messages(list(messages), side) if messages else ()
 
 
 # What went wrong
 
 
 def _recorded_fault(error: BaseException | StepError | None, home: RunSpanContext, losses: Losses) -> StepError | None:
-    """What is kept of it. An exception's words may be somebody's: they are content."""
+    """Return type and message of an error. The message is content."""
     if error is None:
         return None
     if home.record != "full":
         return StepError(_error_type(error), "")
     try:
         message = error.message if isinstance(error, StepError) else str(error)
-    except Exception:  # An author's exception may not even know what it says.
+    except Exception:  # `__str__` of a user's exception may raise.
         message = ""
-    known = [secret.reveal() for secret in home.call.secrets.values()]
+    secret_texts = [secret.reveal() for secret in home.call.secrets.values()]
     return StepError(
-        _error_type(error), truncate_text(masking.mask_values(message, known), "exception", losses, _MAX_ERROR_BYTES)
+        _error_type(error),
+        truncate_text(masking.mask_values(message, secret_texts), "exception", losses, _MAX_ERROR_BYTES),
     )
 
 
@@ -177,8 +179,8 @@ def _error_type(error: BaseException | StepError) -> str:
 
 
 def _exception_event(fault: StepError, at: datetime) -> SpanEvent:
-    said = {"exception.type": fault.type, "exception.message": fault.message}
-    return SpanEvent("exception", at, {name: text for name, text in said.items() if text})
+    attributes = {"exception.type": fault.type, "exception.message": fault.message}
+    return SpanEvent("exception", at, {name: text for name, text in attributes.items() if text})
 
 
 # Small things

@@ -19,7 +19,7 @@ _decode_span = msgspec.json.Decoder(Span).decode
 
 
 def load_turn(db: Connection, project: str, trace: str) -> tuple[Span, Turn] | None:
-    """The span that stands for a trace, and its conversation; None for an unknown one, or another project's."""
+    """Return the head span of a trace and its conversation; None if the project has no such trace."""
     body = span_threads.get_head_body(db, project, trace)
     if body is None:
         return None
@@ -31,11 +31,11 @@ def load_turn(db: Connection, project: str, trace: str) -> tuple[Span, Turn] | N
 def load_session_turns(
     db: Connection, project: str, session: str, window: Window
 ) -> tuple[Page[TraceListItem], list[Turn], int]:
-    """Some traces of a session as conversations, the earliest first, and about how many bytes these have."""
+    """Return a page of a session's traces, oldest first, their turns, and the approximate bytes of these."""
     page = span_sessions.list_session_traces(db, project, session, window)
-    read = [load_turn(db, project, row.trace_id) for row in page.data]
-    turns = [found[1] for found in read if found is not None]
-    return page, turns, sum(len(msgspec.json.encode(one)) for one in turns)
+    loaded = [load_turn(db, project, row.trace_id) for row in page.data]
+    turns = [item[1] for item in loaded if item is not None]
+    return page, turns, sum(len(msgspec.json.encode(turn)) for turn in turns)
 
 
 def _decode_spans(bodies: Iterator[bytes]) -> Iterator[Span]:
@@ -48,20 +48,19 @@ ExportFormat = Literal["jsonl", "otlp"]
 def export_page(
     db: Connection, project: str, trace: str, form: ExportFormat, window: Window
 ) -> tuple[bytes, str | None]:
-    """The lines of some spans of a trace, in the order of their start; and where the next begin."""
+    """Return the lines of a page of spans, ordered by start, and the cursor of the next page."""
     page = span_trees.list_skeleton(db, project, trace, window)
-    bodies = load_bodies(db, project, trace, [bone.span_id for bone in page.data])
+    bodies = load_bodies(db, project, trace, [row.span_id for row in page.data])
     if form == "otlp":
         return b"".join(encode_lines(map(_decode_span, bodies))), page.next
     return b"".join(body + b"\n" for body in bodies), page.next
 
 
 def load_bodies(db: Connection, project: str, trace: str, ids: list[str]) -> Iterator[bytes]:
-    """The records of spans, in this order; what is gone meanwhile is left out."""
-    found = dict(span_trees.iter_span_bodies(db, project, trace, ids))
-    return (found[span] for span in ids if span in found)
+    """Return encoded spans in the order of `ids`; spans deleted meanwhile are left out."""
+    bodies = dict(span_trees.iter_span_bodies(db, project, trace, ids))
+    return (bodies[span] for span in ids if span in bodies)
 
 
 def load_spans(db: Connection, project: str, trace: str, ids: list[str]) -> list[Span]:
-    """The same, read."""
     return [_decode_span(body) for body in load_bodies(db, project, trace, ids)]

@@ -1,8 +1,8 @@
-"""The span writer: what comes at the same time is written in one transaction, and whoever sent it hears when it is.
+"""The span writer: batches the spans of concurrent requests into one transaction and reports when they are durable.
 
-There is one per process. Requests wait for their spans to be durable; those of our own runs are handed in by `put`,
-which never waits: where there is no room they are dropped, and counted. All that costs time is done in one thread of
-the writer's own, so that neither the loop nor the other threads are kept busy by a flood.
+There is one per process. Requests wait for their spans to be durable; spans of local runs are passed to `put`, which
+never waits: without room they are dropped and counted. Slow work happens in one thread of the writer, so that a flood
+of spans occupies neither the event loop nor other threads.
 """
 
 import asyncio
@@ -30,39 +30,37 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 BATCH_WAIT_S = 0.02
-"""Seconds that spans wait for others that are on their way."""
+"""Wait for other requests that are being prepared."""
 LOCAL_BATCH_WAIT_S = 0.2
-"""And those of our own runs, for which nobody waits: a transaction costs more than all that one run leaves."""
+"""Wait of local runs' spans: no client waits, and a transaction costs more than the spans of one run."""
 MAX_BATCH_SPANS = 2_000
-"""Spans of one transaction."""
 MAX_PENDING_BYTES = 64 * 1024 * 1024
-"""Bytes that may be on their way at once, as bodies or as rows; one request is always taken."""
+"""Of requests being processed, as bodies or as rows; one request is always accepted."""
 MAX_LOCAL_PENDING_BYTES = 16 * 1024 * 1024
-"""And of our own runs' spans, so that neither drives out the other."""
+"""Of local runs' spans; separate, so that neither crowds out the other."""
 RETRY_DELAY_S = 1.0
-"""Seconds until our own spans are tried again where the database could not take them,"""
+"""Until local runs' spans are retried after a database failure."""
 MAX_ATTEMPTS = 5
-"""and how often."""
+"""For local runs' spans."""
 _LOCAL_CHUNK_SPANS = 500
-"""Of our own spans so many are made ready in one go, and wait for no others: requests want the thread, too."""
+"""Local spans prepared in one go; kept small as requests use the same thread."""
 _SPAN_OVERHEAD_BYTES = 512
-"""Bytes that a span takes up whatever is in it."""
 
 
 class _PendingRows:
-    """Rows that belong together, and whoever waits for them."""
+    """Rows of one request or one local chunk, and the future of the request."""
 
-    __slots__ = ("done", "rows", "size", "tries")
+    __slots__ = ("attempts", "done", "rows", "size")
 
     def __init__(self, rows: Sequence[SpanRow], size: int, done: "asyncio.Future[int] | None") -> None:
         self.rows = rows
         self.size = size
-        self.done = done  # None for our own, for which nobody waits.
-        self.tries = 0
+        self.done = done  # None for local runs.
+        self.attempts = 0
 
 
 class SpanWriter:
-    """Writes spans. Everything but the work in its thread happens on one loop."""
+    """Writes spans. All methods run on one event loop; the work runs in the writer's thread."""
 
     def __init__(
         self,
@@ -76,171 +74,170 @@ class SpanWriter:
     ) -> None:
         self._database = database
         self.redact = redact
-        """What takes out of a record what is not to be kept."""
         self._now = now
-        self._room = room
-        self._own_room = own_room
-        self._patience = patience
+        self._max_request_bytes = room
+        self._max_local_bytes = own_room
+        self._retry_delay_s = patience
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="palaver-spans")
-        self._held = 0  # Bytes of requests.
-        self._own_held = 0
+        self._request_bytes = 0  # Bytes.
+        self._local_bytes = 0
         self._preparing = 0
-        self._own: deque[tuple[Span, int]] = deque()  # Each with its size.
-        self._hurry = asyncio.Event()  # Our own wait for no others.
-        self._waiting: deque[_PendingRows] = deque()
-        self._count = 0  # Spans that wait.
-        self._enough = asyncio.Event()
-        self._reading: asyncio.Task[None] | None = None
-        self._writing: asyncio.Task[None] | None = None
+        self._local_spans: deque[tuple[Span, int]] = deque()  # With sizes in bytes.
+        self._local_wake = asyncio.Event()  # Ends the wait for more local spans.
+        self._pending: deque[_PendingRows] = deque()
+        self._pending_spans = 0
+        self._batch_ready = asyncio.Event()
+        self._local_task: asyncio.Task[None] | None = None
+        self._write_task: asyncio.Task[None] | None = None
         self.written = 0
-        """Spans that were kept."""
+        """Number of stored spans."""
         self.dropped = 0
-        """Spans of our own runs that were not."""
+        """Number of local runs' spans that were dropped."""
 
     # Requests
 
     def check(self) -> None:
-        """Raise while there is no room: then a body need not even be read."""
-        if self._held >= self._room:
+        """Raise Overloaded while there is no room, before the body is read."""
+        if self._request_bytes >= self._max_request_bytes:
             raise _overloaded()
 
     @contextmanager
     def holding(self, size: int) -> Generator[None]:
-        """Count a request of so many bytes while it is made ready, or raise; `write` counts what it becomes."""
-        if self._held and self._held + size > self._room:
+        """Reserve the bytes of a request while it is decoded, or raise Overloaded. `write` counts its rows."""
+        if self._request_bytes and self._request_bytes + size > self._max_request_bytes:
             raise _overloaded()
-        self._held += size
+        self._request_bytes += size
         self._preparing += 1
-        self._see()
+        self._update_batch_ready()
         try:
             yield
         finally:
-            self._held -= size
+            self._request_bytes -= size
             self._preparing -= 1
-            self._see()
+            self._update_batch_ready()
 
     async def off(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What a function gives, run in the writer's thread."""
+        """Run a function in the writer's thread."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, partial(work, *args, **kwargs))
 
     async def write(self, rows: Sequence[SpanRow]) -> int:
-        """Keep spans. Returns once they are durable: how many could not be kept, which is none but for a mistake."""
+        """Store rows. Returns once they are durable: the number that could not be stored, normally 0."""
         loop = asyncio.get_running_loop()
-        waited: list[asyncio.Future[int]] = []
-        for first in range(0, len(rows), MAX_BATCH_SPANS):
-            some = rows[first : first + MAX_BATCH_SPANS]
+        futures: list[asyncio.Future[int]] = []
+        for start in range(0, len(rows), MAX_BATCH_SPANS):
+            chunk = rows[start : start + MAX_BATCH_SPANS]
             done: asyncio.Future[int] = loop.create_future()
-            waited.append(done)
-            size = sum(row.bytes + _SPAN_OVERHEAD_BYTES for row in some)
-            self._held += size
-            self._add(_PendingRows(some, size, done))
-        return sum(await asyncio.gather(*waited))
+            futures.append(done)
+            size = sum(row.bytes + _SPAN_OVERHEAD_BYTES for row in chunk)
+            self._request_bytes += size
+            self._add(_PendingRows(chunk, size, done))
+        return sum(await asyncio.gather(*futures))
 
-    # Our own runs
+    # Local runs
 
     def put(self, given: "Iterable[Span]") -> None:
-        """Keep records of our own runs. It is done later, or not at all where there is no room."""
+        """Store spans of local runs in the background, or drop them if there is no room."""
         for span in given:
-            if self._own_held >= self._own_room:
+            if self._local_bytes >= self._max_local_bytes:
                 self.dropped += 1
                 continue
             size = _approximate_bytes(span)
-            self._own_held += size
-            self._own.append((span, size))
-        if len(self._own) >= _LOCAL_CHUNK_SPANS:
-            self._hurry.set()
-        if self._own and self._reading is None:
-            self._reading = asyncio.get_running_loop().create_task(self._read_own())
+            self._local_bytes += size
+            self._local_spans.append((span, size))
+        if len(self._local_spans) >= _LOCAL_CHUNK_SPANS:
+            self._local_wake.set()
+        if self._local_spans and self._local_task is None:
+            self._local_task = asyncio.get_running_loop().create_task(self._prepare_local())
 
-    async def _read_own(self) -> None:
+    async def _prepare_local(self) -> None:
         try:
-            while self._own:
-                await self._gathered()
-                some = [self._own.popleft() for _ in range(min(_LOCAL_CHUNK_SPANS, len(self._own)))]
-                rows = await self.off(_build_rows, [span for span, _ in some], self.redact)
-                self.dropped += len(some) - len(rows)
-                self._add(_PendingRows(rows, sum(size for _, size in some), None))
+            while self._local_spans:
+                await self._wait_for_local()
+                chunk = [self._local_spans.popleft() for _ in range(min(_LOCAL_CHUNK_SPANS, len(self._local_spans)))]
+                rows = await self.off(_build_rows, [span for span, _ in chunk], self.redact)
+                self.dropped += len(chunk) - len(rows)
+                self._add(_PendingRows(rows, sum(size for _, size in chunk), None))
         finally:
-            self._reading = None
+            self._local_task = None
 
-    async def _gathered(self) -> None:
-        """Wait until there are many of our own, or until they have waited for long enough."""
-        timer = asyncio.get_running_loop().call_later(LOCAL_BATCH_WAIT_S, self._hurry.set)
-        await self._hurry.wait()
+    async def _wait_for_local(self) -> None:
+        """Wait until there are many local spans, or for the batch wait."""
+        timer = asyncio.get_running_loop().call_later(LOCAL_BATCH_WAIT_S, self._local_wake.set)
+        await self._local_wake.wait()
         timer.cancel()
-        if len(self._own) <= _LOCAL_CHUNK_SPANS:
-            self._hurry.clear()
+        if len(self._local_spans) <= _LOCAL_CHUNK_SPANS:
+            self._local_wake.clear()
 
     # Writing
 
     async def flushed(self) -> None:
-        """Wait until all that is known by now is written, or given up."""
-        self._hurry.set()
-        while waited := [task for task in (self._reading, self._writing) if task is not None]:
-            await asyncio.wait(waited)
+        """Wait until all pending spans are written or given up."""
+        self._local_wake.set()
+        while tasks := [task for task in (self._local_task, self._write_task) if task is not None]:
+            await asyncio.wait(tasks)
 
     async def close(self) -> None:
-        """Write what is waiting, and let the thread go."""
+        """Flush and shut the thread down."""
         await self.flushed()
         await asyncio.to_thread(self._thread.shutdown)
 
     def _add(self, piece: _PendingRows) -> None:
-        self._waiting.append(piece)
-        self._count += len(piece.rows)
-        self._see()
-        if self._writing is None:
-            self._writing = asyncio.get_running_loop().create_task(self._write_on())
+        self._pending.append(piece)
+        self._pending_spans += len(piece.rows)
+        self._update_batch_ready()
+        if self._write_task is None:
+            self._write_task = asyncio.get_running_loop().create_task(self._write_pending())
 
-    def _see(self) -> None:
-        """Is there anything to wait for before what is here is written?"""
-        if self._count >= MAX_BATCH_SPANS or not self._preparing:
-            self._enough.set()
+    def _update_batch_ready(self) -> None:
+        """Decide whether the next batch should wait for requests being prepared."""
+        if self._pending_spans >= MAX_BATCH_SPANS or not self._preparing:
+            self._batch_ready.set()
         else:
-            self._enough.clear()
+            self._batch_ready.clear()
 
-    async def _write_on(self) -> None:
+    async def _write_pending(self) -> None:
         try:
-            while self._waiting:
-                timer = asyncio.get_running_loop().call_later(BATCH_WAIT_S, self._enough.set)
-                await self._enough.wait()
+            while self._pending:
+                timer = asyncio.get_running_loop().call_later(BATCH_WAIT_S, self._batch_ready.set)
+                await self._batch_ready.wait()
                 timer.cancel()
-                await self._keep(self._group())
+                await self._write_batch(self._next_batch())
         finally:
-            self._writing = None
+            self._write_task = None
 
-    def _group(self) -> list[_PendingRows]:
-        group = [self._waiting.popleft()]
-        size = len(group[0].rows)
-        while self._waiting and size + len(self._waiting[0].rows) <= MAX_BATCH_SPANS:
-            group.append(self._waiting.popleft())
-            size += len(group[-1].rows)
-        self._count -= size
-        self._see()
-        return group
+    def _next_batch(self) -> list[_PendingRows]:
+        batch = [self._pending.popleft()]
+        size = len(batch[0].rows)
+        while self._pending and size + len(self._pending[0].rows) <= MAX_BATCH_SPANS:
+            batch.append(self._pending.popleft())
+            size += len(batch[-1].rows)
+        self._pending_spans -= size
+        self._update_batch_ready()
+        return batch
 
-    async def _keep(self, group: Sequence[_PendingRows]) -> None:
-        rows = [row for piece in group for row in piece.rows]
+    async def _write_batch(self, batch: Sequence[_PendingRows]) -> None:
+        rows = [row for piece in batch for row in piece.rows]
         try:
             await self._add_rows(rows)
         except PalaverError as error:
-            await self._failed(group, error)
+            await self._retry_or_fail(batch, error)
         except Exception:
-            # Something in one of them: nobody's spans are lost for another's.
-            for piece in group:
+            # A bad row in one of them: write each by itself, so that none loses its spans to another.
+            for piece in batch:
                 try:
-                    self._kept(piece, await self._salvaged(piece.rows))
+                    self._finish(piece, await self._write_bisected(piece.rows))
                 except PalaverError as error:
-                    await self._failed([piece], error)
+                    await self._retry_or_fail([piece], error)
         else:
-            for piece in group:
-                self._kept(piece, 0)
+            for piece in batch:
+                self._finish(piece, 0)
 
     async def _add_rows(self, rows: Sequence[SpanRow]) -> None:
         if rows:
             await self._database.write(spans.insert_spans, rows, today=self._now().date())
 
-    async def _salvaged(self, rows: Sequence[SpanRow]) -> int:
-        """Keep all but those that cannot be; how many that are."""
+    async def _write_bisected(self, rows: Sequence[SpanRow]) -> int:
+        """Store rows by bisection; return how many could not be stored."""
         try:
             await self._add_rows(rows)
         except PalaverError:
@@ -250,52 +247,52 @@ class SpanWriter:
                 log.exception("The span %s of trace %s could not be kept", rows[0].span_id, rows[0].trace_id)
                 return 1
             half = len(rows) // 2
-            return await self._salvaged(rows[:half]) + await self._salvaged(rows[half:])
+            return await self._write_bisected(rows[:half]) + await self._write_bisected(rows[half:])
         return 0
 
-    def _kept(self, piece: _PendingRows, lost: int) -> None:
+    def _finish(self, piece: _PendingRows, lost: int) -> None:
         self.written += len(piece.rows) - lost
         if piece.done is None:
             self.dropped += lost
-        elif not piece.done.done():  # Whoever waited may have left.
+        elif not piece.done.done():  # The request may have been cancelled.
             piece.done.set_result(lost)
-        self._forget(piece)
+        self._release(piece)
 
-    async def _failed(self, group: Sequence[_PendingRows], error: PalaverError) -> None:
-        """The database could not take any: senders send again, and our own are tried again a few times."""
-        again: list[_PendingRows] = []
-        for piece in group:
-            piece.tries += 1
-            if piece.done is None and piece.tries < MAX_ATTEMPTS:
-                again.append(piece)
+    async def _retry_or_fail(self, batch: Sequence[_PendingRows], error: PalaverError) -> None:
+        """Handle a database failure: clients resend, local spans are retried a few times."""
+        reattempts: list[_PendingRows] = []
+        for piece in batch:
+            piece.attempts += 1
+            if piece.done is None and piece.attempts < MAX_ATTEMPTS:
+                reattempts.append(piece)
                 continue
             if piece.done is None:
                 log.warning("%d spans of our own runs were dropped: %s", len(piece.rows), error.message)
                 self.dropped += len(piece.rows)
             elif not piece.done.done():
                 piece.done.set_exception(type(error)(error.message))
-            self._forget(piece)
-        if again:
-            await asyncio.sleep(self._patience)
-            self._waiting.extend(again)
-            self._count += sum(len(piece.rows) for piece in again)
-            self._see()
+            self._release(piece)
+        if reattempts:
+            await asyncio.sleep(self._retry_delay_s)
+            self._pending.extend(reattempts)
+            self._pending_spans += sum(len(piece.rows) for piece in reattempts)
+            self._update_batch_ready()
 
-    def _forget(self, piece: _PendingRows) -> None:
+    def _release(self, piece: _PendingRows) -> None:
         if piece.done is None:
-            self._own_held -= piece.size
+            self._local_bytes -= piece.size
         else:
-            self._held -= piece.size
+            self._request_bytes -= piece.size
 
 
-def _build_rows(given: "Sequence[Span]", redact: "RedactSpan") -> Sequence[SpanRow]:
+def _build_rows(spans: "Sequence[Span]", redact: "RedactSpan") -> Sequence[SpanRow]:
     from palaver.traces.ingest import build_rows
 
-    return build_rows(given, redact)
+    return build_rows(spans, redact)
 
 
 def _approximate_bytes(span: "Span") -> int:
-    """About how many bytes a record takes up. Asked on the loop, so it looks at lengths only."""
+    """Estimate from lengths only, as it runs on the event loop."""
     size = _SPAN_OVERHEAD_BYTES
     for value in span.attributes.values():
         if type(value) is str:

@@ -1,7 +1,18 @@
-"""Conventions: whose attribute names mean what. One file each, of one shape (base.py); mapping.py asks them in order.
+"""Conventions: which attribute names mean what. `mapping` asks one module per vendor, in order.
 
-    own, gen_ai (with logfire), openinference, ai_sdk, agenta, mlflow, openllmetry, events
+Modules:
 
-What they share: reading.py looks into attributes, messages.py makes messages of what it finds, out of loose fields with
-loose.py and out of events with bodies.py; definitions.py unwraps tools, meanings.py translates kinds and endings.
+    base             the interface of a convention, and the fields it may provide
+    attributes       reading of attribute values
+    vocabulary       kinds of spans and finish reasons
+    messages         messages from attributes, indexed fields and events
+    palaver          Palaver's own attributes
+    gen_ai           OpenTelemetry's gen_ai
+    pydantic_ai      Pydantic AI and Logfire, a part of gen_ai
+    openinference    OpenInference (Phoenix)
+    ai_sdk           the AI SDK up to version 6
+    agenta           Agenta
+    mlflow           MLflow
+    openllmetry      OpenLLMetry (Traceloop)
+    events           messages in span events
 """

@@ -1,4 +1,4 @@
-"""Agenta's SDK, `ag.*`. Its values say in front what they are: `@ag.type=json:{…}`, `@ag.type=none:`."""
+"""Agenta's SDK, `ag.*`. Values are prefixed with their type: `@ag.type=json:{…}`, `@ag.type=none:`."""
 
 from typing import Any
 
@@ -28,15 +28,14 @@ _JSON, _NONE = "@ag.type=json:", "@ag.type=none:"
 _INPUTS, _OUTPUTS, _PARAMETERS = "ag.data.inputs", "ag.data.outputs", "ag.data.parameters"
 _DATA_PREFIXES = tuple(f"{name}." for name in (_INPUTS, _OUTPUTS, _PARAMETERS))
 _PROMPT, _COMPLETION = "prompt", "completion"
-"""Under which messages are counted, in inputs and in outputs."""
+"""Names under which messages are indexed, in inputs and in outputs."""
 _DEFAULT_KEY_ONLY = {"__default__"}
-"""The only key, where what was given or returned is no object."""
+"""The only key of a value that is not an object."""
 _FIELD_NAMES = FieldNames()
 _METRICS = "ag.metrics."
 
 
 def read(raw: RawSpan) -> SpanFields:
-    """What the attributes of a span say."""
     attributes = raw.attributes
     reader, below = AttributeReader(attributes), group_by_prefix(attributes, _DATA_PREFIXES)
     inputs, outputs = _strip_prefix(below, _INPUTS), _strip_prefix(below, _OUTPUTS)
@@ -64,12 +63,12 @@ def _strip_prefix(below: dict[str, Entry], name: str) -> Entry:
     return {key[start:]: value for key, value in below.get(f"{name}.", {}).items() if value is not None}
 
 
-def _merge_value(given: Any, keys: Entry, messages: str) -> Any:
-    """What stands under the name itself, and under those below it: each is a key, whatever dots it has."""
-    value = UNSET if given is None else _parse_value(given)
-    inner = {key: _parse_value(told) for key, told in keys.items() if key and not _is_message_key(key, messages)}
-    if inner:
-        value = inner if value is UNSET else {**value, **inner} if is_object(value) else value
+def _merge_value(attribute: Any, keys: Entry, messages: str) -> Any:
+    """Merge the value of a name with the values of the names below it, each of which is one key."""
+    value = UNSET if attribute is None else _parse_value(attribute)
+    below = {key: _parse_value(item) for key, item in keys.items() if key and not _is_message_key(key, messages)}
+    if below:
+        value = below if value is UNSET else {**value, **below} if is_object(value) else value
     return value["__default__"] if is_object(value) and value.keys() == _DEFAULT_KEY_ONLY else value
 
 
@@ -78,26 +77,26 @@ def _is_message_key(key: str, word: str) -> bool:
     return first == word and bool(dot) and rest.partition(".")[0].isdecimal()
 
 
-def _parse_value(given: Any) -> Any:
-    typed = _parse_typed(given)
-    return parse_container(typed) if typed is given else typed
+def _parse_value(value: Any) -> Any:
+    typed = _parse_typed(value)
+    return parse_container(typed) if typed is value else typed
 
 
-def _parse_typed(given: Any) -> Any:
-    """The value that was marked with its type; any other as it stands."""
-    if type(given) is not str or not given.startswith("@ag.type="):
-        return given
-    if given.startswith(_JSON):
-        return parse_json(given[len(_JSON) :])
-    return None if given.startswith(_NONE) else given
+def _parse_typed(value: Any) -> Any:
+    """Parse a value with a type prefix; return any other unchanged."""
+    if type(value) is not str or not value.startswith("@ag.type="):
+        return value
+    if value.startswith(_JSON):
+        return parse_json(value[len(_JSON) :])
+    return None if value.startswith(_NONE) else value
 
 
 def _messages(keys: Entry, name: str, side: Prefer) -> tuple[Message, ...]:
     entries = collect_indexed(keys, name)
-    marked = [{field: _parse_typed(value) for field, value in entry.items()} for entry in entries]
-    return parse_messages(build_elements(marked, _FIELD_NAMES), side) if marked else ()
+    typed_entries = [{field: _parse_typed(value) for field, value in entry.items()} for entry in entries]
+    return parse_messages(build_elements(typed_entries, _FIELD_NAMES), side) if typed_entries else ()
 
 
 def _parameters(attributes: Attributes, keys: Entry) -> dict[str, Any]:
-    given = _merge_value(attributes.get(_PARAMETERS), keys, "")
-    return {name: value for name, value in given.items() if name != "model"} if is_object(given) else {}
+    value_map = _merge_value(attributes.get(_PARAMETERS), keys, "")
+    return {name: value for name, value in value_map.items() if name != "model"} if is_object(value_map) else {}

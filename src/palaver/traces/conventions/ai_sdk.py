@@ -1,4 +1,4 @@
-"""The AI SDK's own names, `ai.*`, up to version 6; later ones send gen_ai's, and `ai.settings.context.*` at most."""
+"""The AI SDK's own names, `ai.*`, up to version 6. Later versions send gen_ai's and at most `ai.settings.context.*`."""
 
 import re
 from typing import Any
@@ -23,12 +23,11 @@ _USAGE, _TOOL = "ai.usage.", "ai.toolCall."
 _INPUT_TOKENS = tuple(_USAGE + name for name in ("inputTokens", "promptTokens", "tokens"))
 _RENAMED = {"max_output_tokens": "max_tokens", "stop_sequences": "stop"}
 _AGGREGATE_OPERATIONS = ("ai.embed", "ai.embedMany")
-"""What these count is the sum of the calls below them, which are embeddings too: it must not count twice."""
+"""Their counts are the sum of the calls below them, which are embeddings too, and must not be counted twice."""
 _CAMEL_HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
 
 
 def read(raw: RawSpan) -> SpanFields:
-    """What the attributes of a span say."""
     attributes = raw.attributes
     reader = AttributeReader(attributes)
     prompt, is_sum = reader.json("ai.prompt"), attributes.get("ai.operationId") in _AGGREGATE_OPERATIONS
@@ -52,51 +51,54 @@ def read(raw: RawSpan) -> SpanFields:
         finish=parse_finish(reader.value("ai.response.finishReason", "ai.finishReason")),
         session=reader.label(_METADATA + "sessionId", _CONTEXT + "sessionId"),
         user=reader.label(_METADATA + "userId", _CONTEXT + "userId"),
-        # What version 7 calls the agent's name.
+        # Version 7 calls it the agent's name.
         workflow=reader.label("ai.telemetry.functionId") if kind == "agent" else UNSET,
         notes=tuple(reader.notes),
     )
 
 
 def _prompt_messages(prompt: Any) -> tuple[Message, ...]:
-    """What a whole call was given: `{system?, prompt?, messages?}`, of which the last two may be text or messages."""
+    """Read `{system?, prompt?, messages?}`, of which the last two may be text or messages."""
     if not is_object(prompt):
         return ()
-    asked = prompt.get("messages")
-    said = [_as_message(given, "system") for given in as_list(prompt.get("system")) if given != ""]
-    said += [_as_message(given, "user") for given in as_list(prompt.get("prompt") if asked is None else asked)]
-    return parse_messages(said, "input")
+    given_messages = prompt.get("messages")
+    elements = [_as_message(item, "system") for item in as_list(prompt.get("system")) if item != ""]
+    elements += [
+        _as_message(item, "user")
+        for item in as_list(prompt.get("prompt") if given_messages is None else given_messages)
+    ]
+    return parse_messages(elements, "input")
 
 
-def _as_message(given: Any, role: str) -> Any:
-    return {"role": role, "content": given} if is_text(given) else given
+def _as_message(value: Any, role: str) -> Any:
+    return {"role": role, "content": value} if is_text(value) else value
 
 
 def _response_messages(reader: AttributeReader) -> tuple[Message, ...]:
-    """Its pieces have a name each, and are one message; empty text is none."""
+    """Build one message from its parts, which have an attribute each. Empty text is left out."""
     parts: list[Part] = []
-    for piece, part in (("reasoning", Reasoning), ("text", Text)):
-        said = _response_value(reader, piece)
-        if said is not None:
-            parts.append(part(said) if isinstance(said, str) else Data(UNREADABLE, said))
+    for name, part in (("reasoning", Reasoning), ("text", Text)):
+        value = _response_value(reader, name)
+        if value is not None:
+            parts.append(part(value) if isinstance(value, str) else Data(UNREADABLE, value))
     parts += [
-        file(dict_or_empty(given)) or Data(UNREADABLE, given)
-        for given in as_list(parse_container(_response_value(reader, "files")))
+        file(dict_or_empty(item)) or Data(UNREADABLE, item)
+        for item in as_list(parse_container(_response_value(reader, "files")))
     ]
     parts += [
-        _parse_call(given) or Data(UNREADABLE, given)
-        for given in as_list(parse_container(_response_value(reader, "toolCalls")))
+        _parse_call(item) or Data(UNREADABLE, item)
+        for item in as_list(parse_container(_response_value(reader, "toolCalls")))
     ]
     return (Message("assistant", tuple(parts)),) if parts else ()
 
 
-def _response_value(reader: AttributeReader, piece: str) -> Any:
-    said = reader.value(f"ai.response.{piece}", f"ai.result.{piece}")
-    return None if said is UNSET or said == "" else said
+def _response_value(reader: AttributeReader, name: str) -> Any:
+    value = reader.value(f"ai.response.{name}", f"ai.result.{name}")
+    return None if value is UNSET or value == "" else value
 
 
-def _parse_call(given: Any) -> ToolCall | None:
-    call = dict_or_empty(given)
+def _parse_call(value: Any) -> ToolCall | None:
+    call = dict_or_empty(value)
     name = optional_str(call.get("toolName"))
     if name is None:
         return None
@@ -106,23 +108,23 @@ def _parse_call(given: Any) -> ToolCall | None:
 
 
 def _inputs(reader: AttributeReader, prompt: Any) -> Any:
-    given = reader.json(_TOOL + "args")
-    given = prompt if given is UNSET else given
-    given = reader.json("ai.value") if given is UNSET else given
-    if given is not UNSET:
-        return given
+    inputs = reader.json(_TOOL + "args")
+    inputs = prompt if inputs is UNSET else inputs
+    inputs = reader.json("ai.value") if inputs is UNSET else inputs
+    if inputs is not UNSET:
+        return inputs
     values = parse_container(reader.value("ai.values"))
     return [parse_json(value) for value in values] if is_list(values) else values
 
 
 def _parameters(attributes: Attributes) -> dict[str, Any]:
-    """Settings by the names that most others have for them."""
+    """Return the settings under their common names."""
     parameters: dict[str, Any] = {}
     for name, value in attributes.items():
         if name.startswith(_SETTINGS) and value is not None and not name.startswith(_CONTEXT):
             key = _CAMEL_HUMP.sub(lambda hump: f"_{hump[0].lower()}", name[len(_SETTINGS) :])
             if key == "max_output_tokens":
-                parameters["max_tokens"] = value  # The newer name counts.
+                parameters["max_tokens"] = value  # The newer name wins.
             else:
                 parameters.setdefault(_RENAMED.get(key, key), value)
     return {name: value for name, value in parameters.items() if name not in ("", "model")}
@@ -134,6 +136,6 @@ def _tool(reader: AttributeReader) -> Tool | UnsetType:
 
 
 def _provider(reader: AttributeReader) -> str | UnsetType:
-    """`openai.chat` is OpenAI, by one of its APIs."""
+    """Return the provider without its API: `openai.chat` is `openai`."""
     provider = reader.label("ai.model.provider")
     return UNSET if provider is UNSET else provider.partition(".")[0].strip() or UNSET

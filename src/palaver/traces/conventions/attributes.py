@@ -1,4 +1,14 @@
-"""Read attribute values: labels, numbers, JSON, indexed names, and tool definitions."""
+"""Read attribute values: labels, numbers, JSON, indexed names, and tool definitions.
+
+    AttributeReader             the first of several names with a label, count, amount or value; bad numbers are noted
+    parse_json, parse_container a text that should be JSON, or that may hold an object or list
+    collect_indexed             names with numbers in them, `llm.input_messages.0.message.role`, in order
+    group_by_prefix             names under several prefixes, in one pass
+    parse_tools                 tool definitions, without the wrappers of vendors
+
+Values are client data: bounded, never code. Names are not split into containers: a prefix is matched, and the rest of
+the name stays one key.
+"""
 
 import math
 import re
@@ -14,34 +24,32 @@ from palaver.core.json import Object, is_object
 from palaver.traces.model import Defined
 
 Attributes = Mapping[str, Any]
-"""A flat map from name to value."""
 
 Entry = dict[str, Any]
-"""What is told of one index: the rest of each name, and its value."""
+"""The values of one index, by the rest of their names."""
 
 MAX_LABEL_CHARS = 128
-"""Characters. What is longer keeps its beginning and gets a hash, so that equal ones stay equal."""
+"""Longer labels keep their beginning and get a hash, so that equal ones stay equal."""
 MAX_ENTRIES = 2_000
 _MAX_INDEX_DIGITS = 6
 _MAX_NUMBER_CHARS = 64
 _MAX_INT64 = 2**63 - 1
-"""What a database takes as a whole number."""
 _ESCAPE = re.compile(r"\\(?:u00(?P<control>0[0-8BbCcEeFf]|1[0-9A-Fa-f]|7[Ff]|[89][0-9A-Fa-f])|.)", re.DOTALL)
-"""Any escape of JSON, so that a backslash that is itself escaped is never taken for the start of another."""
+"""Matches any JSON escape, so that an escaped backslash is not taken for the start of another."""
 
 
 class AttributeReader:
-    """Looks into attributes. A name that is absent, null or unfit is passed over for the next one."""
+    """Reads attributes. A name that is absent, null or unfit is skipped for the next one."""
 
     __slots__ = ("_get", "notes")
 
     def __init__(self, attributes: Attributes) -> None:
         self._get = attributes.get
         self.notes: list[str] = []
-        """`number:<name>` for each that should have been a number and was none."""
+        """`number:<name>` for each value that is not a valid number."""
 
     def value(self, *names: str) -> Any:
-        """The first value as it stands; UNSET where there is none."""
+        """Return the first value, or UNSET."""
         for name in names:
             value = self._get(name)
             if value is not None:
@@ -49,11 +57,11 @@ class AttributeReader:
         return UNSET
 
     def json(self, *names: str) -> Any:
-        """The first value, parsed if it is JSON text; UNSET where there is none."""
+        """Return the first value, parsed if it is JSON text, or UNSET."""
         return parse_json(self.value(*names))
 
     def label(self, *names: str) -> str | UnsetType:
-        """The first text that is not blank, trimmed and of bounded length: a name, an id, a session, a model."""
+        """Return the first non-blank label: a name, id, session or model."""
         for name in names:
             value = self._get(name)
             if value is not None and (text := parse_label(value)) is not None:
@@ -61,7 +69,7 @@ class AttributeReader:
         return UNSET
 
     def count(self, *names: str) -> int | UnsetType:
-        """The first whole number that is not negative: an int, a double, or either as text."""
+        """Return the first non-negative integer, given as int, float or text."""
         for name in names:
             value = self._get(name)
             if value is not None:
@@ -71,7 +79,7 @@ class AttributeReader:
         return UNSET
 
     def amount(self, *names: str) -> float | UnsetType:
-        """The first finite number that is not negative, with its fraction."""
+        """Return the first finite non-negative number."""
         for name in names:
             value = self._get(name)
             if value is not None:
@@ -82,7 +90,7 @@ class AttributeReader:
 
 
 def parse_label(value: Any) -> str | None:
-    """A text that is not blank, trimmed and of bounded length; a whole number counts as its text."""
+    """Return a trimmed label of bounded length, or None. Integers become text."""
     if type(value) is int:
         value = str(value) if abs(value) <= _MAX_INT64 else ""
     text = value.strip() if isinstance(value, str) else ""
@@ -92,7 +100,7 @@ def parse_label(value: Any) -> str | None:
 
 
 def parse_count(value: Any) -> int | None:
-    """A whole number that is not negative; None for what is none."""
+    """Return a non-negative int, or None."""
     if type(value) is int:
         return value if 0 <= value <= _MAX_INT64 else None
     if type(value) is str and value.isdecimal() and value.isascii() and len(value) < 19:
@@ -102,12 +110,12 @@ def parse_count(value: Any) -> int | None:
 
 
 def parse_amount(value: Any) -> float | None:
-    """A finite number that is not negative; None for what is none."""
+    """Return a finite non-negative float, or None."""
     if type(value) is str:
         if len(value) > _MAX_NUMBER_CHARS or "_" in value or not value.isascii():
             return None
     elif type(value) is not int and type(value) is not float:
-        return None  # Neither is a bool.
+        return None  # This excludes bool.
     try:
         number = float(value)
     except (ValueError, OverflowError):
@@ -116,15 +124,16 @@ def parse_amount(value: Any) -> float | None:
 
 
 def parse_json(value: Any) -> Any:
-    """The value of a JSON text; anything else, and text that is no JSON or too deep, as it stands.
+    """Parse JSON text; return any other value, and text that is not JSON, unchanged.
 
-    Control characters were taken out of what was sent. In JSON they may have come through as escapes.
+    Control characters, which were replaced in the text as sent, may come through as JSON escapes; these are replaced
+    too.
     """
     if type(value) is not str:
         return value
     text = _ESCAPE.sub(_replace_control_escape, value) if "\\u00" in value else value
-    found = json.parse_or_text(text)
-    return value if found is text else found
+    parsed = json.parse_or_text(text)
+    return value if parsed is text else parsed
 
 
 def _replace_control_escape(escape: re.Match[str]) -> str:
@@ -132,7 +141,7 @@ def _replace_control_escape(escape: re.Match[str]) -> str:
 
 
 def parse_container(value: Any) -> Any:
-    """The object or list of a JSON text; anything else as it stands: `"42"` and `"true"` may just be what was said."""
+    """Parse JSON text that holds an object or list; return anything else unchanged, as `"42"` may be plain text."""
     if type(value) is not str:
         return value
     start = value[:1]
@@ -142,37 +151,37 @@ def parse_container(value: Any) -> Any:
 
 
 def collect_indexed(attributes: Attributes, prefix: str) -> list[Entry]:
-    """What stands under `prefix.0.…`, `prefix.1.…`, by sorted index without gaps, each under the rest of its name.
+    """Collect values under `prefix.0.…`, `prefix.1.…`, sorted by index without gaps, by the rest of their names.
 
-    `{"m.0.role": "user", "m.7.role": "tool"}` with `m` is `[{"role": "user"}, {"role": "tool"}]`. A value at `m.0`
-    itself stands under the empty name. An entry is flat too, and may be asked again for what has an index in it.
+    `{"m.0.role": "user", "m.7.role": "tool"}` with `m` gives `[{"role": "user"}, {"role": "tool"}]`. A value at `m.0`
+    itself has the empty name. Entries are flat, and may be collected again.
     """
-    start, places = prefix + ".", len(prefix) + 1
-    found: dict[int, Entry] = {}
+    start, offset = prefix + ".", len(prefix) + 1
+    entries: dict[int, Entry] = {}
     for name, value in attributes.items():
         if name.startswith(start):
-            digits, _, rest = name[places:].partition(".")
+            digits, _, rest = name[offset:].partition(".")
             if len(digits) <= _MAX_INDEX_DIGITS and digits.isdecimal() and digits.isascii():
-                found.setdefault(int(digits), {})[rest] = value
-    return [found[index] for index in sorted(found)[:MAX_ENTRIES]]
+                entries.setdefault(int(digits), {})[rest] = value
+    return [entries[index] for index in sorted(entries)[:MAX_ENTRIES]]
 
 
 def collect_under(attributes: Attributes, prefix: str) -> Entry:
-    """What stands under `prefix.…`, each under the rest of its name, which stays one key whatever dots it has."""
-    start, places = prefix + ".", len(prefix) + 1
-    return {name[places:]: value for name, value in attributes.items() if name.startswith(start)}
+    """Collect values under `prefix.…`, by the rest of their names."""
+    start, offset = prefix + ".", len(prefix) + 1
+    return {name[offset:]: value for name, value in attributes.items() if name.startswith(start)}
 
 
 def group_by_prefix(attributes: Attributes, prefixes: tuple[str, ...]) -> dict[str, Entry]:
-    """The attributes whose names begin so, by the first of the prefixes that they have; all names are seen once."""
-    found: dict[str, Entry] = {}
+    """Group attributes by the first of `prefixes` that their names have, in one pass."""
+    groups: dict[str, Entry] = {}
     for name, value in attributes.items():
         if name.startswith(prefixes):
             for prefix in prefixes:
                 if name.startswith(prefix):
-                    found.setdefault(prefix, {})[name] = value
+                    groups.setdefault(prefix, {})[name] = value
                     break
-    return found
+    return groups
 
 
 MAX_TOOLS = 2_000
@@ -182,11 +191,11 @@ _GROUPS = ("tools", "functionDeclarations", "function_declarations")
 
 
 def parse_tools(value: Any) -> tuple[Defined, ...]:
-    """The tools of a list, of its JSON text, or of a list of JSON texts; what has no name is left out."""
+    """Parse tools from a list, its JSON text, or a list of JSON texts; those without a name are left out."""
     tools: list[Defined] = []
     for item in as_list(parse_container(value))[:MAX_TOOLS]:
         fields = dict_or_empty(parse_container(item))
-        for key in _GROUPS:  # Gemini groups them.
+        for key in _GROUPS:  # Gemini groups tools.
             if isinstance(fields.get(key), list):
                 tools += [tool for each in fields[key] if (tool := _parse_tool(dict_or_empty(each))) is not None]
         if (tool := _parse_tool(fields)) is not None:
@@ -196,12 +205,12 @@ def parse_tools(value: Any) -> tuple[Defined, ...]:
 
 def _parse_tool(fields: Object) -> Defined | None:
     inner = next((fields[key] for key in _WRAPPERS if is_object(fields.get(key))), None)
-    told = dict_or_empty(inner) or fields
-    name = parse_label(told.get("name")) or parse_label(fields.get("name"))
+    definition = dict_or_empty(inner) or fields
+    name = parse_label(definition.get("name")) or parse_label(fields.get("name"))
     if name is None:
         return None
-    description = told.get("description", fields.get("description"))
-    schema = next((told[key] for key in _SCHEMAS if told.get(key) is not None), None)
+    description = definition.get("description", fields.get("description"))
+    schema = next((definition[key] for key in _SCHEMAS if definition.get(key) is not None), None)
     unwrapped = dict_or_empty(schema).get("json")  # Bedrock's `{"json": {…}}`
     return Defined(
         name=name,

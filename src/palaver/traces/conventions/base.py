@@ -1,4 +1,4 @@
-"""What a convention may find in a span. A field that it does not know stays unset, and the next one is asked."""
+"""The interface of a convention, and the fields that it may find in a span."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -12,7 +12,7 @@ from palaver.traces.model import Defined, RawSpan, SpanKind, Tool
 
 
 class SpanFields(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields that one convention gives. Numbers and texts are sound; whatever was not is a note."""
+    """The fields that one convention found. UNSET fields are left to the next; invalid values become notes."""
 
     kind: SpanKind | UnsetType = UNSET
     messages_in: tuple[Message, ...] | UnsetType = UNSET
@@ -38,12 +38,12 @@ class SpanFields(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Convention(Protocol):
-    """A convention is a plain module with these three."""
+    """A convention is a module with these names."""
 
     NAME: Name
     ROOTS: frozenset[str]
-    """The first words of all names it knows (`llm` of `llm.model_name`): a span without any of them it is not shown."""
+    """First words of all names that it reads (`llm` of `llm.model_name`). It is not asked for spans without any."""
 
     def read(self, raw: RawSpan) -> SpanFields:
-        """What it knows of a span; an empty Found where nothing in it is of this convention. Pure."""
+        """Read a span; returns empty fields if none of its attributes is there. Pure."""
         ...

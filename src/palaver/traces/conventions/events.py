@@ -1,4 +1,4 @@
-"""Messages in the events of a span: what gen_ai's first instrumentations recorded, and some still do."""
+"""Messages in the events of a span, as gen_ai's first instrumentations recorded them and some still do."""
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -13,7 +13,7 @@ from palaver.traces.model import ConventionName, RawSpan, SpanEvent
 
 NAME: ConventionName = "events"
 ROOTS: frozenset[str] = frozenset()
-"""It looks at no attribute of the span itself."""
+"""Reads no span attributes."""
 
 _DETAILS = "gen_ai.client.inference.operation.details"
 _CONTENT_EVENTS: dict[str, tuple[str, Prefer]] = {
@@ -23,29 +23,29 @@ _CONTENT_EVENTS: dict[str, tuple[str, Prefer]] = {
 
 
 def read(raw: RawSpan) -> SpanFields:
-    """What the events say. Those that carry a whole span's attributes are read as such."""
-    told = [event for event in raw.events if event.name.startswith("gen_ai.")]
-    if not told:
+    """Read the events. One that carries a whole span's attributes is read as gen_ai."""
+    events = [event for event in raw.events if event.name.startswith("gen_ai.")]
+    if not events:
         return SpanFields()
-    details = next((event.attributes for event in told if event.name == _DETAILS), None)
-    found = SpanFields() if details is None else gen_ai.read_attributes(details)
-    bodies = [(event.name, event_body(event.attributes)) for event in told if event.name in MESSAGE_EVENTS]
-    said_in, said_out = split_events(bodies)
-    messages_in = parse_messages(said_in, "input") or _content_messages(told, "input") or found.messages_in or ()
+    details = next((event.attributes for event in events if event.name == _DETAILS), None)
+    fields = SpanFields() if details is None else gen_ai.read_attributes(details)
+    bodies = [(event.name, event_body(event.attributes)) for event in events if event.name in MESSAGE_EVENTS]
+    bodies_in, bodies_out = split_events(bodies)
+    messages_in = parse_messages(bodies_in, "input") or _content_messages(events, "input") or fields.messages_in or ()
     finishes = [parse_finish(body.get("finish_reason")) for name, body in bodies if name == CHOICE_EVENT]
     return msgspec.structs.replace(
-        found,
+        fields,
         messages_in=gen_ai.prepend_instructions(messages_in, details or {}) or UNSET,
-        messages_out=parse_messages(said_out, "output") or _content_messages(told, "output") or found.messages_out,
-        finish=_first_finish(finishes) if found.finish is UNSET else found.finish,
+        messages_out=parse_messages(bodies_out, "output") or _content_messages(events, "output") or fields.messages_out,
+        finish=_first_finish(finishes) if fields.finish is UNSET else fields.finish,
     )
 
 
-def _content_messages(told: list[SpanEvent], side: Prefer) -> tuple[Message, ...]:
-    """All messages of one side in one event."""
-    for event in told:
-        name, whose = _CONTENT_EVENTS.get(event.name, ("", "input"))
-        if name and whose == side and (messages := parse_messages(event.attributes.get(name), side)):
+def _content_messages(events: list[SpanEvent], side: Prefer) -> tuple[Message, ...]:
+    """Return the messages of one side from a single event."""
+    for event in events:
+        name, event_side = _CONTENT_EVENTS.get(event.name, ("", "input"))
+        if name and event_side == side and (messages := parse_messages(event.attributes.get(name), side)):
             return messages
     return ()
 

@@ -1,4 +1,4 @@
-"""OpenTelemetry's gen_ai attributes, as they are and as they were in 2024; Logfire's additions are in logfire.py."""
+"""OpenTelemetry's gen_ai attributes, current and as of 2024. `pydantic_ai` adds those of Pydantic AI and Logfire."""
 
 from typing import Any
 
@@ -29,12 +29,11 @@ _RENAMED = {"stop_sequences": "stop", "choice.count": "n"}
 
 
 def read(raw: RawSpan) -> SpanFields:
-    """What the attributes of a span say."""
     return read_attributes(raw.attributes)
 
 
 def read_attributes(attributes: Attributes) -> SpanFields:
-    """What attributes say, wherever they stand: events may carry them too."""
+    """Read attributes of a span or of an event."""
     reader = AttributeReader(attributes)
     kind = _kind(reader, attributes)
     messages_in, messages_out = _conversation(attributes)
@@ -66,13 +65,13 @@ def read_attributes(attributes: Attributes) -> SpanFields:
 
 
 def prepend_instructions(messages: tuple[Message, ...], attributes: Attributes) -> tuple[Message, ...]:
-    """The messages after the instructions, which have an attribute of their own, unless they start with them."""
-    given = parse_container(attributes.get(_INSTRUCTIONS))
-    if not given:
+    """Prepend the instructions, which have their own attribute, unless the messages start with them."""
+    value = parse_container(attributes.get(_INSTRUCTIONS))
+    if not value:
         return messages
-    instructions = parse_messages([{"role": "system", "parts": as_list(given)}], "input")
-    starts = bool(messages) and messages[0].text == "".join([each.text for each in instructions])
-    return messages if starts and messages[0].text else (*instructions, *messages)
+    instructions = parse_messages([{"role": "system", "parts": as_list(value)}], "input")
+    has_instructions = bool(messages) and messages[0].text == "".join([message.text for message in instructions])
+    return messages if has_instructions and messages[0].text else (*instructions, *messages)
 
 
 def _kind(reader: AttributeReader, attributes: Attributes) -> SpanKind | UnsetType:
@@ -85,7 +84,7 @@ def _kind(reader: AttributeReader, attributes: Attributes) -> SpanKind | UnsetTy
 
 
 def _conversation(attributes: Attributes) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
-    """By the current names, else by those of 2024, else by Logfire's."""
+    """Read messages by the current names, else by those of 2024, else by Logfire's."""
     for name_in, name_out in (
         ("gen_ai.input.messages", "gen_ai.output.messages"),
         ("gen_ai.prompt", "gen_ai.completion"),
@@ -120,8 +119,8 @@ def _parameters(attributes: Attributes) -> dict[str, Any]:
 
 
 def _tools(attributes: Attributes) -> tuple[Defined, ...]:
-    given = attributes.get(_DEFINITIONS)
-    return parse_tools(collect_indexed(attributes, _DEFINITIONS) if given is None else given)
+    value = attributes.get(_DEFINITIONS)
+    return parse_tools(collect_indexed(attributes, _DEFINITIONS) if value is None else value)
 
 
 def _tool(reader: AttributeReader) -> Tool | UnsetType:
@@ -130,14 +129,14 @@ def _tool(reader: AttributeReader) -> Tool | UnsetType:
 
 
 def _provider(reader: AttributeReader) -> str | UnsetType:
-    named, system = reader.label("gen_ai.provider.name"), reader.label("gen_ai.system")
-    if named is UNSET and system is not UNSET and reader.value("ai.model.provider") is not UNSET:
-        return system.partition(".")[0] or system  # The AI SDK says by which API too, `openai.chat`.
-    return system if named is UNSET else named
+    provider, system = reader.label("gen_ai.provider.name"), reader.label("gen_ai.system")
+    if provider is UNSET and system is not UNSET and reader.value("ai.model.provider") is not UNSET:
+        return system.partition(".")[0] or system  # The AI SDK appends the API: `openai.chat`.
+    return system if provider is UNSET else provider
 
 
 def _user(reader: AttributeReader) -> str | UnsetType:
-    """OpenTelemetry's own names for a user come first; mapping.py reads them for everybody."""
+    """Read `gen_ai.user`, unless there is one of OpenTelemetry's user attributes, which `mapping` reads."""
     return UNSET if reader.label("user.id", "enduser.id") is not UNSET else reader.label("gen_ai.user")
 
 

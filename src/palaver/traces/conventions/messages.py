@@ -1,4 +1,10 @@
-"""Build messages from attribute values, from indexed fields, and from events."""
+"""Build messages from attribute values, from indexed fields, and from events.
+
+`parse_messages` reads messages in any dialect, complete or broken. Conventions whose messages come in indexed fields
+(`build_elements`) or in events (`split_events`) first put each into an object as Chat Completions has it. Calls without
+an id, and results without a call id, get the id `""` at first: the messages of a span may come from two conventions, so
+`mapping` assigns ids to all of them together with `assign_call_ids`.
+"""
 
 import re
 from collections import deque
@@ -18,25 +24,28 @@ from palaver.core.messages import Data, Message, Part, Reasoning, Role, Text, To
 from palaver.traces.conventions.attributes import MAX_ENTRIES, Entry, collect_indexed, parse_container
 
 UNREADABLE = "unreadable"
-"""The name of the data in which an entry stays that could not be read."""
+"""Name of the data part that holds an entry which could not be read."""
 
 _DEFAULT_ROLES: dict[Prefer, Role] = {"input": "user", "output": "assistant"}
 _INDEX_OFFSET = 9_000_000_000_000
-"""Dialects name a call without an id by its place. From here on no list has places, so such names are known as ours."""
+"""Dialects generate an id from the index of a call.
+
+No list has indexes this large, so generated ids are recognizable.
+"""
 _GENERATED_PREFIX = "call_90000"
 _GENERATED_ID = re.compile(r"call_[0-9_]+")
 _PART_TYPES_TO_TIDY = frozenset((ToolCall, ToolResult, Data))
 _SERVER_CALL, _SERVER_RESULT = "gen-ai:server_tool_call", "gen-ai:server_tool_call_response"
 _OLD_THINKING = "ui-message:thinking"
-"""Where all that was said is a thought by its older name, which tells nobody whose part it is."""
+"""A message that consists of reasoning by its older name is attributed to no dialect of its own."""
 
 
 def parse_messages(value: Any, side: Prefer) -> tuple[Message, ...]:
-    """The messages in a value, or its JSON text. Nothing is lost, nothing raised.
+    """Parse the messages in a value or its JSON text. Nothing is lost, nothing raises.
 
-    Plain text is one message, the user's on the input side and the assistant's on the other; an entry that cannot be
-    read is a message with one part of data, `unreadable`. Where there is one, two thousand entries are read, and all
-    others are one such part: two bytes of a stranger's must not cost us a message.
+    Plain text is one message, of the user on the input side and of the assistant on the output side. An entry that
+    cannot be read becomes a message with a data part `unreadable`. If there is one, only MAX_ENTRIES entries are read
+    and the rest becomes one such part: a few bytes must not cost a message each.
     """
     value = parse_container(value)
     if value is None or value in ("", [], {}):
@@ -44,21 +53,21 @@ def parse_messages(value: Any, side: Prefer) -> tuple[Message, ...]:
     if type(value) is str:
         return (Message(_DEFAULT_ROLES[side], (Text(value),)),)
     try:
-        found = dialects.detect(value)
-        if found is not None:
-            return _tidy(_read_stretches(found))
-    except Exception:  # noqa: S110 - An element made trouble: then one by one, so that it spoils no other.
+        stretches = dialects.detect(value)
+        if stretches is not None:
+            return _tidy(_read_stretches(stretches))
+    except Exception:  # noqa: S110 - An element failed: read them one by one, so that it spoils no other.
         pass
     if is_object(value) and (conversation := read_conversation(value, side)) is not None:
         return tidy_conversation(conversation.messages, value)
     elements = list_items(value) if is_list(value) else [value]
-    alone, rest = elements[:MAX_ENTRIES], elements[MAX_ENTRIES:]
-    read = [message for place, element in enumerate(alone) for message in _parse_element(element, side, place)]
-    return _tidy([*read, _unreadable_message(rest, side)] if rest else read)
+    first, rest = elements[:MAX_ENTRIES], elements[MAX_ENTRIES:]
+    messages = [message for index, element in enumerate(first) for message in _parse_element(element, side, index)]
+    return _tidy([*messages, _unreadable_message(rest, side)] if rest else messages)
 
 
 def parse_parts(content: Any) -> Any:
-    """What was said, opened where it is JSON text of a list of parts; any other text is just what was said."""
+    """Parse JSON text of a list of parts; return any other content unchanged."""
     if type(content) is not str or content.lstrip()[:1] != "[":
         return content
     parts = parse_container(content)
@@ -70,25 +79,25 @@ def _is_part(item: Any) -> bool:
 
 
 def tidy_conversation(messages: Sequence[Message], source: Any) -> tuple[Message, ...]:
-    """Messages that the search for a conversation found in a value: ids that only the search gave are taken back."""
+    """Clean up messages found by searching a value: ids that the search generated are removed."""
     calls = {part.call_id for message in messages for part in message.parts if type(part) is ToolCall}
-    suspects = {name for name in calls if _GENERATED_ID.fullmatch(name)}
-    if suspects and json.is_encodable(source):
-        invented = suspects.difference(_GENERATED_ID.findall(json.encode(source).decode()))
-        messages = [_without_ids(message, invented) for message in messages] if invented else messages
+    candidates = {name for name in calls if _GENERATED_ID.fullmatch(name)}
+    if candidates and json.is_encodable(source):
+        generated = candidates.difference(_GENERATED_ID.findall(json.encode(source).decode()))
+        messages = [_without_ids(message, generated) for message in messages] if generated else messages
     return _tidy(messages)
 
 
-def _read_stretches(found: Sequence[Segment]) -> list[Message]:
+def _read_stretches(stretches: Sequence[Segment]) -> list[Message]:
     messages: list[Message] = []
-    for stretch in found:
+    for stretch in stretches:
         reader = dialects.DIALECT_MODULES[stretch.dialect]
         messages += reader.read(stretch.elements, _INDEX_OFFSET + stretch.start)
     return messages
 
 
-def _parse_element(element: Any, side: Prefer, place: int) -> Iterable[Message]:
-    """An entry by itself: in any dialect, with any role or none, or as text."""
+def _parse_element(element: Any, side: Prefer, index: int) -> Iterable[Message]:
+    """Parse one entry: in any dialect, with any role or none, or as text."""
     if isinstance(element, str):
         return (Message(_DEFAULT_ROLES[side], (Text(element),)),) if element else ()
     try:
@@ -98,10 +107,10 @@ def _parse_element(element: Any, side: Prefer, place: int) -> Iterable[Message]:
             message = {**fields, "role": _DEFAULT_ROLES[side]}
         verdict = detect_element(message)
         if message is not None and verdict is not None:
-            return dialects.DIALECT_MODULES[verdict[0]].read([message], _INDEX_OFFSET + place)
-        if is_list(element) and (found := dialects.detect(element)) is not None:
-            return _read_stretches(found)
-    except Exception:  # noqa: S110 - What it holds cannot be written down.
+            return dialects.DIALECT_MODULES[verdict[0]].read([message], _INDEX_OFFSET + index)
+        if is_list(element) and (stretches := dialects.detect(element)) is not None:
+            return _read_stretches(stretches)
+    except Exception:  # noqa: S110 - It holds values that JSON can't encode.
         pass
     return (_unreadable_message(element, side),)
 
@@ -112,20 +121,20 @@ def _unreadable_message(element: Any, side: Prefer) -> Message:
     return Message(known, (Data(UNREADABLE, element if json.is_encodable(element) else None),))
 
 
-# What the dialects leave to do
+# Cleanup
 
 
 def _tidy(messages: Sequence[Message]) -> tuple[Message, ...]:
-    """Without the ids that dialects made up; what a provider's own tools did are calls and results like any other."""
-    tidied: list[Message] = []
+    """Remove generated ids, and turn a provider's own tool parts into calls and results."""
+    result: list[Message] = []
     for message in messages:
         for part in message.parts:
             if type(part) in _PART_TYPES_TO_TIDY:
-                tidied += _tidy_message(message)
+                result += _tidy_message(message)
                 break
         else:
-            tidied.append(message)
-    return tuple(tidied)
+            result.append(message)
+    return tuple(result)
 
 
 def _tidy_message(message: Message) -> Iterable[Message]:
@@ -138,60 +147,60 @@ def _tidy_message(message: Message) -> Iterable[Message]:
         elif type(part) is Data:
             part = _known_part(part)
         parts.append(part)
-    # Who calls a tool may say nothing: many write that down as an empty text.
-    said = [part for part in parts if not (type(part) is Text and not part.text)]
-    return split_results(msgspec.structs.replace(message, parts=tuple(said)))
+    # Many senders add an empty text to tool calls.
+    nonempty = [part for part in parts if not (type(part) is Text and not part.text)]
+    return split_results(msgspec.structs.replace(message, parts=tuple(nonempty)))
 
 
 def _known_part(part: Data) -> Part:
     if part.name == _OLD_THINKING:
-        told = dict_or_empty(part.value)
-        thought = optional_str(told.get("content")) or optional_str(told.get("thinking"))
-        return Reasoning(thought) if thought else part
+        value = dict_or_empty(part.value)
+        text = optional_str(value.get("content")) or optional_str(value.get("thinking"))
+        return Reasoning(text) if text else part
     if part.name == _SERVER_CALL:
-        told = dict_or_empty(part.value)
-        given = told.get("server_tool_call", told.get("arguments"))
-        name = optional_str(told.get("name")) or optional_str(dict_or_empty(given).get("type")) or ""
-        return ToolCall(optional_str(told.get("id")) or "", name, argument_text(given))
+        value = dict_or_empty(part.value)
+        given = value.get("server_tool_call", value.get("arguments"))
+        name = optional_str(value.get("name")) or optional_str(dict_or_empty(given).get("type")) or ""
+        return ToolCall(optional_str(value.get("id")) or "", name, argument_text(given))
     if part.name == _SERVER_RESULT:
-        told = dict_or_empty(part.value)
-        answer = told.get("server_tool_call_response", told.get("response", told.get("result")))
-        return ToolResult(optional_str(told.get("id")) or "", answer)
+        value = dict_or_empty(part.value)
+        answer = value.get("server_tool_call_response", value.get("response", value.get("result")))
+        return ToolResult(optional_str(value.get("id")) or "", answer)
     return part
 
 
-def _without_ids(message: Message, invented: set[str]) -> Message:
+def _without_ids(message: Message, generated: set[str]) -> Message:
     parts: list[Part] = []
     for part in message.parts:
-        if type(part) is ToolCall and part.call_id in invented:
+        if type(part) is ToolCall and part.call_id in generated:
             part = ToolCall("", part.name, part.arguments)
-        elif type(part) is ToolResult and part.call_id in invented:
+        elif type(part) is ToolResult and part.call_id in generated:
             part = ToolResult("", part.output, part.is_error)
         parts.append(part)
     return msgspec.structs.replace(message, parts=tuple(parts))
 
 
-# The ids of calls
+# Call ids
 
 
 def assign_call_ids(
     messages_in: tuple[Message, ...], messages_out: tuple[Message, ...]
 ) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
-    """Both, with an id for every call: its own, trimmed and of bounded length, or `call_<n>` for the n-th of the span.
+    """Give every call an id: its own, trimmed and bounded, or `call_<n>` for the n-th call of the span.
 
-    A result without an id answers the earliest call that none has answered yet. So does one that names a call which is
-    not there: OpenAI's Responses have two ids for each, and who writes them down may take the wrong one for the call.
+    A result without an id answers the earliest unanswered call. So does one that names an unknown call: OpenAI's
+    Responses have two ids per call, and senders may use the wrong one.
     """
     messages = (*messages_in, *messages_out)
     if not any(type(part) is ToolCall or type(part) is ToolResult for message in messages for part in message.parts):
         return messages_in, messages_out
-    names = _CallIds(messages)
-    named = tuple([names.named(message) for message in messages])
-    return named[: len(messages_in)], named[len(messages_in) :]
+    ids = _CallIds(messages)
+    assigned = tuple([ids.assign(message) for message in messages])
+    return assigned[: len(messages_in)], assigned[len(messages_in) :]
 
 
 class _CallIds:
-    """The calls of one span: how many there were, whose ids are taken, and which is answered by whom."""
+    """Call ids of one span: those in use, and which result answers which call."""
 
     __slots__ = ("_answers", "_last", "_names", "_renamed", "_results", "_taken")
 
@@ -204,41 +213,42 @@ class _CallIds:
         self._names: list[str] = []
         self._results = self._last = 0
 
-    def named(self, message: Message) -> Message:
+    def assign(self, message: Message) -> Message:
         parts: list[Part] = []
         changed = False
         for part in message.parts:
             if type(part) is ToolCall:
-                named = self._call(_trim_id(part.call_id))
-                if named != part.call_id:
-                    part, changed = ToolCall(named, part.name, part.arguments), True
+                call_id = self._call(_trim_id(part.call_id))
+                if call_id != part.call_id:
+                    part, changed = ToolCall(call_id, part.name, part.arguments), True
             elif type(part) is ToolResult:
-                named = self._result(_trim_id(part.call_id))
-                if named != part.call_id:
-                    part, changed = ToolResult(named, part.output, part.is_error), True
+                call_id = self._result(_trim_id(part.call_id))
+                if call_id != part.call_id:
+                    part, changed = ToolResult(call_id, part.output, part.is_error), True
             parts.append(part)
         return msgspec.structs.replace(message, parts=tuple(parts)) if changed else message
 
-    def _call(self, given: str) -> str:
+    def _call(self, call_id: str) -> str:
         number = len(self._names)
-        given = self._renamed.get(number, given)
-        if not given:
+        call_id = self._renamed.get(number, call_id)
+        if not call_id:
             self._last = max(number + 1, self._last + 1)
-            while (given := f"call_{self._last}") in self._taken:  # A stranger's own id may look like that.
+            while (call_id := f"call_{self._last}") in self._taken:  # A sender's own id may look the same.
                 self._last += 1
-        self._names.append(given)
-        return given
+        self._names.append(call_id)
+        return call_id
 
-    def _result(self, given: str) -> str:
+    def _result(self, call_id: str) -> str:
         call = self._answers.get(self._results)
         self._results += 1
-        return given if call is None else self._names[call]
+        return call_id if call is None else self._names[call]
 
 
 def _pair_calls(parts: Sequence[ToolCall | ToolResult]) -> tuple[dict[int, str], dict[int, int]]:
-    """Calls that nobody answers by name, and results that name no call: each takes the earliest that still waits.
+    """Pair unanswered calls with results that name no known call, earliest first.
 
-    By the number of a call, the name that its result has for it; and by that of a result without any, that of its call.
+    Returns the id that a result has for its call, by call number, and the call number of results without an id, by
+    result number.
     """
     called = {_trim_id(part.call_id) for part in parts if type(part) is ToolCall}
     answered = {_trim_id(part.call_id) for part in parts if type(part) is ToolResult}
@@ -262,8 +272,8 @@ def _pair_calls(parts: Sequence[ToolCall | ToolResult]) -> tuple[dict[int, str],
     return renamed, answers
 
 
-def _trim_id(given: str) -> str:
-    return truncate_id(given.strip())
+def _trim_id(call_id: str) -> str:
+    return truncate_id(call_id.strip())
 
 
 _MESSAGE_FIELDS = ("role", "content", "name", "tool_call_id")
@@ -273,81 +283,81 @@ _FUNCTION_FIELDS = (("name", "function.name"), ("arguments", "function.arguments
 
 
 class FieldNames(msgspec.Struct, frozen=True):
-    """The words that a convention puts between, each with its dot."""
+    """The prefixes that a convention puts before field names, each with its dot."""
 
     message: str = ""
     contents: str = "content"
-    """Under which the parts of a message are counted."""
+    """Name under which the parts of a message are indexed."""
     content: str = ""
     call: str = ""
 
 
-def build_elements(entries: Iterable[Entry], words: FieldNames) -> list[Any]:
-    """Each entry as one object."""
-    return [_build_element(entry, words) for entry in entries]
+def build_elements(entries: Iterable[Entry], names: FieldNames) -> list[Any]:
+    """Build one Chat Completions object per entry of indexed fields."""
+    return [_build_element(entry, names) for entry in entries]
 
 
-def _build_element(entry: Entry, words: FieldNames) -> Any:
-    before = words.message
-    message = {field: entry[before + field] for field in _MESSAGE_FIELDS if entry.get(before + field) is not None}
-    if len(message) < len(entry):  # There is more than who said what.
-        pieces = collect_indexed(entry, before + words.contents)
-        calls = _build_calls(entry, words, pieces)
+def _build_element(entry: Entry, names: FieldNames) -> Any:
+    prefix = names.message
+    message = {field: entry[prefix + field] for field in _MESSAGE_FIELDS if entry.get(prefix + field) is not None}
+    if len(message) < len(entry):  # More than role and content.
+        pieces = collect_indexed(entry, prefix + names.contents)
+        calls = _build_calls(entry, names, pieces)
         if calls:
             message["tool_calls"] = calls
-        function = _build_function_call(entry, before)
+        function = _build_function_call(entry, prefix)
         if function is not None:
             message["function_call"] = function
-        content = [_build_part(piece, words) for piece in pieces if not _is_call(piece, words)]
+        content = [_build_part(piece, names) for piece in pieces if not _is_call(piece, names)]
         if content:
             message["content"] = content
     if not message:
         return entry[""] if len(entry) == 1 and "" in entry else entry
     if len(message) == 1 and "role" in message:
-        message["content"] = ""  # It was said to be silent: many leave out a text that is empty.
+        message["content"] = ""  # Many senders leave out an empty text.
     return message
 
 
-def _build_calls(entry: Entry, words: FieldNames, pieces: Sequence[Entry]) -> list[Any]:
-    counted = [_build_call(call, words.call) for call in collect_indexed(entry, f"{words.message}tool_calls")]
-    if counted:
-        return counted
-    among = [_build_call(piece, words.call) for piece in pieces if _is_call(piece, words)]
-    whole = parse_container(entry.get(f"{words.message}tool_calls"))
-    return among or (list_items(whole) if is_list(whole) else [])
+def _build_calls(entry: Entry, names: FieldNames, pieces: Sequence[Entry]) -> list[Any]:
+    calls = [_build_call(call, names.call) for call in collect_indexed(entry, f"{names.message}tool_calls")]
+    if calls:
+        return calls
+    in_parts = [_build_call(piece, names.call) for piece in pieces if _is_call(piece, names)]
+    value = parse_container(entry.get(f"{names.message}tool_calls"))
+    return in_parts or (list_items(value) if is_list(value) else [])
 
 
-def _is_call(piece: Entry, words: FieldNames) -> bool:
-    return bool(words.call) and f"{words.call}function.name" in piece
+def _is_call(piece: Entry, names: FieldNames) -> bool:
+    return bool(names.call) and f"{names.call}function.name" in piece
 
 
-def _build_call(call: Entry, before: str) -> Object:
-    told = {key: call[before + name] for key, name in _CALL_FIELDS if before + name in call}
-    return told | {key: call[before + name] for key, name in _FUNCTION_FIELDS if before + name in call}
+def _build_call(call: Entry, prefix: str) -> Object:
+    fields = {key: call[prefix + name] for key, name in _CALL_FIELDS if prefix + name in call}
+    return fields | {key: call[prefix + name] for key, name in _FUNCTION_FIELDS if prefix + name in call}
 
 
-def _build_function_call(entry: Entry, before: str) -> Object | None:
-    """A call as it was made before there could be several."""
+def _build_function_call(entry: Entry, prefix: str) -> Object | None:
+    """Read a `function_call`, the predecessor of tool calls."""
     for name, arguments in (
         ("function_call.name", "function_call.arguments"),
         ("function_call_name", "function_call_arguments_json"),
     ):
-        if isinstance(called := entry.get(before + name), str):
-            return {"name": called, "arguments": entry.get(before + arguments)}
+        if isinstance(function := entry.get(prefix + name), str):
+            return {"name": function, "arguments": entry.get(prefix + arguments)}
     return None
 
 
-def _build_part(piece: Entry, words: FieldNames) -> Any:
-    told = {name.removeprefix(words.content): value for name, value in piece.items()}
-    if "" in told:
-        return told[""] if isinstance(told[""], str) else {"type": "part", "value": told[""]}
-    for place in _IMAGE_URL_FIELDS:
-        if isinstance(url := told.get(place), str):
+def _build_part(piece: Entry, names: FieldNames) -> Any:
+    fields = {name.removeprefix(names.content): value for name, value in piece.items()}
+    if "" in fields:
+        return fields[""] if isinstance(fields[""], str) else {"type": "part", "value": fields[""]}
+    for field in _IMAGE_URL_FIELDS:
+        if isinstance(url := fields.get(field), str):
             return {"type": "image_url", "image_url": {"url": url}}
-    if isinstance(url := told.get("audio.audio.url"), str):
-        otherwise = None if url.startswith("data:") else "audio/*"  # Such a URL says itself what it is.
-        return {"type": "file", "data": url, "mediaType": told.get("audio.audio.mime_type", otherwise)}
-    return told
+    if isinstance(url := fields.get("audio.audio.url"), str):
+        otherwise = None if url.startswith("data:") else "audio/*"  # A data URL has its media type.
+        return {"type": "file", "data": url, "mediaType": fields.get("audio.audio.mime_type", otherwise)}
+    return fields
 
 
 _EVENT_ROLES = {
@@ -358,21 +368,21 @@ _EVENT_ROLES = {
 }
 CHOICE_EVENT = "gen_ai.choice"
 MESSAGE_EVENTS = frozenset((*_EVENT_ROLES, CHOICE_EVENT))
-"""The events that are messages."""
+"""Names of the events that are messages."""
 
 _EVENT_CONTENT = "gen_ai.event.content"
 
 
 def event_body(attributes: Object) -> Object:
-    """What an event says: its attributes, or the JSON in one of them."""
-    told = parse_container(attributes.get(_EVENT_CONTENT))
-    if told is None:
+    """Return the attributes of an event, with the JSON content in one of them."""
+    content = parse_container(attributes.get(_EVENT_CONTENT))
+    if content is None:
         return attributes
-    return {**attributes, **told} if is_object(told) else {"content": told, **attributes}
+    return {**attributes, **content} if is_object(content) else {"content": content, **attributes}
 
 
 def event_message(name: str, body: Object) -> tuple[Prefer, Object] | None:
-    """On which side something is said, and what; None for an event without content, and for any other event."""
+    """Return the side and message of an event; None for other events and events without content."""
     if name == CHOICE_EVENT:
         message = _choice_message(body)
         return None if message is None else ("output", message)
@@ -382,12 +392,12 @@ def event_message(name: str, body: Object) -> tuple[Prefer, Object] | None:
 
 
 def split_events(events: Iterable[tuple[str, Object]]) -> tuple[list[Object], list[Object]]:
-    """What went in and what came out, of events by name."""
-    said: dict[Prefer, list[Object]] = {"input": [], "output": []}
+    """Split message events into input and output."""
+    sides: dict[Prefer, list[Object]] = {"input": [], "output": []}
     for name, body in events:
-        if (found := event_message(name, body)) is not None:
-            said[found[0]].append(found[1])
-    return said["input"], said["output"]
+        if (message := event_message(name, body)) is not None:
+            sides[message[0]].append(message[1])
+    return sides["input"], sides["output"]
 
 
 def _choice_message(body: Object) -> Object | None:
@@ -397,11 +407,14 @@ def _choice_message(body: Object) -> Object | None:
     return _body_message({**body, "content": body.get("content") if message is None else message}, "assistant")
 
 
-def _body_message(body: Object, otherwise: str) -> Object | None:
+def _body_message(body: Object, default_role: str) -> Object | None:
     content, calls, role = parse_parts(body.get("content")), parse_container(body.get("tool_calls")), body.get("role")
     if content is None and not calls:
-        return None  # Instrumentations that must not record content send the event all the same.
-    message: Object = {"role": role if isinstance(role, str) and role else otherwise, "content": _as_content(content)}
+        return None  # Instrumentations send the event even where they must not record content.
+    message: Object = {
+        "role": role if isinstance(role, str) and role else default_role,
+        "content": _as_content(content),
+    }
     if is_list(calls):
         message["tool_calls"] = [dict_or_empty(parse_container(call)) for call in calls]
     if message["role"] == "tool" and isinstance(call_id := body.get("id", body.get("tool_call_id")), str):
@@ -412,5 +425,5 @@ def _body_message(body: Object, otherwise: str) -> Object | None:
 
 
 def _as_content(content: Any) -> Any:
-    """Text and lists as they stand; one part, or anything else that was said, as a list of it."""
+    """Return text and lists unchanged, and anything else as a list of one part."""
     return content if content is None or isinstance(content, str) or is_list(content) else [content]

@@ -1,4 +1,4 @@
-"""MLflow's spans. Every `mlflow.*` value is JSON text, plain strings too (`"\\"LLM\\""`): it is decoded once."""
+"""MLflow's spans. Every `mlflow.*` value is JSON text, plain strings too (`"\\"LLM\\""`), and is decoded once."""
 
 from typing import Any
 
@@ -17,7 +17,6 @@ _USAGE, _COST = "mlflow.chat.tokenUsage", "mlflow.llm.cost"
 
 
 def read(raw: RawSpan) -> SpanFields:
-    """What the attributes of a span say."""
     attributes = raw.attributes
     reader = AttributeReader({**_flatten(attributes, _USAGE), **_flatten(attributes, _COST)})
     tools = parse_json(attributes.get("mlflow.chat.tools"))
@@ -42,9 +41,9 @@ def read(raw: RawSpan) -> SpanFields:
 
 
 def _flatten(attributes: Attributes, name: str) -> dict[str, Any]:
-    """What an object holds, each under the name it would have as an attribute."""
-    told = parse_json(attributes.get(name))
-    return {f"{name}.{key}": value for key, value in told.items()} if is_object(told) else {}
+    """Return the items of an object under the names they would have as attributes."""
+    value = parse_json(attributes.get(name))
+    return {f"{name}.{key}": item for key, item in value.items()} if is_object(value) else {}
 
 
 def _value(attributes: Attributes, name: str) -> Any:
@@ -53,15 +52,15 @@ def _value(attributes: Attributes, name: str) -> Any:
 
 
 def _tool(raw: RawSpan, kind: SpanKind | UnsetType) -> Tool | UnsetType:
-    """Its function, or what its span is called: it has no name of its own."""
+    """Return the tool by its function's name or the span's name."""
     name = _label(raw.attributes, "mlflow.spanFunctionName") or parse_label(raw.name)
     return Tool(name=name) if kind == "tool" and name else UNSET
 
 
 def _label(attributes: Attributes, name: str) -> str | UnsetType:
-    """`"s-1"` with its quotes or without; a session that is called `1.5` is no number."""
-    given = attributes.get(name)
-    told = parse_json(given)
-    if told is None:
+    """Return a label with or without JSON quotes; a session named `1.5` stays text."""
+    value = attributes.get(name)
+    parsed = parse_json(value)
+    if parsed is None:
         return UNSET
-    return parse_label(told if isinstance(told, str) else given) or UNSET
+    return parse_label(parsed if isinstance(parsed, str) else value) or UNSET

@@ -1,7 +1,7 @@
-"""OpenInference: what Phoenix and the instrumentations around it put on spans.
+"""OpenInference: the attributes of Phoenix and its instrumentations.
 
-Messages, tools and documents come one field a name, `llm.input_messages.0.message.role`. Beside them `input.value` and
-`output.value` hold what went in and came out as its author had it, and are always kept.
+Messages, tools and documents come in one attribute per field, `llm.input_messages.0.message.role`. `input.value` and
+`output.value` hold input and output as the author had them, and are always kept.
 """
 
 from collections.abc import Mapping
@@ -38,27 +38,26 @@ _INDEXED_PREFIXES = tuple(f"{name}." for name in (_IN, _OUT, _TOOLS, _PROMPTS, _
 _TOKENS = "llm.token_count."
 _DOCUMENT_FIELDS = ("id", "content", "score", "metadata")
 _EXCLUDED_PARAMETERS = frozenset(("model", "model_name", "messages", "tools", "functions", "_type"))
-"""What has a field of its own, and LangChain's name for the class that called."""
+"""Parameters with their own field, and LangChain's name for the calling class."""
 
 _Groups = Mapping[str, Entry]
 
 
 def read(raw: RawSpan) -> SpanFields:
-    """What the attributes of a span say."""
     attributes = raw.attributes
-    reader, told = AttributeReader(attributes), group_by_prefix(attributes, _INDEXED_PREFIXES)
+    reader, groups = AttributeReader(attributes), group_by_prefix(attributes, _INDEXED_PREFIXES)
     kind = lookup_kind(attributes.get("openinference.span.kind"), OPENINFERENCE_KINDS)
-    inputs, outputs = _inputs(attributes, told), _outputs(attributes, told)
+    inputs, outputs = _inputs(attributes, groups), _outputs(attributes, groups)
     result = _tool_result(outputs) if kind == "tool" else None
     return SpanFields(
         kind=kind,
-        messages_in=_complete_messages(_messages(told, _IN, "input"), inputs, kind)
-        or _completion_messages(attributes, told, _PROMPTS, "input"),
-        messages_out=_messages(told, _OUT, "output") or _completion_messages(attributes, told, _CHOICES, "output"),
+        messages_in=_complete_messages(_messages(groups, _IN, "input"), inputs, kind)
+        or _completion_messages(attributes, groups, _PROMPTS, "input"),
+        messages_out=_messages(groups, _OUT, "output") or _completion_messages(attributes, groups, _CHOICES, "output"),
         inputs=inputs,
         outputs=outputs if result is None else result.output,
         parameters=_parameters(reader),
-        tools=parse_tools([entry.get("tool.json_schema") for entry in _entries(told, _TOOLS)]),
+        tools=parse_tools([entry.get("tool.json_schema") for entry in _entries(groups, _TOOLS)]),
         tool=_tool(reader, kind, result),
         input_tokens=reader.count(_TOKENS + "prompt"),
         output_tokens=reader.count(_TOKENS + "completion"),
@@ -80,31 +79,31 @@ def read(raw: RawSpan) -> SpanFields:
     )
 
 
-def _entries(told: _Groups, name: str) -> list[Entry]:
-    family = told.get(f"{name}.")
+def _entries(groups: _Groups, name: str) -> list[Entry]:
+    family = groups.get(f"{name}.")
     return collect_indexed(family, name) if family else []
 
 
-def _messages(told: _Groups, name: str, side: Prefer) -> tuple[Message, ...]:
-    entries = _entries(told, name)
+def _messages(groups: _Groups, name: str, side: Prefer) -> tuple[Message, ...]:
+    entries = _entries(groups, name)
     return parse_messages(build_elements(entries, _FIELD_NAMES), side) if entries else ()
 
 
-def _complete_messages(counted: tuple[Message, ...], inputs: Any, kind: SpanKind | UnsetType) -> tuple[Message, ...]:
-    """The messages that a step was given. LangChain's instrumentation counts the first only, at times without its text.
+def _complete_messages(messages: tuple[Message, ...], inputs: Any, kind: SpanKind | UnsetType) -> tuple[Message, ...]:
+    """Complete the input messages of a step: LangChain's instrumentation records only the first, at times without text.
 
-    So whatever is no call of a model is asked for the conversation in its value as well, and for its first message.
+    So for spans other than model calls, the conversation in the input value is used if it is longer.
     """
-    if not counted or kind is UNSET or kind == "llm" or not (is_object(inputs) or is_list(inputs)):
-        return counted
-    found = read_conversation(inputs, "input")
-    if found is None or len(found.messages) < len(counted):
-        return counted
-    return tidy_conversation(found.messages, inputs)
+    if not messages or kind is UNSET or kind == "llm" or not (is_object(inputs) or is_list(inputs)):
+        return messages
+    conversation = read_conversation(inputs, "input")
+    if conversation is None or len(conversation.messages) < len(messages):
+        return messages
+    return tidy_conversation(conversation.messages, inputs)
 
 
 def _tool_result(outputs: Any) -> ToolResult | None:
-    """What a tool said, where LangChain has put a message around it."""
+    """Return the result of a tool that LangChain wrapped in a message."""
     if not is_object(outputs) or not (
         outputs.get("type") == "tool" or outputs.get("role") == "tool" or "lc" in outputs
     ):
@@ -114,46 +113,46 @@ def _tool_result(outputs: Any) -> ToolResult | None:
     return results[0] if len(results) == 1 and results[0].output is not None else None
 
 
-def _completion_messages(attributes: Attributes, told: _Groups, name: str, side: Prefer) -> tuple[Message, ...]:
-    """What completions were asked and said; at first all of it stood in one list."""
+def _completion_messages(attributes: Attributes, groups: _Groups, name: str, side: Prefer) -> tuple[Message, ...]:
+    """Read the prompts and texts of completions, which older versions put in one list."""
     field = "prompt.text" if side == "input" else "completion.text"
-    texts = [entry[field] for entry in _entries(told, name) if entry.get(field) is not None]
+    texts = [entry[field] for entry in _entries(groups, name) if entry.get(field) is not None]
     return parse_messages(texts or attributes.get(name), side)
 
 
-def _inputs(attributes: Attributes, told: _Groups) -> Any:
+def _inputs(attributes: Attributes, groups: _Groups) -> Any:
     value = _value(attributes, "input")
     if value is not UNSET:
         return value
-    query, documents = attributes.get("reranker.query"), _documents(told, _TO_RANK)
+    query, documents = attributes.get("reranker.query"), _documents(groups, _TO_RANK)
     if query is None:
         return {"documents": documents} if documents else UNSET
     return {"query": query, "documents": documents} if documents else {"query": query}
 
 
-def _outputs(attributes: Attributes, told: _Groups) -> Any:
-    value, documents = _value(attributes, "output"), _documents(told, _RETRIEVED) or _documents(told, _RANKED)
+def _outputs(attributes: Attributes, groups: _Groups) -> Any:
+    value, documents = _value(attributes, "output"), _documents(groups, _RETRIEVED) or _documents(groups, _RANKED)
     if not documents:
         return value
     if value is UNSET:
         return {"documents": documents}
-    # Where both tell of documents, those that were counted have the same form whoever found them.
+    # Indexed documents have the same form for all retrievers.
     return {**value, "documents": documents} if is_object(value) else value
 
 
 def _value(attributes: Attributes, side: Prefer) -> Any:
-    """`4` is a number where it is said to be JSON; else just what somebody wrote."""
+    """Parse the value as JSON if its type says so, else only objects and lists."""
     value = attributes.get(f"{side}.value")
     if value is None:
         return UNSET
-    form = attributes.get(f"{side}.mime_type")
-    return parse_json(value) if isinstance(form, str) and "json" in form.lower() else parse_container(value)
+    mime_type = attributes.get(f"{side}.mime_type")
+    return parse_json(value) if isinstance(mime_type, str) and "json" in mime_type.lower() else parse_container(value)
 
 
-def _documents(told: _Groups, name: str) -> list[dict[str, Any]]:
+def _documents(groups: _Groups, name: str) -> list[dict[str, Any]]:
     documents = [
         {field: entry[f"document.{field}"] for field in _DOCUMENT_FIELDS if entry.get(f"document.{field}") is not None}
-        for entry in _entries(told, name)
+        for entry in _entries(groups, name)
     ]
     for document in documents:
         if "metadata" in document:
@@ -162,15 +161,15 @@ def _documents(told: _Groups, name: str) -> list[dict[str, Any]]:
 
 
 def _parameters(reader: AttributeReader) -> dict[str, Any]:
-    given = parse_container(reader.value("llm.invocation_parameters"))
-    if not is_object(given):
+    parameters = parse_container(reader.value("llm.invocation_parameters"))
+    if not is_object(parameters):
         return {}
-    return {name: value for name, value in given.items() if value is not None and name not in _EXCLUDED_PARAMETERS}
+    return {name: value for name, value in parameters.items() if value is not None and name not in _EXCLUDED_PARAMETERS}
 
 
 def _tool(reader: AttributeReader, kind: SpanKind | UnsetType, result: ToolResult | None) -> Tool | UnsetType:
     name, call_id = reader.label("tool.name"), reader.label("tool.id")
     if name is UNSET or not (kind is UNSET or kind == "tool"):
         return UNSET
-    answers = result.call_id if result is not None else None
-    return Tool(name=name, call_id=answers or None if call_id is UNSET else call_id)
+    answered_id = result.call_id if result is not None else None
+    return Tool(name=name, call_id=answered_id or None if call_id is UNSET else call_id)

@@ -1,6 +1,6 @@
-"""What we record ourselves beside gen_ai's attributes. From a foreign sender these are labels like any other.
+"""Attributes that Palaver records in addition to gen_ai's. From other senders they are plain labels.
 
-Whose run it was, in which project and by which key, is not read here: mapping.py believes it of our own recorder only.
+Run, project and key are not read here: `mapping` believes them from our own recorder only.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,6 @@ ROOTS: frozenset[str] = frozenset(("palaver",))
 
 
 def read(raw: RawSpan) -> SpanFields:
-    """Values, user, cost and end of a run."""
     reader = AttributeReader(raw.attributes)
     return SpanFields(
         inputs=reader.json("palaver.inputs"),

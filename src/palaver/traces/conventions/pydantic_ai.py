@@ -1,4 +1,10 @@
-"""Pydantic AI and Logfire: the conversation and the usage of an agent run. A part of the gen_ai convention."""
+"""Pydantic AI and Logfire: the conversation and the usage of an agent run. A part of the gen_ai convention.
+
+pydantic_ai.all_messages        all messages of a run, those of earlier runs first
+pydantic_ai.new_message_index   index of this run's first message, its prompt
+events, all_messages_events     an older form: a list of events, each with its `event.name`
+gen_ai.aggregated_usage.*       token counts of the whole run, used only if no other convention has counts
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,37 +29,37 @@ Sides = tuple[tuple[Message, ...], tuple[Message, ...]]
 
 
 def is_agent_run(attributes: Attributes) -> bool:
-    """Is it the span of an agent's run? Before it said so, only these told."""
+    """Whether it is the span of an agent run, for versions without an operation name."""
     return _ALL_MESSAGES in attributes or _ALL_EVENTS in attributes
 
 
 def agent_conversation(attributes: Attributes) -> Sides:
-    """What went in and what came out."""
-    everything = parse_container(attributes.get(_ALL_MESSAGES))
-    if is_list(everything):
-        return _split_sides(everything, parse_count(attributes.get(_NEW_MESSAGE_INDEX)) or 0)
-    said_in, said_out = split_events(_message_events(parse_container(attributes.get(_EVENTS))))
-    if not said_in and not said_out:
-        said_in, said_out = split_events(_message_events(parse_container(attributes.get(_ALL_EVENTS))))
-    if said_in and not said_out:
-        return _split_sides(said_in, 0)
-    return parse_messages(said_in, "input"), parse_messages(said_out, "output")
+    """Return the input and the output messages of a run."""
+    messages = parse_container(attributes.get(_ALL_MESSAGES))
+    if is_list(messages):
+        return _split_sides(messages, parse_count(attributes.get(_NEW_MESSAGE_INDEX)) or 0)
+    events_in, events_out = split_events(_message_events(parse_container(attributes.get(_EVENTS))))
+    if not events_in and not events_out:
+        events_in, events_out = split_events(_message_events(parse_container(attributes.get(_ALL_EVENTS))))
+    if events_in and not events_out:
+        return _split_sides(events_in, 0)
+    return parse_messages(events_in, "input"), parse_messages(events_out, "output")
 
 
 def _message_events(events: Any) -> list[tuple[str, Object]]:
-    listed: list[Any] = events if is_list(events) else []
+    items: list[Any] = events if is_list(events) else []
     return [
         (name, event)
-        for event in listed
+        for event in items
         if is_object(event) and isinstance(name := event.get("event.name"), str) and name in MESSAGE_EVENTS
     ]
 
 
 def _split_sides(elements: list[Any], index: int) -> Sides:
-    """All elements, cut before the first answer of the run whose messages begin at `index`.
+    """Split all messages before the first answer of the run whose messages begin at `index`.
 
-    Results of tools are among what a user says there, so that they are read, and stand apart, before anything is cut.
-    The index counts Pydantic AI's own messages, of which one may have become two: it can only be too small.
+    Tool results are inside user messages there, so all are parsed before the split. The index counts Pydantic AI's
+    messages, of which one may become two here: it can only be too small.
     """
     before, messages = parse_messages(elements[:index], "input"), parse_messages(elements[index:], "input")
     cut = _first_answer(messages) if index and before else _after_last_user(messages)
@@ -61,25 +67,25 @@ def _split_sides(elements: list[Any], index: int) -> Sides:
 
 
 def _first_answer(messages: Sequence[Message]) -> int:
-    """The first answer after the first prompt; without a prompt, the first answer."""
+    """Return the index of the first answer after the first prompt, if any."""
     roles = [message.role for message in messages]
     prompt = roles.index("user") if "user" in roles else 0
-    return next((place for place in range(prompt, len(roles)) if roles[place] == "assistant"), len(roles))
+    return next((index for index in range(prompt, len(roles)) if roles[index] == "assistant"), len(roles))
 
 
 def _after_last_user(messages: Sequence[Message]) -> int:
-    """After the last message of a user; without one, after the instructions."""
-    last = max((place for place, message in enumerate(messages) if message.role == "user"), default=None)
+    """Return the index after the last user message, or after the instructions."""
+    last = max((index for index, message in enumerate(messages) if message.role == "user"), default=None)
     if last is not None:
         return last + 1
     return next(
-        (place for place, message in enumerate(messages) if message.role not in ("system", "developer")),
+        (index for index, message in enumerate(messages) if message.role not in ("system", "developer")),
         len(messages),
     )
 
 
 def read(raw: RawSpan) -> SpanFields:
-    """The counts, for whoever is asked last."""
+    """Read the aggregated usage."""
     reader = AttributeReader(raw.attributes)
     return SpanFields(
         input_tokens=reader.count(_AGGREGATED_USAGE + "input_tokens"),

@@ -1,4 +1,4 @@
-"""What others call a kind of span, and how an answer ended, in our words. Case does not matter."""
+"""Translate the words of conventions for kinds of spans and finish reasons. Case does not matter."""
 
 from collections.abc import Mapping
 from typing import Any, get_args
@@ -24,7 +24,7 @@ GEN_AI_KINDS: Kinds = {
     "rerank": "rerank",
     "plan": "task",
     "execute_task": "task",
-    "agent_step": "task",  # The AI SDK's, since version 7.
+    "agent_step": "task",  # The AI SDK, since version 7.
 }
 
 OPENINFERENCE_KINDS: Kinds = {
@@ -91,7 +91,7 @@ _FINISHES: Mapping[str, str] = {
 
 
 def lookup_kind(value: Any, kinds: Kinds) -> SpanKind | UnsetType:
-    """The kind that a table has for a word; UNSET for a word it does not know, or what is no word."""
+    """Look a word up; UNSET if it is unknown or not a string."""
     if not isinstance(value, str):
         return UNSET
     known = kinds.get(value)
@@ -99,7 +99,7 @@ def lookup_kind(value: Any, kinds: Kinds) -> SpanKind | UnsetType:
 
 
 def operation_kind(value: Any) -> SpanKind | UnsetType:
-    """That of `gen_ai.operation.name`: what is done with a memory, other than to search it, is a task."""
+    """Read `gen_ai.operation.name`: memory operations other than a search are tasks."""
     kind = lookup_kind(value, GEN_AI_KINDS)
     if kind is UNSET and isinstance(value, str) and len(value) <= 64 and "memory" in value.lower():
         return "task"
@@ -107,7 +107,7 @@ def operation_kind(value: Any) -> SpanKind | UnsetType:
 
 
 def ai_sdk_kind(value: Any) -> SpanKind | UnsetType:
-    """That of `ai.operationId`: `ai.streamText` loops and adds up, `ai.streamText.doStream` is one call of a model."""
+    """Read `ai.operationId`: `ai.streamText` is a loop with sums, `ai.streamText.doStream` one model call."""
     words = value.strip().lower().split(".", 3) if isinstance(value, str) else []
     match words:
         case ["ai", "toolcall"]:
@@ -125,7 +125,7 @@ def ai_sdk_kind(value: Any) -> SpanKind | UnsetType:
 
 
 def parse_finish(value: Any) -> str | UnsetType:
-    """How an answer ended, of one reason or the first of a list; UNSET for a word that we do not know."""
+    """Return the finish reason, given one or a list; UNSET if it is unknown."""
     if isinstance(value, list | tuple):
         value = next(iter(value), None)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]  # JSON
     return _FINISHES.get(value.strip().lower(), UNSET) if isinstance(value, str) else UNSET

@@ -1,7 +1,13 @@
-"""OTLP over HTTP: requests as spans, spans as requests again, and what a sender is answered. Knows no server.
+"""OTLP over HTTP: decode requests into spans, encode spans as requests, and encode responses. Knows no server.
 
-batch = decode_request(decompress(body, content_encoding), content_type, now)
-response = encode_response(batch.rejected, parse_media_type(content_type))
+Modules:
+
+    request     media type, content encoding, decoding and encoding of requests
+    response    responses of /v1/traces
+    json        the JSON format
+    protobuf    the protobuf format
+    common      ids, times, batches and rejections, shared by both formats
+    limits      limits on spans and values
 """
 
 from palaver.traces.otlp.common import RejectedSpan, SpanBatch

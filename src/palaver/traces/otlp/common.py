@@ -13,20 +13,18 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_AHEAD, _MAX_AGE = timedelta(days=1), timedelta(days=30)
 _NS_PER_US = 1_000
 _MEASURED_WIRE_BYTES = MAX_SPAN_BYTES // 4
-"""Bytes on the wire of a span that may be too large as JSON."""
+"""Only spans with more bytes on the wire may be too large as JSON."""
 UNNAMED = "unnamed"
 _encode = msgspec.json.Encoder().encode
 
 
 class InvalidSpan(Exception):
-    """A span that cannot be kept, and why."""
+    """A span that cannot be stored; the message is the reason."""
 
 
 class RejectedSpan(msgspec.Struct, frozen=True):
-    """One that was not kept."""
-
     index: int
-    """Which of the request's spans it is, counted from 0 over all of them."""
+    """Index over all spans of the request."""
     reason: str
 
     def __str__(self) -> str:
@@ -34,16 +32,16 @@ class RejectedSpan(msgspec.Struct, frozen=True):
 
 
 class SpanBatch(msgspec.Struct, frozen=True):
-    """What one request brought."""
+    """The decoded spans of one request."""
 
     spans: list[RawSpan]
     rejected: list[RejectedSpan]
     pending: int = 0
-    """Notices of spans that have only begun, as Logfire sends them: counted and not kept, as each comes again."""
+    """Number of Logfire's notices about unfinished spans; they are not stored, as each span is sent again."""
 
 
 class SpanContext(msgspec.Struct, frozen=True):
-    """What a span has from those around it."""
+    """Values that the spans of one scope share."""
 
     received_at: datetime
     resource: dict[str, Any] = {}
@@ -51,12 +49,10 @@ class SpanContext(msgspec.Struct, frozen=True):
 
 
 def parse_trace_id(data: bytes) -> str:
-    """The trace's id as text."""
     return _parse_id(data, 16, "trace id")
 
 
 def parse_span_id(data: bytes) -> str:
-    """The span's id as text."""
     return _parse_id(data, 8, "span id")
 
 
@@ -69,7 +65,7 @@ def _parse_id(data: bytes, size: int, word: str) -> str:
 
 
 def parse_parent_id(data: bytes, span_id: str, losses: Losses) -> str | None:
-    """The parent's id. A span is not its own parent, and one whose parent has no proper id is a root as well."""
+    """Return the parent's id; None for a root, or if the id is invalid or the span's own."""
     if not any(data):
         return None
     parent = data.hex()
@@ -83,37 +79,36 @@ def parse_parent_id(data: bytes, span_id: str, losses: Losses) -> str | None:
 
 
 def parse_link(trace_id: bytes, span_id: bytes, attributes: dict[str, Any]) -> Link | None:
-    """A link, where it names a span."""
+    """Return a link, or None if its ids are invalid."""
     if len(trace_id) != 16 or len(span_id) != 8:
         return None
     return Link(trace_id=trace_id.hex(), span_id=span_id.hex(), attributes=attributes)
 
 
 def to_datetime(nanoseconds: int) -> datetime:
-    """A time as it is sent, in nanoseconds since 1970; we keep microseconds."""
+    """Convert nanoseconds since 1970, rounding down to microseconds."""
     return _EPOCH + timedelta(microseconds=nanoseconds // _NS_PER_US)
 
 
 def to_nanoseconds(at: datetime) -> int:
-    """The same, back."""
     return (at - _EPOCH) // timedelta(microseconds=1) * _NS_PER_US
 
 
 def end_nanoseconds(start: int, duration_ms: float) -> int:
-    """When it ended, to the nanosecond; never later than the form can say."""
+    """Return the end time in nanoseconds, capped at what OTLP can express."""
     return min(start + round(Fraction(duration_ms) * 1_000_000), (1 << 64) - 1)
 
 
 def parse_times(start: int, end: int, context: SpanContext, losses: Losses) -> tuple[datetime, float]:
-    """When it began, and how many milliseconds it took. A clock that cannot be right is kept, and noted."""
-    began = to_datetime(start)
-    if end < start or not context.received_at - _MAX_AGE <= began <= context.received_at + _MAX_AHEAD:
+    """Return start time and duration in milliseconds. An implausible clock is kept and noted."""
+    started = to_datetime(start)
+    if end < start or not context.received_at - _MAX_AGE <= started <= context.received_at + _MAX_AHEAD:
         losses.note("clock")
-    return began, max(0, end - start) / 1_000_000
+    return started, max(0, end - start) / 1_000_000
 
 
 def span_name(name: str, losses: Losses) -> str:
-    """The span's name; one without gets one."""
+    """Return the truncated name, or UNNAMED."""
     if name:
         return truncate_name(name, "name", losses)
     losses.note(UNNAMED)
@@ -121,24 +116,24 @@ def span_name(name: str, losses: Losses) -> str:
 
 
 def check_size(wire: int, *content: Any) -> None:
-    """Refuse a span that is too large even after cutting. Few are sent in so many bytes that it has to be asked."""
+    """Raise InvalidSpan if a span is too large after truncation. Only long spans are measured."""
     if wire > _MEASURED_WIRE_BYTES and (size := len(_encode(content))) > MAX_SPAN_BYTES:
         raise InvalidSpan(f"it has {size} bytes, more than {MAX_SPAN_BYTES}")
 
 
 def is_pending_span(attributes: dict[str, Any]) -> bool:
-    """Is this one of Logfire's notices that a span has begun?"""
+    """Whether this is one of Logfire's notices that a span has started."""
     return attributes.get("logfire.span_type") == "pending_span"
 
 
 SpanSource = tuple[tuple[tuple[str, str], ...], str | None]
-"""Who sends: attributes of its resource, and the scope."""
+"""Resource attributes and scope of a span."""
 _KIND_INTERNAL, _KIND_SERVER = 1, 2
 _PALAVER_SCOPE = "palaver"
 
 
 def otlp_kind(span: Span) -> int:
-    """OTLP's kind of a span of ours: was it called over HTTP? Of anybody else's we do not know it."""
+    """Return OTLP's span kind: SERVER for runs called over HTTP. Unknown (0) for spans of other senders."""
     if span.scope != _PALAVER_SCOPE:
         return 0
     return _KIND_SERVER if "palaver.protocol" in span.attributes else _KIND_INTERNAL

@@ -1,4 +1,7 @@
-"""OTLP in JSON: ids in hexadecimal, 64-bit numbers as text or number, bytes as base64, unknown fields ignored."""
+"""OTLP in JSON: ids in hexadecimal, 64-bit numbers as text or number, bytes as base64, unknown fields ignored.
+
+Each span is decoded by itself, so that a field of the wrong type rejects that span only.
+"""
 
 import re
 from base64 import b64decode, b64encode
@@ -43,27 +46,23 @@ from palaver.traces.otlp.limits import (
 )
 
 Int64 = int | str | float | None
-"""A 64-bit number: text by the specification, a number from many."""
+"""A 64-bit number: text by the specification, a number from many senders."""
 
 
 class _OtlpStruct(msgspec.Struct, rename="camel", gc=False):
-    """What all have in common: null stands for a field that was not given."""
+    """Base of OTLP's messages. null means that a field is absent."""
 
 
 class ArrayValue(_OtlpStruct):
-    """A list."""
-
     values: "list[AnyValue | None] | None" = None
 
 
 class KeyValueList(_OtlpStruct):
-    """A map."""
-
     values: "list[KeyValue] | None" = None
 
 
 class AnyValue(_OtlpStruct, omit_defaults=True):
-    """A value: at most one of these."""
+    """A value; at most one field is set."""
 
     string_value: str | None = None
     bool_value: bool | None = None
@@ -75,15 +74,11 @@ class AnyValue(_OtlpStruct, omit_defaults=True):
 
 
 class KeyValue(_OtlpStruct):
-    """A name and its value."""
-
     key: str | None = None
     value: AnyValue | None = None
 
 
 class JsonEvent(_OtlpStruct):
-    """Something that happened during a span."""
-
     time_unix_nano: Int64 = None
     name: str | None = None
     attributes: list[KeyValue] | None = None
@@ -91,8 +86,6 @@ class JsonEvent(_OtlpStruct):
 
 
 class JsonLink(_OtlpStruct):
-    """Another span."""
-
     trace_id: str | None = None
     span_id: str | None = None
     attributes: list[KeyValue] | None = None
@@ -100,14 +93,12 @@ class JsonLink(_OtlpStruct):
 
 
 class JsonStatus(_OtlpStruct):
-    """How it ended."""
-
     code: int | str | None = None
     message: str | None = None
 
 
 class PalaverFields(_OtlpStruct, omit_defaults=True):
-    """What OTLP has no field for, and an export of ours brings along. Other readers ignore it."""
+    """Palaver's own fields in an export; other readers ignore them."""
 
     notes: list[str] | None = None
     bytes: int | None = None
@@ -115,8 +106,6 @@ class PalaverFields(_OtlpStruct, omit_defaults=True):
 
 
 class JsonSpan(_OtlpStruct, omit_defaults=True):
-    """A span."""
-
     trace_id: str | None = None
     span_id: str | None = None
     parent_span_id: str | None = None
@@ -134,47 +123,39 @@ class JsonSpan(_OtlpStruct, omit_defaults=True):
 
 
 class JsonSpanWithKind(JsonSpan, omit_defaults=True):
-    """A span with what we do not read: whatever stands there is no reason to refuse one."""
+    """A span with its kind, which is written but not read: an odd kind must not reject a span."""
 
     kind: int | None = None
 
 
 class Resource(_OtlpStruct):
-    """Who sends."""
-
     attributes: list[KeyValue] | None = None
 
 
 class Scope(_OtlpStruct):
-    """Which library sends."""
-
     name: str | None = None
 
 
 class ScopeSpans(_OtlpStruct):
-    """The spans of one library. Each is decoded by itself."""
+    """The spans of one instrumentation library, each decoded by itself."""
 
     scope: Scope | None = None
     spans: list[msgspec.Raw] | None = None
 
 
 class ResourceSpans(_OtlpStruct):
-    """The spans of one sender."""
-
     resource: Resource | None = None
     scope_spans: list[ScopeSpans] | None = None
 
 
 class ExportRequest(_OtlpStruct):
-    """ExportTraceServiceRequest."""
-
     resource_spans: list[ResourceSpans] | None = None
 
 
 _MAX_SPAN_OBJECTS = 500_000
-"""In one span: each takes some hundred bytes of memory, whatever little it holds."""
+"""Each object of a span takes about a hundred bytes of memory."""
 _LARGE_BODY_BYTES, _MIN_BYTES_PER_OBJECT = 4 * 1024 * 1024, 12
-"""A body that is large, and has an object for every twelve of its bytes, is made to fill memory."""
+"""A large body with an object for every twelve bytes is an attempt to exhaust memory."""
 _ERROR_CODES = frozenset({2, "2", "STATUS_CODE_ERROR"})
 _MAX_ESCAPES = 1_000_000
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -186,19 +167,19 @@ _encode = msgspec.json.Encoder().encode
 
 
 def decode(body: bytes, received_at: datetime, most: int) -> SpanBatch:
-    """The spans of a request, at most so many."""
+    """Decode up to `most` spans. Raises InvalidBody or TooLarge."""
     if len(body) > _LARGE_BODY_BYTES and _count_objects(body) * _MIN_BYTES_PER_OBJECT > len(body):
         raise TooLarge("The body consists of empty objects.")
     request = _decode_request(body)
-    found: list[RawSpan] = []
+    spans: list[RawSpan] = []
     rejected: list[RejectedSpan] = []
     budget = ValueBudget()
     pending = count = 0
     for group in request.resource_spans or ():
         resource = _decode_resource(group.resource, budget)
-        for part in group.scope_spans or ():
-            context = SpanContext(received_at, resource, _decode_scope(part.scope))
-            for sent in part.spans or ():
+        for scope in group.scope_spans or ():
+            context = SpanContext(received_at, resource, _decode_scope(scope.scope))
+            for sent in scope.spans or ():
                 if count >= most:
                     raise TooLarge(f"The request has more than {most} spans: let the exporter send fewer at once.")
                 count += 1
@@ -210,8 +191,8 @@ def decode(body: bytes, received_at: datetime, most: int) -> SpanBatch:
                 if span is None:
                     pending += 1
                 else:
-                    found.append(span)
-    return SpanBatch(found, rejected, pending)
+                    spans.append(span)
+    return SpanBatch(spans, rejected, pending)
 
 
 def _decode_request(body: bytes) -> ExportRequest:
@@ -221,8 +202,8 @@ def _decode_request(body: bytes) -> ExportRequest:
         except msgspec.DecodeError:
             if not _SURROGATE.search(body) or body.count(b"\\") > _MAX_ESCAPES:
                 raise
-            # JavaScript cuts its texts in the middle of a character, and writes the half of it that is left.
-            return _decode_json_request(_ESCAPE.sub(lambda found: b"\\ufffd" if found["lone"] else found[0], body))
+            # JavaScript may cut a text inside a surrogate pair and send the remaining half.
+            return _decode_json_request(_ESCAPE.sub(lambda match: b"\\ufffd" if match["lone"] else match[0], body))
     except _DECODE_ERRORS as error:
         raise InvalidBody(f"The body is not an ExportTraceServiceRequest: {_reason(error)}.") from None
 
@@ -241,7 +222,7 @@ def _reason(error: Exception) -> str:
 
 
 def _decode_resource(sent: Resource | None, budget: ValueBudget) -> dict[str, Any]:
-    """Its attributes. What is too much of them is left out without a word, as no span keeps them."""
+    """Return the resource's attributes. Losses are not reported, as no span stores them."""
     try:
         return _decode_attributes(sent.attributes if sent else None, Losses(budget))
     except InvalidSpan as error:
@@ -295,7 +276,7 @@ def _decode_span(data: msgspec.Raw, context: SpanContext, budget: ValueBudget) -
 
 
 def _count_objects(text: bytes) -> int:
-    """How many there are; those of a JSON text that is itself a value, whose quotes are escaped, are none."""
+    """Count objects, except those inside escaped JSON texts."""
     return text.count(b"{") - text.count(b"{\\")
 
 
@@ -322,7 +303,7 @@ def _hex_id(text: str | None, word: str) -> bytes:
 
 
 def _optional_hex_id(text: str | None) -> bytes:
-    """An id that a span can do without: one that is none has no length that an id has."""
+    """Decode an optional id; an invalid one gets an invalid length."""
     try:
         return bytes.fromhex(text or "")
     except ValueError:
@@ -330,7 +311,7 @@ def _optional_hex_id(text: str | None) -> bytes:
 
 
 def _int64(sent: Int64) -> int:
-    """A 64-bit number, however it was written."""
+    """Raises InvalidSpan if it is not a 64-bit number."""
     try:
         number = int(sent or 0)
     except (ValueError, OverflowError):
@@ -347,34 +328,34 @@ def _unsigned(sent: Int64) -> int:
 def _decode_events(sent: Sequence[JsonEvent], losses: Losses) -> tuple[SpanEvent, ...]:
     losses.budget.spend(len(sent))
     losses.events += max(0, len(sent) - MAX_EVENTS)
-    found: list[SpanEvent] = []
+    events: list[SpanEvent] = []
     for event in sent[:MAX_EVENTS]:
         losses.attributes += _unsigned(event.dropped_attributes_count)
         at = _unsigned(event.time_unix_nano)
-        found.append(
+        events.append(
             SpanEvent(
                 name=truncate_name(event.name or "", "event", losses),
                 at=common.to_datetime(at) if at else None,
                 attributes=_decode_attributes(event.attributes, losses, MAX_NESTED_ATTRIBUTES),
             )
         )
-    return tuple(found)
+    return tuple(events)
 
 
 def _decode_links(sent: Sequence[JsonLink], losses: Losses) -> tuple[Link, ...]:
     losses.budget.spend(len(sent))
-    found: list[Link] = []
-    for one in sent:
+    links: list[Link] = []
+    for message in sent:
         link = None
-        if len(found) < MAX_LINKS:
-            losses.attributes += _unsigned(one.dropped_attributes_count)
-            attributes = _decode_attributes(one.attributes, losses, MAX_NESTED_ATTRIBUTES)
-            link = common.parse_link(_optional_hex_id(one.trace_id), _optional_hex_id(one.span_id), attributes)
+        if len(links) < MAX_LINKS:
+            losses.attributes += _unsigned(message.dropped_attributes_count)
+            attributes = _decode_attributes(message.attributes, losses, MAX_NESTED_ATTRIBUTES)
+            link = common.parse_link(_optional_hex_id(message.trace_id), _optional_hex_id(message.span_id), attributes)
         if link is None:
             losses.links += 1
         else:
-            found.append(link)
-    return tuple(found)
+            links.append(link)
+    return tuple(links)
 
 
 def _decode_attributes(sent: Sequence[KeyValue] | None, losses: Losses, most: int = MAX_ATTRIBUTES) -> dict[str, Any]:
@@ -385,7 +366,7 @@ def _decode_attributes(sent: Sequence[KeyValue] | None, losses: Losses, most: in
 
 
 def _decode_value(value: AnyValue | None, name: str, losses: Losses, depth: int = 0) -> Any:
-    """A value as plain JSON; bytes stay base64, and what no JSON number is stands as text."""
+    """Convert to a JSON value; bytes stay base64, and NaN and infinities become text."""
     if value is None:
         return None
     if value.string_value is not None:
@@ -422,7 +403,7 @@ def _double(sent: float | str) -> float | str:
 
 
 def _base64(text: str) -> str:
-    """As the standard alphabet writes it, whichever it was sent in."""
+    """Normalize to the standard alphabet."""
     try:
         return b64encode(b64decode(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4))).decode()
     except (Base64Error, ValueError):
@@ -434,10 +415,10 @@ def encode_json_request(spans: Sequence[tuple[SpanSource, bytes]]) -> bytes:
         ResourceSpans(
             resource=Resource([KeyValue(name, AnyValue(string_value=value)) for name, value in resource]),
             scope_spans=[
-                ScopeSpans(scope=Scope(scope), spans=[msgspec.Raw(data) for _, data in together]),
+                ScopeSpans(scope=Scope(scope), spans=[msgspec.Raw(data) for _, data in members]),
             ],
         )
-        for (resource, scope), together in groupby(spans, key=lambda one: one[0])
+        for (resource, scope), members in groupby(spans, key=lambda item: item[0])
     ]
     return _encode(ExportRequest(groups))
 
@@ -449,7 +430,7 @@ def encode_json_span(span: Span) -> bytes:
 def _to_json_span(span: Span) -> JsonSpanWithKind:
     start = to_nanoseconds(span.start)
     dropped = span.dropped
-    ours = PalaverFields(
+    palaver_fields = PalaverFields(
         notes=list(span.notes) or None, bytes=dropped.get("bytes"), redactions=list(span.redactions) or None
     )
     return JsonSpanWithKind(
@@ -474,7 +455,7 @@ def _to_json_span(span: Span) -> JsonSpanWithKind:
         links=[JsonLink(link.trace_id, link.span_id, _key_values(link.attributes)) for link in span.links],
         dropped_links_count=dropped.get("links"),
         status=JsonStatus(code=2 if span.status == "error" else 0, message=span.status_message),
-        palaver=ours if ours != PalaverFields() else None,
+        palaver=palaver_fields if palaver_fields != PalaverFields() else None,
     )
 
 

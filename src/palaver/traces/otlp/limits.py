@@ -1,7 +1,7 @@
-"""How much of a span is kept, and what is told of the rest (contract: traces, 5).
+"""Limits on the size of spans, and the helpers that enforce them and count what is lost (contract: traces, 5).
 
-Names and values are strangers': long ones are cut or left out, control characters are shown as U+FFFD, and each loss is
-counted. Both forms of OTLP are read through this one door.
+Names and values come from clients: long ones are truncated or dropped, control characters are replaced by U+FFFD, and
+each loss is counted. Both formats of OTLP are decoded through these helpers.
 """
 
 import re
@@ -12,23 +12,22 @@ from typing import Any, TypeVar
 from palaver.errors import TooLarge
 
 MAX_NAME_CHARS = 512
-"""Characters."""
 MAX_NOTE_CHARS = 1_024
-"""Of a note or the path of a redaction, which have names in them."""
+"""Of a note or a redaction path, which contain names."""
 MAX_TEXT_BYTES = 1024 * 1024
-"""Bytes of UTF-8."""
+"""Of UTF-8."""
 MAX_SPAN_BYTES = 8 * 1024 * 1024
-"""Bytes of JSON, after cutting."""
+"""Of JSON, after truncation."""
 MAX_ATTRIBUTES = 2_000
 MAX_EVENTS = 1_000
 MAX_LINKS = 128
 MAX_NESTED_ATTRIBUTES = 128
-"""Attributes of one event or link: what the OpenTelemetry SDKs keep themselves."""
+"""Of one event or link: the default limit of the OpenTelemetry SDKs."""
 MAX_NOTES = 100
 MAX_REQUEST_VALUES = 2_000_000
-"""Attributes, events, links, and items of lists and maps in one request: some two seconds."""
+"""Attributes, events, links, and items of lists and maps in one request: about two seconds of work."""
 MAX_VALUE_DEPTH = 32
-"""Lists and maps of one value inside each other."""
+"""Nested lists and maps of one value."""
 
 _Value = TypeVar("_Value")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]+")
@@ -41,22 +40,22 @@ _MAX_CACHED_NAMES = 4_096
 
 
 class ValueBudget:
-    """How many values one request may have in all: each takes its time, were it only to be left out."""
+    """The number of values that one request may still have. Each costs time, even if it is dropped."""
 
     __slots__ = ("_left",)
 
-    def __init__(self, most: int = MAX_REQUEST_VALUES) -> None:
-        self._left = most
+    def __init__(self, limit: int = MAX_REQUEST_VALUES) -> None:
+        self._left = limit
 
     def spend(self, count: int) -> None:
-        """So many more are looked at."""
+        """Raises TooLarge once the budget is exceeded."""
         self._left -= count
         if self._left < 0:
             raise TooLarge("The request has too many values: let the exporter send smaller batches.")
 
 
 class Losses:
-    """What one span loses on its way in."""
+    """What one span loses to the limits."""
 
     __slots__ = ("attributes", "budget", "bytes", "events", "links", "notes")
 
@@ -69,12 +68,11 @@ class Losses:
         self.bytes = 0
 
     def note(self, text: str) -> None:
-        """Say it once, and not without end."""
+        """Add a note once, up to MAX_NOTES."""
         if len(self.notes) < MAX_NOTES:
             self.notes[text] = None
 
     def dropped(self) -> dict[str, int]:
-        """The counts that are not zero."""
         counts = (
             ("attributes", self.attributes),
             ("events", self.events),
@@ -85,24 +83,24 @@ class Losses:
 
 
 def replace_control_chars(text: str) -> str:
-    """The text with U+FFFD for its control characters, but for those that lay out a text: tab and line ends."""
+    """Replace control characters other than tab and line ends by U+FFFD."""
     if len(text) < _SHORT_CHARS:
         if text.isprintable():
             return text
     elif text.isascii():
-        # One pass at the speed of memory: most texts are long, and have none.
+        # `translate` runs at memory speed: most texts are long and have none.
         data = text.encode()
         if len(data.translate(None, _CONTROL_BYTES)) == len(data):
             return text
     return _CONTROL.sub(_replacement_for, text)
 
 
-def _replacement_for(found: re.Match[str]) -> str:
-    return _REPLACEMENT * len(found[0])
+def _replacement_for(match: re.Match[str]) -> str:
+    return _REPLACEMENT * len(match[0])
 
 
 def truncate_text(text: str, name: str, losses: Losses, most: int = MAX_TEXT_BYTES) -> str:
-    """The text, shown, and cut between two characters where it is longer than so many bytes."""
+    """Replace control characters, and truncate to `most` bytes of UTF-8 at a character boundary."""
     if len(text) * 4 <= most:
         return replace_control_chars(text)
     start = replace_control_chars(text[:most])
@@ -116,7 +114,7 @@ def truncate_text(text: str, name: str, losses: Losses, most: int = MAX_TEXT_BYT
 
 
 def truncate_name(text: str, what: str, losses: Losses) -> str:
-    """The name of a span, an event or a scope: it stands in a row, so it is cut like an attribute's."""
+    """Truncate the name of a span, event or scope."""
     start = _CONTROL_IN_NAMES.sub(_replacement_for, text[:MAX_NAME_CHARS])
     if len(text) > MAX_NAME_CHARS:
         losses.bytes += len(text[MAX_NAME_CHARS:].encode())
@@ -125,7 +123,7 @@ def truncate_name(text: str, what: str, losses: Losses) -> str:
 
 
 def attribute_name(text: str) -> str | None:
-    """The name of an attribute, or None for one that is too long. The same few come again and again."""
+    """Return the cleaned name of an attribute, or None if it is too long. Cached, as few names recur."""
     try:
         return _name_cache[text]
     except KeyError:
@@ -144,31 +142,31 @@ def collect_attributes(
     losses: Losses,
     most: int = MAX_ATTRIBUTES,
 ) -> dict[str, Any]:
-    """The attributes: of one name the last, of all so many. What is left out is not even read."""
-    found: dict[str, Any] = {}
+    """Collect up to `most` attributes; of equal names the last wins. Dropped values are not decoded."""
+    attributes: dict[str, Any] = {}
     for text, value in pairs:
         name = attribute_name(text)
-        if name is None or (len(found) >= most and name not in found):
+        if name is None or (len(attributes) >= most and name not in attributes):
             losses.attributes += 1
         else:
-            found[name] = read(value, name, losses)
-    return found
+            attributes[name] = read(value, name, losses)
+    return attributes
 
 
 def collect_map(pairs: Iterable[tuple[str, _Value]], read: Callable[[_Value], Any], losses: Losses) -> dict[str, Any]:
-    """A map inside of a value. Its size is bounded by that of its span."""
-    found: dict[str, Any] = {}
+    """Collect a map nested in a value. The size of the span bounds it."""
+    items: dict[str, Any] = {}
     for text, value in pairs:
         name = attribute_name(text)
         if name is None:
             losses.attributes += 1
         else:
-            found[name] = read(value)
-    return found
+            items[name] = read(value)
+    return items
 
 
 def json_number(number: float) -> float | str:
-    """The number, or its name where JSON has none for it."""
+    """Return the number, or its name if JSON can't express it."""
     if isfinite(number):
         return number
     return "NaN" if number != number else "Infinity" if number > 0 else "-Infinity"  # noqa: PLR0124  # Only NaN.

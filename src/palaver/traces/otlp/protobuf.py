@@ -1,4 +1,8 @@
-"""OTLP in protobuf: requests are split by hand, and each span is decoded and encoded by the library."""
+"""OTLP in protobuf: requests are split by hand, and each span is decoded and encoded by the library.
+
+So an undecodable span (e.g. invalid UTF-8) is rejected individually. The library makes objects of every value, forty
+bytes for two bytes on the wire; so what exceeds the limits is cut out of large spans before they are decoded.
+"""
 
 from base64 import b64encode
 from collections.abc import Collection, Iterator, Sequence
@@ -52,14 +56,14 @@ from palaver.traces.otlp.limits import (
 )
 
 MAX_REQUEST_FIELDS = 500_000
-"""That one request may be taken apart into: some half a second."""
+"""About half a second of work."""
 SMALL_MESSAGE_BYTES = MAX_TEXT_BYTES
-"""A message of so few bytes has nothing to cut, and cannot grow into much."""
+"""Smaller messages need no truncation."""
 _SLACK_BYTES = 8
-"""Left of a cut text beyond its limit, so that whoever reads it sees that it was longer, and says so."""
+"""Kept beyond the limit, so that the decoder sees that the text was longer, and notes it."""
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 
-# Which fields of a message are messages of another kind, and which are texts.
+# Field numbers of nested messages and of texts, by message.
 _MESSAGE_FIELDS: dict[str, dict[int, str]] = {
     "span": {9: "pair", 11: "event", 13: "link", 15: "status"},
     "event": {3: "pair"},
@@ -83,38 +87,37 @@ _TEXT_FIELDS: dict[str, frozenset[int]] = {
 }
 _ATTRIBUTE_FIELDS = {"span": 9, "resource": 1}
 _MAX_MESSAGE_DEPTH = 3 * MAX_VALUE_DEPTH
-"""Messages inside each other: a list in a list is three of them."""
+"""A list in a list is three nested messages."""
 
 
 class MalformedMessage(ValueError):
-    """Bytes that are no message."""
+    """Bytes that are not a protobuf message."""
 
 
 class Field(NamedTuple):
-    """One field. `wire` is its wire type: only those of type 2 have a length, and can be messages."""
+    """One field. Only fields of wire type 2 have a length and can be messages."""
 
     number: int
     wire: int
     at: int
-    """Where its tag begins."""
+    """Offset of the tag."""
     start: int
     stop: int
 
     @property
     def size(self) -> int:
-        """Bytes of its content."""
         return self.stop - self.start
 
 
 class WireReader:
-    """Takes one request apart, and gives up on one that has no end of fields."""
+    """Splits one request into fields, up to a number of fields."""
 
     def __init__(self, data: bytes, budget: int = MAX_REQUEST_FIELDS) -> None:
         self.data = data
         self._budget = budget
 
     def fields(self, at: int, stop: int) -> Iterator[Field]:
-        """The fields of the message that stands there."""
+        """Iterate over the fields of the message in data[at:stop]."""
         data = self.data
         while at < stop:
             if not self._budget:
@@ -139,45 +142,45 @@ class WireReader:
             at = end
 
     def messages(self, number: int, at: int, stop: int) -> Iterator[Field]:
-        """Those fields of it that are messages of this number."""
+        """Iterate over the length-delimited fields with this number."""
         return (field for field in self.fields(at, stop) if field.number == number and field.wire == _LENGTH)
 
-    def thinned(self, kind: str, at: int, stop: int, losses: Losses, depth: int = 0) -> bytes:
-        """The message without what its reader would leave out anyway: attributes past the most, ends of long texts."""
+    def truncate(self, kind: str, at: int, stop: int, losses: Losses, depth: int = 0) -> bytes:
+        """Return the message without excess attributes and with long texts truncated."""
         if depth > _MAX_MESSAGE_DEPTH:
             raise MalformedMessage("a long value is nested too deeply")
         pieces: list[bytes] = []
         names: set[bytes] = set()
         kept = at
         for field in self.fields(at, stop):
-            new = (
+            replacement = (
                 self._shortened(kind, field, losses, depth) if field.size > SMALL_MESSAGE_BYTES + _SLACK_BYTES else None
             )
-            if new is None and field.number == _ATTRIBUTE_FIELDS.get(kind) and not self._has_room(field, names):
+            if replacement is None and field.number == _ATTRIBUTE_FIELDS.get(kind) and not self._has_room(field, names):
                 losses.attributes += 1
-                new = b""
-            if new is not None:
-                pieces += self.data[kept : field.at], new
+                replacement = b""
+            if replacement is not None:
+                pieces += self.data[kept : field.at], replacement
                 kept = field.stop
         pieces.append(self.data[kept:stop])
         return b"".join(pieces)
 
     def _shortened(self, kind: str, field: Field, losses: Losses, depth: int) -> bytes | None:
-        """A long field, made shorter; None for one of whose inside we know nothing."""
+        """Return a long field truncated; None if its content is unknown."""
         if field.number in _TEXT_FIELDS.get(kind, ()):
             end = field.start + MAX_TEXT_BYTES + _SLACK_BYTES
-            while end > field.start + MAX_TEXT_BYTES and self.data[end] & 0xC0 == 0x80:  # Inside of a character.
+            while end > field.start + MAX_TEXT_BYTES and self.data[end] & 0xC0 == 0x80:  # Not at a character boundary.
                 end -= 1
             losses.bytes += field.stop - end
             content = self.data[field.start : end]
         elif inner := _MESSAGE_FIELDS[kind].get(field.number):
-            content = self.thinned(inner, field.start, field.stop, losses, depth + 1)
+            content = self.truncate(inner, field.start, field.stop, losses, depth + 1)
         else:
             return None
         return encode_varint(field.number << 3 | _LENGTH) + encode_varint(len(content)) + content
 
     def _has_room(self, field: Field, names: set[bytes]) -> bool:
-        """May one more attribute be kept: is its name known, or are there few?"""
+        """Whether the attribute is within the limits: a known name, or not too many yet."""
         part = next(self.messages(1, field.start, field.stop), None)
         name = self.data[part.start : part.stop] if part else b""
         if len(name) > MAX_NAME_CHARS and len(name.decode(errors="replace")) > MAX_NAME_CHARS:
@@ -202,7 +205,7 @@ class WireReader:
 
 
 def encode_varint(value: int) -> bytes:
-    """A number that is not negative, as protobuf writes it."""
+    """Encode a non-negative integer."""
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
@@ -215,13 +218,17 @@ _MAX_UINT32 = (1 << 32) - 1
 
 
 def encode_protobuf_request(spans: Sequence[tuple[SpanSource, bytes]]) -> bytes:
-    """An ExportTraceServiceRequest of spans that are written already, each with its source."""
+    """Build an ExportTraceServiceRequest from encoded spans and their sources."""
     groups: list[bytes] = []
-    for (resource, scope), together in groupby(spans, key=lambda one: one[0]):
-        about = Resource(attributes=_key_values(dict(resource))).SerializeToString()
-        library = InstrumentationScope(name=scope or "").SerializeToString()
-        listed = b"".join(_encode_field(2, data) for _, data in together)
-        groups.append(_encode_field(1, _encode_field(1, about) + _encode_field(2, _encode_field(1, library) + listed)))
+    for (resource, scope), members in groupby(spans, key=lambda one: one[0]):
+        resource_bytes = Resource(attributes=_key_values(dict(resource))).SerializeToString()
+        scope_bytes = InstrumentationScope(name=scope or "").SerializeToString()
+        span_fields = b"".join(_encode_field(2, data) for _, data in members)
+        groups.append(
+            _encode_field(
+                1, _encode_field(1, resource_bytes) + _encode_field(2, _encode_field(1, scope_bytes) + span_fields)
+            )
+        )
     return b"".join(groups)
 
 
@@ -229,18 +236,17 @@ def _encode_field(number: int, content: bytes) -> bytes:
     return encode_varint(number << 3 | 2) + encode_varint(len(content)) + content
 
 
-def encode_protobuf_span(given: Span) -> bytes:
-    """A span."""
-    start, dropped = to_nanoseconds(given.start), given.dropped
-    made = SpanMessage(
-        trace_id=bytes.fromhex(given.trace_id),
-        span_id=bytes.fromhex(given.span_id),
-        parent_span_id=bytes.fromhex(given.parent_id or ""),
-        kind=cast("Any", otlp_kind(given)),
-        name="" if given.name == UNNAMED and UNNAMED in given.notes else _valid_text(given.name),
+def encode_protobuf_span(span: Span) -> bytes:
+    start, dropped = to_nanoseconds(span.start), span.dropped
+    message = SpanMessage(
+        trace_id=bytes.fromhex(span.trace_id),
+        span_id=bytes.fromhex(span.span_id),
+        parent_span_id=bytes.fromhex(span.parent_id or ""),
+        kind=cast("Any", otlp_kind(span)),
+        name="" if span.name == UNNAMED and UNNAMED in span.notes else _valid_text(span.name),
         start_time_unix_nano=start,
-        end_time_unix_nano=end_nanoseconds(start, given.duration_ms),
-        attributes=_key_values(given.attributes),
+        end_time_unix_nano=end_nanoseconds(start, span.duration_ms),
+        attributes=_key_values(span.attributes),
         dropped_attributes_count=_uint32(dropped.get("attributes")),
         events=[
             SpanMessage.Event(
@@ -248,7 +254,7 @@ def encode_protobuf_span(given: Span) -> bytes:
                 name=_valid_text(event.name),
                 attributes=_key_values(event.attributes),
             )
-            for event in given.events
+            for event in span.events
         ],
         dropped_events_count=_uint32(dropped.get("events")),
         links=[
@@ -257,15 +263,15 @@ def encode_protobuf_span(given: Span) -> bytes:
                 span_id=bytes.fromhex(link.span_id),
                 attributes=_key_values(link.attributes),
             )
-            for link in given.links
+            for link in span.links
         ],
         dropped_links_count=_uint32(dropped.get("links")),
         status=Status(
-            code=Status.STATUS_CODE_ERROR if given.status == "error" else Status.STATUS_CODE_UNSET,
-            message=_valid_text(given.status_message),
+            code=Status.STATUS_CODE_ERROR if span.status == "error" else Status.STATUS_CODE_UNSET,
+            message=_valid_text(span.status_message),
         ),
     )
-    return made.SerializeToString()
+    return message.SerializeToString()
 
 
 def _uint32(number: int | None) -> int:
@@ -295,99 +301,99 @@ def _any_value(value: Any) -> AnyValue:
 
 
 def _valid_text(text: str) -> str:
-    """As UTF-8 can hold it: half of a character is none."""
+    """Replace lone surrogates, which UTF-8 can't encode."""
     return json.replace_surrogates(text)
 
 
 def decode(body: bytes, received_at: datetime, most: int) -> SpanBatch:
-    """The spans of a request, at most so many."""
-    found: list[RawSpan] = []
+    """Decode up to `most` spans. Raises InvalidBody or TooLarge."""
+    spans: list[RawSpan] = []
     rejected: list[RejectedSpan] = []
-    walk, budget = WireReader(body), ValueBudget()
+    reader, budget = WireReader(body), ValueBudget()
     pending = count = 0
     try:
-        for group in walk.messages(1, 0, len(body)):
-            resource = _decode_resource(walk, group, budget)
-            for part in walk.messages(2, group.start, group.stop):
-                context = SpanContext(received_at, resource, _decode_scope(walk, part))
-                for field in walk.messages(2, part.start, part.stop):
+        for group in reader.messages(1, 0, len(body)):
+            resource = _decode_resource(reader, group, budget)
+            for scope in reader.messages(2, group.start, group.stop):
+                context = SpanContext(received_at, resource, _decode_scope(reader, scope))
+                for field in reader.messages(2, scope.start, scope.stop):
                     if count >= most:
                         raise TooLarge(f"The request has more than {most} spans: let the exporter send fewer at once.")
                     count += 1
                     try:
-                        span = _decode_span(walk, field, context, budget)
+                        span = _decode_span(reader, field, context, budget)
                     except (InvalidSpan, MalformedMessage, DecodeError) as error:
                         rejected.append(RejectedSpan(count - 1, _reason(error)))
                         continue
                     if span is None:
                         pending += 1
                     else:
-                        found.append(span)
+                        spans.append(span)
     except (MalformedMessage, DecodeError) as error:
         raise InvalidBody(f"The body is not an ExportTraceServiceRequest: {_reason(error)}.") from None
-    return SpanBatch(found, rejected, pending)
+    return SpanBatch(spans, rejected, pending)
 
 
 def _reason(error: Exception) -> str:
     return "it cannot be decoded" if isinstance(error, DecodeError) else str(error)
 
 
-def _message_bytes(walk: WireReader, field: Field, kind: str, losses: Losses) -> bytes:
+def _message_bytes(reader: WireReader, field: Field, kind: str, losses: Losses) -> bytes:
     if field.size <= SMALL_MESSAGE_BYTES:
-        return walk.data[field.start : field.stop]
-    data = walk.thinned(kind, field.start, field.stop, losses)
+        return reader.data[field.start : field.stop]
+    data = reader.truncate(kind, field.start, field.stop, losses)
     if len(data) > MAX_SPAN_BYTES:
         raise InvalidSpan(f"it has {len(data)} bytes, more than {MAX_SPAN_BYTES}")
     return data
 
 
-def _decode_resource(walk: WireReader, group: Field, budget: ValueBudget) -> dict[str, Any]:
-    """Its attributes. What is too much of them is left out without a word, as no span keeps them."""
+def _decode_resource(reader: WireReader, group: Field, budget: ValueBudget) -> dict[str, Any]:
+    """Return the resource's attributes. Losses are not reported, as no span stores them."""
     losses = Losses(budget)
-    found: dict[str, Any] = {}
-    for field in walk.messages(1, group.start, group.stop):
+    attributes: dict[str, Any] = {}
+    for field in reader.messages(1, group.start, group.stop):
         try:
-            resource = Resource.FromString(_message_bytes(walk, field, "resource", losses))
+            resource = Resource.FromString(_message_bytes(reader, field, "resource", losses))
         except InvalidSpan as error:
             raise MalformedMessage(f"a resource cannot be kept: {error}") from None
-        found |= _decode_attributes(resource.attributes, losses)
-    return found
+        attributes |= _decode_attributes(resource.attributes, losses)
+    return attributes
 
 
-def _decode_scope(walk: WireReader, part: Field) -> str | None:
+def _decode_scope(reader: WireReader, part: Field) -> str | None:
     name = ""
-    for field in walk.messages(1, part.start, part.stop):
+    for field in reader.messages(1, part.start, part.stop):
         try:
-            name = InstrumentationScope.FromString(_message_bytes(walk, field, "scope", Losses())).name
+            name = InstrumentationScope.FromString(_message_bytes(reader, field, "scope", Losses())).name
         except InvalidSpan as error:
             raise MalformedMessage(f"a scope cannot be kept: {error}") from None
     return truncate_name(name, "scope", Losses()) or None
 
 
-def _decode_span(walk: WireReader, field: Field, context: SpanContext, budget: ValueBudget) -> RawSpan | None:
+def _decode_span(reader: WireReader, field: Field, context: SpanContext, budget: ValueBudget) -> RawSpan | None:
     losses = Losses(budget)
-    data = _message_bytes(walk, field, "span", losses)
-    sent = SpanMessage.FromString(data)
-    trace_id = common.parse_trace_id(sent.trace_id)
-    span_id = common.parse_span_id(sent.span_id)
-    losses.attributes += sent.dropped_attributes_count
-    losses.events += sent.dropped_events_count
-    losses.links += sent.dropped_links_count
-    attributes = _decode_attributes(sent.attributes, losses)
+    data = _message_bytes(reader, field, "span", losses)
+    message = SpanMessage.FromString(data)
+    trace_id = common.parse_trace_id(message.trace_id)
+    span_id = common.parse_span_id(message.span_id)
+    losses.attributes += message.dropped_attributes_count
+    losses.events += message.dropped_events_count
+    losses.links += message.dropped_links_count
+    attributes = _decode_attributes(message.attributes, losses)
     if common.is_pending_span(attributes):
         return None
-    status_message = truncate_text(sent.status.message, "status_message", losses)
-    events, links = _decode_events(sent.events, losses), _decode_links(sent.links, losses)
+    status_message = truncate_text(message.status.message, "status_message", losses)
+    events, links = _decode_events(message.events, losses), _decode_links(message.links, losses)
     common.check_size(len(data), status_message, attributes, events, links)
-    start, duration = common.parse_times(sent.start_time_unix_nano, sent.end_time_unix_nano, context, losses)
+    start, duration = common.parse_times(message.start_time_unix_nano, message.end_time_unix_nano, context, losses)
     return RawSpan(
         trace_id=trace_id,
         span_id=span_id,
-        parent_id=common.parse_parent_id(sent.parent_span_id, span_id, losses),
-        name=common.span_name(sent.name, losses),
+        parent_id=common.parse_parent_id(message.parent_span_id, span_id, losses),
+        name=common.span_name(message.name, losses),
         start=start,
         duration_ms=duration,
-        failed=sent.status.code == Status.STATUS_CODE_ERROR,
+        failed=message.status.code == Status.STATUS_CODE_ERROR,
         status_message=status_message,
         attributes=attributes,
         resource=context.resource,
@@ -399,48 +405,48 @@ def _decode_span(walk: WireReader, field: Field, context: SpanContext, budget: V
     )
 
 
-def _decode_events(sent: Collection[SpanMessage.Event], losses: Losses) -> tuple[SpanEvent, ...]:
-    losses.budget.spend(len(sent))
-    found: list[SpanEvent] = []
-    for event in sent:
-        if len(found) >= MAX_EVENTS:
+def _decode_events(messages: Collection[SpanMessage.Event], losses: Losses) -> tuple[SpanEvent, ...]:
+    losses.budget.spend(len(messages))
+    events: list[SpanEvent] = []
+    for event in messages:
+        if len(events) >= MAX_EVENTS:
             losses.events += 1
             continue
         losses.attributes += event.dropped_attributes_count
-        found.append(
+        events.append(
             SpanEvent(
                 name=truncate_name(event.name, "event", losses),
                 at=common.to_datetime(event.time_unix_nano) if event.time_unix_nano else None,
                 attributes=_decode_attributes(event.attributes, losses, MAX_NESTED_ATTRIBUTES),
             )
         )
-    return tuple(found)
+    return tuple(events)
 
 
-def _decode_links(sent: Collection[SpanMessage.Link], losses: Losses) -> tuple[Link, ...]:
-    losses.budget.spend(len(sent))
-    found: list[Link] = []
-    for one in sent:
+def _decode_links(messages: Collection[SpanMessage.Link], losses: Losses) -> tuple[Link, ...]:
+    losses.budget.spend(len(messages))
+    links: list[Link] = []
+    for message in messages:
         link = None
-        if len(found) < MAX_LINKS:
-            losses.attributes += one.dropped_attributes_count
+        if len(links) < MAX_LINKS:
+            losses.attributes += message.dropped_attributes_count
             link = common.parse_link(
-                one.trace_id, one.span_id, _decode_attributes(one.attributes, losses, MAX_NESTED_ATTRIBUTES)
+                message.trace_id, message.span_id, _decode_attributes(message.attributes, losses, MAX_NESTED_ATTRIBUTES)
             )
         if link is None:
             losses.links += 1
         else:
-            found.append(link)
-    return tuple(found)
+            links.append(link)
+    return tuple(links)
 
 
-def _decode_attributes(sent: Collection[KeyValue], losses: Losses, most: int = MAX_ATTRIBUTES) -> dict[str, Any]:
-    losses.budget.spend(len(sent))
-    return collect_attributes(((pair.key, pair.value) for pair in sent), _decode_value, losses, most)
+def _decode_attributes(pairs: Collection[KeyValue], losses: Losses, most: int = MAX_ATTRIBUTES) -> dict[str, Any]:
+    losses.budget.spend(len(pairs))
+    return collect_attributes(((pair.key, pair.value) for pair in pairs), _decode_value, losses, most)
 
 
 def _decode_value(value: AnyValue, name: str, losses: Losses, depth: int = 0) -> Any:
-    """A value as plain JSON; bytes are base64, and what no JSON number is stands as text."""
+    """Convert to a JSON value; bytes become base64, and NaN and infinities text."""
     match value.WhichOneof("value"):
         case "string_value":
             return truncate_text(value.string_value, name, losses)

@@ -1,4 +1,4 @@
-"""What a sender of traces is told, in the form in which it sent; and what one is told elsewhere, read."""
+"""Encode OTLP responses in the format of the request, and read the responses of other servers."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from palaver.traces.otlp.request import WireFormat
 MEDIA_TYPES: dict[WireFormat, str] = {"protobuf": "application/x-protobuf", "json": "application/json"}
 MAX_REASONS = 5
 INVALID_ARGUMENT = 3
-"""The one of google.rpc.Code that says: do not send this again."""
+"""A google.rpc.Code: the client must not resend."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -29,7 +29,7 @@ _decode_response = msgspec.json.Decoder(_ExportResponse).decode
 
 
 def encode_response(rejected: Sequence[RejectedSpan], form: WireFormat) -> bytes:
-    """An ExportTraceServiceResponse: nothing to say, or how many spans were refused and the first reasons."""
+    """Encode an ExportTraceServiceResponse with the number of rejected spans and the first reasons."""
     if not rejected:
         return b"{}" if form == "json" else b""
     message = "; ".join(map(str, rejected[:MAX_REASONS]))
@@ -39,18 +39,18 @@ def encode_response(rejected: Sequence[RejectedSpan], form: WireFormat) -> bytes
 
 
 def encode_error(message: str, form: WireFormat, code: int = INVALID_ARGUMENT) -> bytes:
-    """A google.rpc.Status: why the whole request was not taken."""
+    """Encode a google.rpc.Status for a rejected request."""
     if form == "json":
         return _encode({"code": code, "message": message})
     return _varint_field(1, code) + _bytes_field(2, message.encode())
 
 
 def rejected_span_count(body: bytes, form: WireFormat) -> int:
-    """How many spans an answer of a server elsewhere says that it refused; none where it says nothing of use."""
+    """Return how many spans a server's response reports as rejected; 0 if it can't be read."""
     try:
         if form == "json":
-            told = _decode_response(body).partial_success if body.strip() else None
-            return max(0, int(told.rejected_spans)) if told else 0
+            partial = _decode_response(body).partial_success if body.strip() else None
+            return max(0, int(partial.rejected_spans)) if partial else 0
         return max(0, ExportTraceServiceResponse.FromString(body).partial_success.rejected_spans)
     except (msgspec.MsgspecError, DecodeError, ValueError):
         return 0

@@ -1,4 +1,13 @@
-"""Redaction before storage: by place, by look, and always of secrets (contract: traces, 10)."""
+"""Redaction before storage: by path, by detector, and always of secrets (contract: traces, 10).
+
+Modules:
+
+    rules           the rules that settings and authors declare
+    detectors       secrets and personal data in texts
+    values          JSON values, with path rules and detectors
+    redactor        span records
+    run_redactor    the events and messages of runs
+"""
 
 from palaver.traces.redaction.detectors import MASK
 from palaver.traces.redaction.redactor import Redactor, redact_span

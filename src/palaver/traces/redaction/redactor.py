@@ -16,51 +16,51 @@ from palaver.traces.redaction.values import DROPPED, MAX_REDACTIONS, PathRule, R
 _FIELD_TYPES: dict[str, Any] = {field.name: field.type for field in msgspec.structs.fields(Span)}
 _EMPTY_SPAN = Span(trace_id="", span_id="", start=msgspec.convert("1970-01-01T00:00:00Z", _FIELD_TYPES["start"]))
 _SENT_FIELDS = ("attributes", "events", "links")
-"""Last, so that what rules remove from the record is known by then."""
+"""Last, so that what rules removed from other fields is known by then."""
 _REDACTED_FIELDS = (*(name for name in REDACTABLE_FIELDS if name not in _SENT_FIELDS), *_SENT_FIELDS, "notes")
 _encode = msgspec.json.Encoder().encode
 
 
 class Redactor:
-    """The rules of one project, for one kind of what is stored. Keeps nothing between records."""
+    """Applies the rules of one project for one scope. Keeps no state between records."""
 
     def __init__(self, rules: Sequence[Rule], key: bytes, scope: RuleScope = "traces") -> None:
         applied = [rule for rule in rules if scope in rule.scope]
-        self._detectors = TextRedactor(applied, key)
+        self._text_redactor = TextRedactor(applied, key)
         self._paths: list[PathRule] = [
             (rule.path, compile_path(rule.path if scope == "traces" else _any_index(rule.path)), rule.action)
             for rule in applied
             if rule.path is not None
         ]
-        self._only_secrets = not self._paths and self._detectors.names == ("secrets",)
+        self._only_secrets = not self._paths and self._text_redactor.names == ("secrets",)
 
     def span(self, span: Span) -> Span:
-        """The record without what the rules remove; the same one where that is nothing."""
+        """Return the redacted record; the same object if nothing was removed."""
         if self._only_secrets:
             text = _encode(span).decode()
             if not masking.may_contain_secret(text) and not may_hold_sensitive_name(text):
                 return span
         try:
-            return self._walked(span)
-        except Exception:  # Whatever it is: what could not be looked through is not kept.
+            return self._redact(span)
+        except Exception:  # Fail closed: a record that can't be redacted is not stored.
             emptied = {name: getattr(_EMPTY_SPAN, name) for name in _REDACTED_FIELDS}
             return msgspec.structs.replace(span, **emptied, redactions=(*span.redactions, Redaction("*", "failure")))
 
-    def _walked(self, span: Span) -> Span:
-        given = {name: msgspec.to_builtins(value) for name in _REDACTED_FIELDS if (value := getattr(span, name))}
-        one = ValueRedactor(self._paths, self._detectors)
-        tally = one.tally
+    def _redact(self, span: Span) -> Span:
+        values = {name: msgspec.to_builtins(value) for name in _REDACTED_FIELDS if (value := getattr(span, name))}
+        redactor = ValueRedactor(self._paths, self._text_redactor)
+        tally = redactor.tally
         changed: dict[str, Any] = {}
-        for name, value in given.items():
+        for name, value in values.items():
             before = tally.changes
-            new = one.field(name, value)
+            new = redactor.field(name, value)
             if tally.changes > before:
                 changed[name] = new
-        if one.removed:
-            elsewhere = RemovedValueScrubber(one.removed, tally)
-            for name, value in given.items():
+        if redactor.removed:
+            scrubber = RemovedValueScrubber(redactor.removed, tally)
+            for name, value in values.items():
                 before = tally.changes
-                new = elsewhere.field(name, changed.get(name, value), as_sent=name in _SENT_FIELDS)
+                new = scrubber.field(name, changed.get(name, value), as_sent=name in _SENT_FIELDS)
                 if tally.changes > before:
                     changed[name] = new
         if not changed:
@@ -69,29 +69,29 @@ class Redactor:
         redactions = (*span.redactions, *tally.redactions())[: 2 * MAX_REDACTIONS]
         return msgspec.structs.replace(span, **fields, redactions=redactions)
 
-    def begun(self) -> ValueRedactor:
-        """A pass over values that belong together."""
-        return ValueRedactor(self._paths, self._detectors)
+    def value_redactor(self) -> ValueRedactor:
+        """Return a redactor for values of one record or run."""
+        return ValueRedactor(self._paths, self._text_redactor)
 
     def value(self, value: Any, field: str = "inputs") -> tuple[Any, tuple[Redaction, ...]]:
-        """A JSON value that is no record, as if it stood in this field of one; None for one that is dropped."""
-        one = self.begun()
-        new = one.field(field, value)
-        return None if new is DROPPED else new, one.tally.redactions()
+        """Redact a value as if it were this field of a record; None if it is dropped."""
+        redactor = self.value_redactor()
+        new = redactor.field(field, value)
+        return None if new is DROPPED else new, redactor.tally.redactions()
 
 
 def redact_span(span: Span, rules: Sequence[Rule], key: bytes) -> Span:
-    """One record by these rules. Who has many makes a Redactor once."""
+    """Redact one record. For many, create one Redactor."""
     return Redactor(rules, key).span(span)
 
 
 def _any_index(path: str) -> str:
-    """A path for what is kept piece by piece: the number of a piece there is another than in a record."""
+    """Replace indexes by `*`: they differ for runs, which are stored piece by piece."""
     return ".".join("*" if step.isdigit() else step for step in path.split("."))
 
 
 def _convert_field(name: str, value: Any) -> Any:
-    """The field as a record has it. What a rule left in no form that fits is nothing."""
+    """Convert to the field's type; empty if a rule left a value that does not fit."""
     if value is DROPPED:
         return getattr(_EMPTY_SPAN, name)
     try:
@@ -101,42 +101,44 @@ def _convert_field(name: str, value: Any) -> Any:
 
 
 class RedactionConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """All of it."""
+    """Rules, prices and key of a server; plain data, so that the decode worker applies the same."""
 
     rules: Sequence[Rule] = ()
     prices: Mapping[str, Price] = {}
     key: bytes = b""
-    """Whence each project has its own, for rules that hash; empty where none does."""
+    """Key from which each project's hash key is derived; empty if no rule hashes."""
 
 
 class ProjectRedactors:
-    """Does it. May be asked from any thread."""
+    """One Redactor per project. Thread-safe."""
 
-    def __init__(self, rules: RedactionConfig) -> None:
-        self._rules = rules
-        self._made: dict[str, Redactor] = {}
+    def __init__(self, config: RedactionConfig) -> None:
+        self._config = config
+        self._redactors: dict[str, Redactor] = {}
 
     def span(self, span: Span) -> Span:
-        """A record as it may be kept: with its cost, and without what the rules remove."""
-        return self.of(span.project).span(add_cost(span, self._rules.prices))
+        """Set the cost of a span and redact it."""
+        return self.of(span.project).span(add_cost(span, self._config.prices))
 
     def of(self, project: str) -> Redactor:
-        """What removes from a project's records."""
-        key = self._rules.key
-        project = project if key else ""  # Without one, all are the same.
-        found = self._made.get(project)
-        if found is None:
-            found = self._made[project] = Redactor(usable_rules(self._rules.rules, key), project_key(project, key))
-        return found
+        """Return the redactor of a project."""
+        key = self._config.key
+        project = project if key else ""  # Without a key all projects share one.
+        redactor = self._redactors.get(project)
+        if redactor is None:
+            redactor = self._redactors[project] = Redactor(
+                usable_rules(self._config.rules, key), project_key(project, key)
+            )
+        return redactor
 
 
 def project_key(project: str, key: bytes) -> bytes:
-    """A project's own key."""
+    """Derive a project's key."""
     return hashlib.blake2b(project.encode(), key=key, digest_size=32).digest() if key else b""
 
 
 def usable_rules(rules: Sequence[Rule], key: bytes) -> Sequence[Rule]:
-    """Without a key, a rule that hashes masks."""
+    """Without a key, rules that hash are changed to mask."""
     if key:
         return rules
     return [msgspec.structs.replace(rule, action="mask") if rule.action == "hash" else rule for rule in rules]

@@ -1,7 +1,7 @@
-"""Rules: what is removed from a record before it is stored, and how (contract: traces, 10).
+"""Redaction rules: what is removed from a record before it is stored, and how (contract: traces, 10).
 
-`[[redact]]` tables of palaver.toml and `@chat(redact=[…])` are read here. What is always removed is no rule of theirs:
-nothing that they say takes it away.
+They are declared in `[[redact]]` tables of palaver.toml and in `@chat(redact=[…])`. Secrets are removed independently
+of any rule.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,36 +22,36 @@ FIXED_FIELDS = frozenset(
     "trace_id span_id parent_id project kind status start duration_ms usage cost cost_source finish conventions dropped"
     " notes redactions run_id".split()
 )
-"""Fields that a record is found by, or that hold nothing of what was said."""
+"""Fields that identify a record or hold no content."""
 REDACTABLE_FIELDS = tuple(name for name in Span.__struct_fields__ if name not in FIXED_FIELDS)
 _MAX_STARS = 8
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One of them: by where it stands, or by how it looks."""
+    """A rule by path or by detector."""
 
     path: str | None = None
-    """Names joined by dots; `*` stands for one or more names or indexes: `messages_in.*.text`."""
+    """Names joined by dots; `*` matches one or more names or indexes: `messages_in.*.text`."""
     detector: tuple[DetectorName, ...] = ()
-    """Looked for in every text of the record."""
+    """Applied to every text of the record."""
     action: Action = "mask"
     scope: tuple[RuleScope, ...] = ("traces",)
 
 
 def parse_rules(tables: Sequence[Mapping[str, Any]]) -> tuple[Rule, ...]:
-    """The rules that these tables declare, or a SettingsError that says which of them is wrong."""
+    """Parse rule tables. Raises SettingsError that names the wrong one."""
     return tuple(_parse_rule(table, number) for number, table in enumerate(tables, start=1))
 
 
 def _parse_rule(table: Mapping[str, Any], number: int) -> Rule:
-    given = dict(table)
-    for listed in ("detector", "scope"):  # One needs no list.
-        if isinstance(given.get(listed), str):
-            given[listed] = [given[listed]]
+    fields = dict(table)
+    for name in ("detector", "scope"):  # A single value needs no list.
+        if isinstance(fields.get(name), str):
+            fields[name] = [fields[name]]
     try:
-        rule = msgspec.convert(given, Rule)
+        rule = msgspec.convert(fields, Rule)
     except msgspec.ValidationError as error:
-        raise _rule_error(number, f"{error}. {_choices_hint(given)}".strip()) from None
+        raise _rule_error(number, f"{error}. {_choices_hint(fields)}".strip()) from None
     if (rule.path is None) == (not rule.detector):
         raise _rule_error(number, "it needs a path or a detector, and not both.")
     if rule.path is not None:
@@ -62,11 +62,11 @@ def _parse_rule(table: Mapping[str, Any], number: int) -> Rule:
 
 
 def _choices_hint(given: Mapping[str, Any]) -> str:
-    """The words that may stand where one is wrong."""
+    """Return the allowed words of the first field that has a wrong one."""
     choices = {"detector": get_args(DetectorName), "action": get_args(Action), "scope": get_args(RuleScope)}
     for field, words in choices.items():
-        said: Any = given.get(field, [])
-        listed = cast("list[Any]", said if isinstance(said, list) else [said])
+        value: Any = given.get(field, [])
+        listed = cast("list[Any]", value if isinstance(value, list) else [value])
         if any(word not in words for word in listed):
             return f"Known for {field}: {', '.join(words)}."
     return ""
@@ -91,7 +91,7 @@ def _rule_error(number: int, what: str) -> SettingsError:
 
 
 def compile_path(pattern: str) -> PathMatcher:
-    """Does a path match? Costs one pass over the path, however many stars there are."""
+    """Compile a path pattern. Matching takes one pass over the path, however many stars there are."""
     first, *rest = pattern.split("*")
     if not rest:
         return lambda path: path == pattern
@@ -101,10 +101,10 @@ def compile_path(pattern: str) -> PathMatcher:
         if not path.startswith(first):
             return False
         for piece in rest[:-1]:
-            found = path.find(piece, at + 1)
-            if found < 0:
+            index = path.find(piece, at + 1)
+            if index < 0:
                 return False
-            at = found + len(piece)
+            at = index + len(piece)
         return len(path) - len(rest[-1]) > at and path.endswith(rest[-1])
 
     return matches

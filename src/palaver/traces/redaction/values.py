@@ -1,4 +1,7 @@
-"""Redact JSON values in one pass: path rules, detectors, and names whose values are never stored."""
+"""Redact JSON values in one pass: path rules, detectors, and names whose values are never stored.
+
+Values that path rules removed are then searched for in the other fields, as they came in through attributes.
+"""
 
 import re
 from collections.abc import Mapping
@@ -21,25 +24,23 @@ _MAX_STEP_CHARS = 512
 
 
 class RedactionTally:
-    """A place that moves through a record, and counts of what was removed at it."""
+    """The current path in a record, and counts of what was removed at each path."""
 
     def __init__(self) -> None:
         self.at: list[str | int] = []
-        """Names and indexes, from the field of the record down."""
+        """Names and indexes, starting with the record's field."""
         self.changes = 0
-        """How often something was put in place of something."""
+        """Number of replacements."""
         self._counts: dict[tuple[str, str], int] = {}
 
     def enter(self, step: str | int) -> None:
-        """One step down."""
         self.at.append(step if isinstance(step, int) else step[:_MAX_STEP_CHARS])
 
     def leave(self) -> None:
-        """And up again."""
         self.at.pop()
 
     def count(self, by: str, count: int = 1) -> None:
-        """Something was removed here, by that detector or rule."""
+        """Count what a detector or rule removed at the current path."""
         self.changes += count
         path = ".".join("*" if isinstance(step, int) else step for step in self.at)[:_MAX_PATH_CHARS]
         if (path, by) not in self._counts and len(self._counts) >= MAX_REDACTIONS:
@@ -47,11 +48,10 @@ class RedactionTally:
         self._counts[path, by] = self._counts.get((path, by), 0) + count
 
     def redactions(self) -> tuple[Redaction, ...]:
-        """What was removed."""
         return tuple(Redaction(path, by, count) for (path, by), count in self._counts.items())
 
     def words(self) -> tuple[str, ...]:
-        """Which names of the map that stands here have values that are words and times of ours."""
+        """Return the keys of the current map whose values are our own words and times."""
         match self.at:
             case ["messages_in" | "messages_out", _]:
                 return ("role",)
@@ -67,13 +67,13 @@ class RedactionTally:
                 return ()
 
     def structure(self) -> tuple[str, ...]:
-        """The same, and those by which one part finds another."""
+        """Return these keys and the ones by which parts refer to each other."""
         words = self.words()
         return (*words, "call_id", "media_type") if words == ("type",) else words
 
 
 DROPPED: Any = object()
-"""Stands for a value that is to be left out."""
+"""Marks a value to be left out."""
 _MIN_CHECKED_NUMBER = 10**12
 _REQUIRED_FIELD_DEPTHS = {
     "messages_in": (3, 5),
@@ -83,7 +83,7 @@ _REQUIRED_FIELD_DEPTHS = {
     "exception": (2,),
     "events": (3,),
 }
-"""How deep fields of ours are, as against what they hold."""
+"""Depths at which the record has required fields of its own."""
 _TYPED_FIELDS = frozenset({*_REQUIRED_FIELD_DEPTHS, "links"})
 _MAP_FIELDS = frozenset({"attributes", "parameters"})
 
@@ -91,19 +91,19 @@ PathRule = tuple[str, PathMatcher, Action]
 
 
 class ValueRedactor:
-    """One pass over one record. Counts what it removes, and remembers the values that rules about places removed."""
+    """Redacts one record: counts what is removed, and remembers values removed by path rules."""
 
     def __init__(self, paths: list[PathRule], detectors: TextRedactor) -> None:
         self._paths = paths
         self._detectors = detectors
-        self._real = 0
-        """How many values a rule has found something in that was still there."""
+        self._removed_count = 0
+        """Number of values in which the current rule found something to remove."""
         self.tally = RedactionTally()
         self.removed: dict[Any, tuple[str, str]] = {}
-        """What rules about places removed: what stands in place of it, and the rule."""
+        """Values removed by path rules, with their placeholder and rule."""
 
     def field(self, name: str, value: Any) -> Any:
-        """A field of a record, or DROPPED."""
+        """Return the redacted field, or DROPPED."""
         self.tally.at = [name]
         return self._value(value)
 
@@ -112,7 +112,7 @@ class ValueRedactor:
             path = ".".join(map(str, self.tally.at))
             for pattern, matches, action in self._paths:
                 if matches(path):
-                    return self._taken(value, pattern, action)
+                    return self._apply_rule(value, pattern, action)
         return self._inside(value)
 
     def _inside(self, value: Any) -> Any:
@@ -132,57 +132,57 @@ class ValueRedactor:
 
     def _item(self, step: str | int, value: Any) -> Any:
         self.tally.enter(step)
-        found = self._value(value)
+        new = self._value(value)
         self.tally.leave()
-        return found
+        return new
 
     def _map(self, value: dict[str, Any]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        redacted: dict[str, Any] = {}
         words = self.tally.words()
         for key, item in value.items():
             if key in words:
-                found[key] = item
+                redacted[key] = item
                 continue
-            name = self._name(key, found)
+            name = self._name(key, redacted)
             rule = sensitive_name_rule(key)
             if rule and item is not None and type(item) is not bool and not is_placeholder(item):
                 self.tally.enter(name)
                 self.tally.count(rule)
                 self.tally.leave()
-                found[name] = MASK
+                redacted[name] = MASK
             elif (new := self._item(name, item)) is not DROPPED:
-                found[name] = new
-        return found
+                redacted[name] = new
+        return redacted
 
-    def _name(self, key: str, taken: Mapping[str, Any]) -> str:
-        """A name is a text as well. Two that are masked must not become one."""
-        name, finds = self._detectors.cleaned(key)
-        if not finds:
+    def _name(self, key: str, names: Mapping[str, Any]) -> str:
+        """Redact a name; two redacted names must stay distinct."""
+        name, findings = self._detectors.redact(key)
+        if not findings:
             return key
-        for by, count in finds:
-            self.tally.count(by, count)
-        number, free = len(taken), name  # Not from one on: there may be many.
-        while free in taken:
+        for detector, count in findings:
+            self.tally.count(detector, count)
+        number, unique = len(names), name  # Not from 1: there may be many.
+        while unique in names:
             number += 1
-            free = f"{name} {number}"
-        return free
+            unique = f"{name} {number}"
+        return unique
 
     def _text(self, text: str) -> str:
-        clean, finds = self._detectors.cleaned(text)
-        if text.lstrip()[:1] in {"{", "["} and (finds or may_hold_sensitive_name(text)):
-            # A JSON text stays one, with what is found in its values, not across them.
+        clean, findings = self._detectors.redact(text)
+        if text.lstrip()[:1] in {"{", "["} and (findings or may_hold_sensitive_name(text)):
+            # A JSON text stays JSON: its values are redacted one by one.
             value = json.parse_or_text(text)
             if value is not text:
                 before = self.tally.changes
-                value = self._opened(value)
+                value = self._json_value(value)
                 if self.tally.changes > before:
                     return value if value is MASK else json.encode(value).decode()
-        for by, count in finds:
-            self.tally.count(by, count)
+        for detector, count in findings:
+            self.tally.count(detector, count)
         return clean
 
-    def _opened(self, value: Any) -> Any:
-        """The value of a JSON text: no rule names a place in it. One of texts in texts without end is masked."""
+    def _json_value(self, value: Any) -> Any:
+        """Redact a value inside a JSON text, without path rules. Nesting that is too deep is masked."""
         paths, depth = self._paths, len(self.tally.at)
         self._paths = []
         try:
@@ -194,38 +194,41 @@ class ValueRedactor:
         finally:
             self._paths = paths
 
-    # Rules about places
+    # Path rules
 
-    def _taken(self, value: Any, pattern: str, action: Action) -> Any:
-        """What stands in place of a value that a rule takes."""
+    def _apply_rule(self, value: Any, pattern: str, action: Action) -> Any:
+        """Return the replacement for a value that a rule matches."""
         root, is_root = self.tally.at[0], len(self.tally.at) == 1
-        self._real = int(type(value) is bool)
-        emptied = self._deep(value, pattern, action)
+        self._removed_count = int(type(value) is bool)
+        emptied = self._empty(value, pattern, action)
         self.tally.changes += 1
-        if self._real:
+        if self._removed_count:
             self.tally.count(pattern)
         if action == "drop":
-            # A field that its owner cannot be without is left empty.
-            is_own = len(self.tally.at) in _REQUIRED_FIELD_DEPTHS.get(str(root), ()) and isinstance(
+            # A required field is left empty.
+            is_required = len(self.tally.at) in _REQUIRED_FIELD_DEPTHS.get(str(root), ()) and isinstance(
                 value, str | list | tuple | dict
             )
-            return type(cast("Any", value))() if is_own else DROPPED
-        return emptied if root in _TYPED_FIELDS or (root in _MAP_FIELDS and is_root) else self._stand_in(value, action)
+            return type(cast("Any", value))() if is_required else DROPPED
+        return (
+            emptied if root in _TYPED_FIELDS or (root in _MAP_FIELDS and is_root) else self._placeholder(value, action)
+        )
 
-    def _stand_in(self, value: Any, action: Action) -> str:
-        return self._detectors.hashed(value) if action == "hash" else MASK
+    def _placeholder(self, value: Any, action: Action) -> str:
+        return self._detectors.hash_value(value) if action == "hash" else MASK
 
-    def _deep(self, value: Any, pattern: str, action: Action) -> Any:
-        """The same structure, with nothing in it. Remembers what there was."""
+    def _empty(self, value: Any, pattern: str, action: Action) -> Any:
+        """Return the structure with placeholders for its values, remembering these."""
         match value:
             case list() | tuple():
                 return [
-                    self._below(index, item, pattern, action) for index, item in enumerate(cast("list[Any]", value))
+                    self._empty_item(index, item, pattern, action)
+                    for index, item in enumerate(cast("list[Any]", value))
                 ]
             case dict():
                 structure = self.tally.structure()
                 return {
-                    key: item if key in structure else self._below(key, item, pattern, action)
+                    key: item if key in structure else self._empty_item(key, item, pattern, action)
                     for key, item in cast("dict[str, Any]", value).items()
                 }
             case None | bool() | "":
@@ -233,44 +236,44 @@ class ValueRedactor:
             case _ if is_placeholder(value):
                 return value
             case _:
-                stand_in = self._stand_in(value, action)
+                placeholder = self._placeholder(value, action)
                 if not self._is_emptied(value, pattern, action):
-                    self._real += 1
-                    self.removed[value] = ("" if action == "drop" else stand_in, pattern)
-                return stand_in
+                    self._removed_count += 1
+                    self.removed[value] = ("" if action == "drop" else placeholder, pattern)
+                return placeholder
 
     def _is_emptied(self, value: Any, pattern: str, action: Action) -> bool:
-        """Is it the JSON text of a value with nothing left in it?
+        """Whether it is a JSON text with nothing left to remove.
 
-        What is in such a text is removed too: a call's arguments may have been sent as the value that they stand for.
+        Values inside such a text are removed too: tool arguments may have been sent as the value that they encode.
         """
         if type(value) is not str or value.lstrip()[:1] not in {"{", "["}:
             return False
-        inside, before = json.parse_or_text(value), self._real
+        inside, before = json.parse_or_text(value), self._removed_count
         if inside is value:
             return False
-        self._deep(inside, pattern, action)
-        return self._real == before
+        self._empty(inside, pattern, action)
+        return self._removed_count == before
 
-    def _below(self, step: str | int, value: Any, pattern: str, action: Action) -> Any:
+    def _empty_item(self, step: str | int, value: Any, pattern: str, action: Action) -> Any:
         self.tally.enter(step)
-        found = self._deep(value, pattern, action)
+        new = self._empty(value, pattern, action)
         self.tally.leave()
-        return found
+        return new
 
 
 _MIN_SENT_CHARS, _MIN_DERIVED_CHARS = 3, 8
-"""Characters of a removed text that is looked for inside of others: where it was sent, and in what was made of it."""
+"""Minimum length of a removed text to be searched for in sent fields, and in derived ones."""
 _MIN_NUMBER = 10
 _MAX_WORK, _WORK_PER_TEXT, _WORK_PER_MATCH = 100_000_000, 50, 100_000
-"""Comparisons of characters that one record may cost: about a tenth of a second."""
+"""Character comparisons per record: about a tenth of a second."""
 
 RemovedValues = Mapping[Any, tuple[str, str]]
-"""What stands in place of each removed value, and the rule that removed it."""
+"""Placeholder and rule of each removed value."""
 
 
 class RemovedValueScrubber:
-    """Removes them there too."""
+    """Removes values that path rules removed from the other fields, too."""
 
     def __init__(self, removed: RemovedValues, tally: RedactionTally) -> None:
         self._removed = removed
@@ -278,70 +281,72 @@ class RemovedValueScrubber:
         self._work = 0
 
     def field(self, name: str, value: Any, *, as_sent: bool) -> Any:
-        """The field without them. In what was sent they are looked for inside of other texts, and as names, too."""
+        """Return the field without removed values. Sent fields are also searched inside texts and for names."""
         self._tally.at = [name]
-        return self._scrubbed(value, _MIN_SENT_CHARS if as_sent else _MIN_DERIVED_CHARS)
+        return self._scrub(value, _MIN_SENT_CHARS if as_sent else _MIN_DERIVED_CHARS)
 
-    def _scrubbed(self, value: Any, shortest: int) -> Any:
+    def _scrub(self, value: Any, min_chars: int) -> Any:
         match value:
             case str():
-                return self._scrubbed_text(value, shortest)
+                return self._scrub_text(value, min_chars)
             case list() | tuple():
-                return [self._stepped(index, item, shortest) for index, item in enumerate(cast("list[Any]", value))]
+                return [self._scrub_item(index, item, min_chars) for index, item in enumerate(cast("list[Any]", value))]
             case dict():
-                return self._map(cast("dict[str, Any]", value), shortest)
+                return self._map(cast("dict[str, Any]", value), min_chars)
             case int() | float() if (
-                shortest == _MIN_SENT_CHARS and abs(value) >= _MIN_NUMBER and value in self._removed
+                min_chars == _MIN_SENT_CHARS and abs(value) >= _MIN_NUMBER and value in self._removed
             ):
-                return self._replaced(value)
+                return self._replacement(value)
             case _:
                 return value
 
-    def _map(self, value: dict[str, Any], shortest: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+    def _map(self, value: dict[str, Any], min_chars: int) -> dict[str, Any]:
+        scrubbed: dict[str, Any] = {}
         structure = self._tally.structure()
         at = self._tally.at
-        is_anybodys = at[0] == "attributes" or (shortest == _MIN_SENT_CHARS and len(at) > 2)  # Not a name of our own.
+        has_free_names = at[0] == "attributes" or (
+            min_chars == _MIN_SENT_CHARS and len(at) > 2
+        )  # Not the record's own names.
         for key, item in value.items():
-            name = self._replaced(key) if is_anybodys and key in self._removed else key
-            found[name] = item if key in structure else self._stepped(name, item, shortest)
-        return found
+            name = self._replacement(key) if has_free_names and key in self._removed else key
+            scrubbed[name] = item if key in structure else self._scrub_item(name, item, min_chars)
+        return scrubbed
 
-    def _stepped(self, step: str | int, value: Any, shortest: int) -> Any:
+    def _scrub_item(self, step: str | int, value: Any, min_chars: int) -> Any:
         self._tally.enter(step)
-        found = self._scrubbed(value, shortest)
+        new = self._scrub(value, min_chars)
         self._tally.leave()
-        return found
+        return new
 
-    def _scrubbed_text(self, text: str, shortest: int) -> str:
-        if text in self._removed and (shortest == _MIN_SENT_CHARS or len(text) >= _MIN_SENT_CHARS):
-            return self._replaced(text)
+    def _scrub_text(self, text: str, min_chars: int) -> str:
+        if text in self._removed and (min_chars == _MIN_SENT_CHARS or len(text) >= _MIN_SENT_CHARS):
+            return self._replacement(text)
         if text.lstrip()[:1] in {"{", "["}:
             value = json.parse_or_text(text)
             if value is not text:
                 before = self._tally.changes
-                value = self._scrubbed(value, shortest)
+                value = self._scrub(value, min_chars)
                 return json.encode(value).decode() if self._tally.changes > before else text
         self._work += len(self._removed) * (_WORK_PER_TEXT + len(text))
         if self._work > _MAX_WORK:
             self._tally.count("size")
             return MASK
-        for leaf, (stand_in, pattern) in self._removed.items():
-            if isinstance(leaf, str) and len(leaf) >= shortest and leaf in text:
+        for leaf, (placeholder, pattern) in self._removed.items():
+            if isinstance(leaf, str) and len(leaf) >= min_chars and leaf in text:
                 self._work += _WORK_PER_MATCH
-                text, count = re.subn(_whole_word_pattern(leaf), lambda _, put=stand_in: put, text)
+                text, count = re.subn(_whole_word_pattern(leaf), lambda _, replacement=placeholder: replacement, text)
                 if count:
                     self._tally.count(pattern, count)
         return text
 
-    def _replaced(self, leaf: Any) -> str:
-        stand_in, pattern = self._removed[leaf]
+    def _replacement(self, leaf: Any) -> str:
+        placeholder, pattern = self._removed[leaf]
         self._tally.count(pattern)
-        return stand_in
+        return placeholder
 
 
 def _whole_word_pattern(text: str) -> str:
-    """A pattern for the text where it is not part of a longer word."""
+    """Match the text where it is not part of a longer word."""
     before = r"(?<!\w)" if text[0].isalnum() else ""
     after = r"(?!\w)" if text[-1].isalnum() else ""
     return f"{before}{re.escape(text)}{after}"
