@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from palaver.cli.databases import command_of_server, db_option, file_of, url_of
+from palaver.cli.databases import command_of_server, file_of, url_of
+from palaver.cli.options import db_option
 from palaver.errors import SettingsError
 from palaver.outbound import printable
 

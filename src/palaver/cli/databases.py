@@ -3,12 +3,10 @@
 import os
 import re
 import shlex
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
-
-import click
+from typing import TYPE_CHECKING
 
 from palaver.server.settings import read_settings
 
@@ -16,13 +14,6 @@ if TYPE_CHECKING:
     from palaver.storage.database import Database
 
 _PASSWORD = re.compile(r"(://[^/?#@:]*):[^/?#]*(?=@)|([?&]password=)[^&#]*")
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def db_option(command: F) -> F:
-    """A command with the option: `def command(db: str | None)`."""
-    told = "A file, sqlite:///path or postgresql://host/name (palaver.db in your data folder)."
-    return click.option("--db", metavar="URL", help=told)(command)
 
 
 def url_of(db: str | None) -> str:

@@ -10,10 +10,11 @@ from typing import Any
 import click
 import msgspec
 
-from palaver.cli.databases import db_option, url_of
+from palaver.cli.databases import url_of
 from palaver.cli.doctoring.checks import Check, problem
 from palaver.discovery.config import mask_connections
 from palaver.discovery.targets import installed_workflows, load, load_installed
+from palaver.cli.options import db_option
 from palaver.errors import PalaverError
 from palaver.outbound import printable, printable_json
 from palaver.server.otlp_exporter import mask_headers

@@ -5,7 +5,8 @@ import asyncio
 import click
 import msgspec
 
-from palaver.cli.databases import db_option, using
+from palaver.cli.databases import using
+from palaver.cli.options import db_option
 from palaver.core.runs import DEFAULT_PROJECT
 from palaver.errors import SettingsError
 

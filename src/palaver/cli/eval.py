@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from palaver.cli.databases import db_option, url_of
+from palaver.cli.databases import url_of
 from palaver.cli.evaluating import options
 from palaver.cli.evaluating import testset as eval_testset
 from palaver.cli.finding import find, is_target, is_url
+from palaver.cli.options import db_option
 from palaver.cli.worker import at_work
 from palaver.errors import PalaverError, RequestError
 from palaver.outbound import printable

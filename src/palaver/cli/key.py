@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from palaver.cli.databases import db_option, using
+from palaver.cli.databases import using
+from palaver.cli.options import db_option
 from palaver.core import api_keys
 from palaver.core.runs import DEFAULT_PROJECT
 from palaver.errors import NotFound, RequestError, SettingsError

@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from palaver.cli.databases import db_option, file_of, opened, url_of
+from palaver.cli.databases import file_of, opened, url_of
+from palaver.cli.options import db_option
 from palaver.outbound import printable
 
 

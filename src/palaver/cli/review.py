@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 import msgspec
 
-from palaver.cli.databases import db_option, using
-from palaver.cli.testsets.asking import as_text, counted, json_option
-from palaver.core.runs import DEFAULT_PROJECT
+from palaver.cli.databases import using
+from palaver.cli.options import db_option, json_option, project_option
+from palaver.cli.testsets.asking import as_text, counted
 from palaver.errors import TargetNotFound
 from palaver.outbound import printable
 
 if TYPE_CHECKING:
     from palaver.storage.reviews.items import ReviewAnswer, ReviewItem
     from palaver.storage.reviews.repository import Review
-
-_project = click.option("--project", default=DEFAULT_PROJECT, show_default=True, help="Whose reviews.")
 
 
 @click.group()
@@ -35,7 +33,7 @@ def command() -> None:
 
 @command.command(name="list")
 @click.option("--run", help="Only those of this evaluation.")
-@_project
+@project_option("reviews")
 @json_option
 @db_option
 def list_(run: str | None, project: str, as_json: bool, db: str | None) -> None:
@@ -60,7 +58,7 @@ def list_(run: str | None, project: str, as_json: bool, db: str | None) -> None:
 @command.command()
 @click.argument("review")
 @click.option("-o", "--output", metavar="FILE", help="Where to. (standard output)")
-@_project
+@project_option("reviews")
 @db_option
 def export(review: str, output: str | None, project: str, db: str | None) -> None:
     """Write what people said in REVIEW, one answer a line.

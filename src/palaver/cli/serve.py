@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from palaver.cli.databases import db_option
 from palaver.discovery.config import declared_workflows
+from palaver.cli.options import db_option, private_urls_option
 from palaver.discovery.registry import Registry
 from palaver.discovery.targets import DeclaredEvaluator, load, load_evaluators
 from palaver.outbound import printable
@@ -24,14 +24,6 @@ if TYPE_CHECKING:
     from palaver.server.supervisor import InheritedSockets
 
 
-private_option = click.option(
-    "--allow-private-urls",
-    is_flag=True,
-    default=None,
-    help="Let URLs that come over HTTP lead to this machine and to private networks.",
-)
-
-
 @click.command()
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @click.option("--host", help="Address to listen on (127.0.0.1).")
@@ -42,7 +34,7 @@ private_option = click.option(
 @click.option("--workers", type=int, metavar="N", help="How many processes serve (1; more need PostgreSQL).")
 @click.option("--inherit", hidden=True)
 @click.option("--reload", is_flag=True, help="Start again whenever a Python file changes.")
-@private_option
+@private_urls_option
 @click.option("--debug", is_flag=True, default=None, help="Tell callers what went wrong inside a workflow.")
 def command(targets: tuple[str, ...], reload: bool, inherit: str | None, **flags: Any) -> int:
     """Serve every workflow found in TARGET: a file, a folder, "module" or "module:name".

@@ -6,17 +6,17 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from palaver.cli.databases import db_option, using
+from palaver.cli.databases import using
+from palaver.cli.options import CommandT, db_option, project_option
 from palaver.cli.records import Record, opened, records
 from palaver.cli.transcript import plain, transcript
 from palaver.core.ids import sortable_id
 from palaver.core.messages import Message
-from palaver.core.runs import DEFAULT_PROJECT
 from palaver.errors import InvalidValue, RequestError, TargetNotFound
 from palaver.outbound import printable, printable_json
 
@@ -28,16 +28,10 @@ if TYPE_CHECKING:
     from palaver.storage.threads.message_tree import Node
     from palaver.storage.threads.repository import Thread, ThreadFilters, ThreadListItem
 
-F = TypeVar("F", bound=Callable[..., Any])
 _TITLE = 60
 
 
-def _project_option(command: F) -> F:
-    told = "Whose threads."
-    return click.option("--project", default=DEFAULT_PROJECT, show_default=True, help=told)(command)
-
-
-def _filter_options(command: F) -> F:
+def _filter_options(command: CommandT) -> CommandT:
     for option, told in (
         ("--origin", "Only those that were made there: playground, api, import."),
         ("--workflow", "Only those of this workflow."),
@@ -65,7 +59,7 @@ def command() -> None:
 @click.option("--limit", type=click.IntRange(1, 200), default=50, show_default=True, help="How many at most.")
 @click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
 @_filter_options
-@_project_option
+@project_option("threads")
 @db_option
 def list_(
     limit: int,
@@ -109,7 +103,7 @@ async def _listed(db: str | None, project: str, limit: int, filters: dict[str, A
 @click.argument("thread", metavar="THREAD")
 @click.option("--at", default="head", help="The message that the branch ends at. (the current one)")
 @click.option("--json", "as_json", is_flag=True, help="Print thread and messages as JSON.")
-@_project_option
+@project_option("threads")
 @db_option
 def show(thread: str, at: str, as_json: bool, project: str, db: str | None) -> None:
     """Print a branch of THREAD.
@@ -149,7 +143,7 @@ async def _branch(db: str | None, project: str, thread: str, at: str) -> "tuple[
 @click.option("--branches", type=click.Choice(("current", "all")), default="current", help="For messages: which.")
 @click.option("-o", "--output", metavar="FILE", help="Where to. (standard output)")
 @_filter_options
-@_project_option
+@project_option("threads")
 @db_option
 def export(
     thread: str | None,
@@ -221,7 +215,7 @@ async def _names(database: "Database", project: str, filters: "ThreadFilters") -
 @command.command(name="import")
 @click.argument("file", metavar="FILE")
 @click.option("--json", "as_json", is_flag=True, help="Print what was made as JSON.")
-@_project_option
+@project_option("threads")
 @db_option
 def import_(file: str, as_json: bool, project: str, db: str | None) -> int:
     """Make the threads of FILE, as export wrote it; - stands for standard input.

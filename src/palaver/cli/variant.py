@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from palaver.cli.databases import db_option, using
-from palaver.core.runs import DEFAULT_PROJECT
+from palaver.cli.databases import using
+from palaver.cli.options import db_option, json_option, project_option
 from palaver.core.variants import (
     Change,
     VariantFile,
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 _LARGEST = 1024 * 1024
 """Bytes of a file that is read."""
-_project = click.option("--project", default=DEFAULT_PROJECT, show_default=True, help="Whose variants.")
-_json = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 
 
 @click.group()
@@ -51,8 +49,8 @@ def command() -> None:
 
 @command.command(name="list")
 @click.option("--workflow", help="Only those of this workflow.")
-@_project
-@_json
+@project_option("variants")
+@json_option
 @db_option
 def list_(workflow: str | None, project: str, as_json: bool, db: str | None) -> None:
     """List the variants that are in use, newest first.
@@ -95,8 +93,8 @@ async def _listed(db: str | None, project: str, workflow: str | None) -> "list[V
 @command.command()
 @click.argument("before", metavar="FROM")
 @click.argument("after", metavar="TO")
-@_project
-@_json
+@project_option("variants")
+@json_option
 @db_option
 def diff(before: str, after: str, project: str, as_json: bool, db: str | None) -> None:
     """Show where two versions differ: FROM and TO are like tutor@short:3, or tutor@short for the newest.
@@ -152,7 +150,7 @@ def _side(value: Any) -> str:
 @command.command()
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--workflow", help="Only those of this workflow.")
-@_project
+@project_option("variants")
 @db_option
 def export(folder: Path, workflow: str | None, project: str, db: str | None) -> None:
     """Write every variant in use to DIR/<workflow>/<name>.json, to be kept beside the code.
@@ -191,8 +189,8 @@ async def _given(db: str | None, project: str, workflow: str | None) -> list[Var
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--against", metavar="TARGET", help="Check them against the workflows of a file, folder or module.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-@_project
-@_json
+@project_option("variants")
+@json_option
 @db_option
 def import_(folder: Path, against: str | None, dry_run: bool, project: str, as_json: bool, db: str | None) -> int:
     """Commit what differs in DIR/<workflow>/<name>.json. With a fault in any file, nothing is written.

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import click
 
-from palaver.cli.databases import db_option, file_of
-from palaver.cli.serve import hint_at_unread, private_option
 from palaver.discovery.config import declared_workflows
+from palaver.cli.databases import file_of
+from palaver.cli.options import db_option, private_urls_option
+from palaver.cli.serve import hint_at_unread
 from palaver.discovery.registry import Registry
 from palaver.discovery.targets import DeclaredEvaluator, load, load_evaluators
 from palaver.server import logging_setup
@@ -24,7 +25,7 @@ from palaver.workflows.workflow import Workflow
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @db_option
 @click.option("--runs", type=click.IntRange(1), metavar="N", help="How many runs it has at once (16).")
-@private_option
+@private_urls_option
 def command(targets: tuple[str, ...], db: str | None, runs: int | None, allow_private_urls: bool | None) -> None:
     """Take runs of the background and cells of evaluations, of the workflows found in TARGET, from a database.
 

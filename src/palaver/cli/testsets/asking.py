@@ -1,12 +1,9 @@
 """What the commands of test sets have in common: whose sets, which set, which revision, and JSON on the screen."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-import click
 import msgspec
 
-from palaver.core.runs import DEFAULT_PROJECT
 from palaver.errors import NotFound
 from palaver.outbound import printable_json
 
@@ -14,18 +11,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from palaver.storage.testsets.repository import Revision, TestSet
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def project_option(command: F) -> F:
-    """A command with the option: `def command(project: str)`."""
-    return click.option("--project", default=DEFAULT_PROJECT, show_default=True, help="Whose test sets.")(command)
-
-
-def json_option(command: F) -> F:
-    """A command with the option: `def command(as_json: bool)`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")(command)
 
 
 def sure(db: "Connection", project: str, name: str) -> "TestSet":

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from palaver.cli.databases import db_option, using
-from palaver.cli.testsets.asking import as_text, json_option, project_option, revision_of
+from palaver.cli.databases import using
+from palaver.cli.options import db_option, json_option, project_option
+from palaver.cli.testsets.asking import as_text, revision_of
 from palaver.outbound import printable
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _AT_ONCE = 200
 @click.argument("name")
 @click.argument("before", metavar="FROM")
 @click.argument("after", metavar="TO", default="head")
-@project_option
+@project_option("test sets")
 @json_option
 @db_option
 def diff(name: str, before: str, after: str, project: str, as_json: bool, db: str | None) -> None:

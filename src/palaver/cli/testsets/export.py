@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from palaver.cli.databases import db_option, using
-from palaver.cli.testsets.asking import counted, project_option, revision_of
+from palaver.cli.databases import using
+from palaver.cli.options import db_option, project_option
+from palaver.cli.testsets.asking import counted, revision_of
 from palaver.errors import SettingsError, TargetNotFound, UnsupportedMediaType
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     help="(jsonl, or by the name of the file)",
 )
 @click.option("--ids", is_flag=True, help="Write rows' ids beside their data, so that an import finds them again.")
-@project_option
+@project_option("test sets")
 @db_option
 def export(
     name: str, output: str | None, revision: str, form: str | None, ids: bool, project: str, db: str | None

@@ -11,8 +11,9 @@ import click
 import msgspec
 
 from palaver.cli.bar import watched
-from palaver.cli.databases import db_option, using
-from palaver.cli.testsets.asking import as_text, counted, json_option, project_option
+from palaver.cli.databases import using
+from palaver.cli.options import db_option, json_option, project_option
+from palaver.cli.testsets.asking import as_text, counted
 from palaver.errors import NameTaken, SettingsError, TargetNotFound, UnsupportedMediaType
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ _PIECE = 256 * 1024
 @click.option("--delimiter", metavar="CHARACTER", help="CSV: what stands between cells. (the most frequent one)")
 @click.option("--format", "form", type=click.Choice(("jsonl", "json", "csv", "parquet")), help="(by the file's ending)")
 @click.option("--message", default="", help="What the revision is about.")
-@project_option
+@project_option("test sets")
 @json_option
 @db_option
 def import_(file: str, project: str, as_json: bool, db: str | None, form: str | None, **options: Any) -> None:

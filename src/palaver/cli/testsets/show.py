@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from palaver.cli.databases import db_option, using
-from palaver.cli.testsets.asking import as_text, counted, json_option, project_option, revision_of
+from palaver.cli.databases import using
+from palaver.cli.options import db_option, json_option, project_option
+from palaver.cli.testsets.asking import as_text, counted, revision_of
 from palaver.outbound import printable
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _WIDEST = 60
 @click.command(name="list")
 @click.option("--search", help="Only those with this in their names.")
 @click.option("--archived", is_flag=True, help="Archived ones too.")
-@project_option
+@project_option("test sets")
 @json_option
 @db_option
 def list_(search: str | None, archived: bool, project: str, as_json: bool, db: str | None) -> None:
@@ -66,7 +67,7 @@ async def _listed(db: str | None, project: str, search: str | None, *, archived:
 @click.argument("name")
 @click.option("--revision", default="head", show_default=True, help="A number, or a digest.")
 @click.option("--rows", "limit", type=click.IntRange(0, 200), default=10, show_default=True, help="How many to show.")
-@project_option
+@project_option("test sets")
 @json_option
 @db_option
 def show(name: str, revision: str, limit: int, project: str, as_json: bool, db: str | None) -> None:

@@ -1,24 +1,22 @@
 """Which traces a command is about: its options, and what they ask of the database."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
+from palaver.cli.options import CommandT
 from palaver.core import json
-from palaver.core.runs import DEFAULT_PROJECT
 from palaver.errors import NotFound, RequestError
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from palaver.storage.spans.queries import SpanQuery
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _OPS = {"!=": "ne", ">=": "gte", "<=": "lte", "^=": "starts_with", "=": "eq", ">": "gt", "<": "lt", "~": "contains"}
 _CONDITION = re.compile(r"([^=<>~!^]+?)\s*(!=|>=|<=|\^=|=|>|<|~)\s*(.*)", re.DOTALL)
@@ -37,13 +35,7 @@ _NAMED = 5
 """Traces that are named where an id fits several."""
 
 
-def project_option(command: F) -> F:
-    """Whose traces: `def command(project: str)`."""
-    told = "Whose traces."
-    return click.option("--project", default=DEFAULT_PROJECT, show_default=True, help=told)(command)
-
-
-def filter_options(command: F) -> F:
+def filter_options(command: CommandT) -> CommandT:
     """Which of them: `def command(filters: tuple[str, ...], search: str | None)`."""
     told = "Like status=error, duration_ms>2000, model~gpt, http.route=/chat (an attribute); or JSON. Repeat it."
     command = click.option("--search", help='Only those with these words, and "phrases".')(command)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import click
 
-from palaver.cli.databases import db_option, using
-from palaver.cli.tracing.asking import asked, filter_options, project_option, sure
+from palaver.cli.databases import using
+from palaver.cli.options import db_option, project_option
+from palaver.cli.tracing.asking import asked, filter_options, sure
 from palaver.errors import TargetNotFound
 from palaver.outbound import printable_json, printable_lines
 
@@ -41,7 +42,7 @@ _Write = Callable[[bytes], object]
 )
 @click.option("--to", "until", metavar="WHEN", help="Started before that.")
 @filter_options
-@project_option
+@project_option("traces")
 @db_option
 def export(
     output: str | None,

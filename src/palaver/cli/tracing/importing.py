@@ -12,9 +12,9 @@ import click
 import msgspec
 
 from palaver.cli.bar import Say, echo, watched
-from palaver.cli.databases import db_option, using
+from palaver.cli.databases import using
+from palaver.cli.options import db_option, project_option
 from palaver.cli.records import opened
-from palaver.cli.tracing.asking import project_option
 from palaver.cli.tracing.files import LONGEST, Fault, Line, Lot, Records, Request, lots
 from palaver.errors import PalaverError
 from palaver.outbound import printable, printable_json
@@ -38,7 +38,7 @@ _LONGEST_MS = (_LATEST - _EARLIEST) / timedelta(milliseconds=1)
 @click.command(name="import")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
-@project_option
+@project_option("traces")
 @db_option
 def import_(files: tuple[str, ...], as_json: bool, project: str, db: str | None) -> int:
     """Keep the spans of FILEs; - stands for standard input.

@@ -8,8 +8,9 @@ import click
 import msgspec
 
 from palaver.cli.bar import echo
-from palaver.cli.databases import db_option, using
-from palaver.cli.tracing.asking import project_option, sure
+from palaver.cli.databases import using
+from palaver.cli.options import db_option, project_option
+from palaver.cli.tracing.asking import sure
 from palaver.cli.tracing.lines import COLOURS, duration, tokens
 from palaver.cli.transcript import plain, transcript
 from palaver.core import json
@@ -35,7 +36,7 @@ _DEEPEST = 30
 @click.option("--tree", "parts", flag_value="tree", help="The tree only.")
 @click.option("--conversation", "parts", flag_value="conversation", help="What was said only.")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-@project_option
+@project_option("traces")
 @db_option
 def show(trace: str, span: str | None, parts: str | None, as_json: bool, project: str, db: str | None) -> None:
     """Print TRACE: its spans as a tree, and then what was said. The beginning of its id is enough.

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from palaver.cli.bar import echo
-from palaver.cli.databases import db_option, using
-from palaver.cli.tracing.asking import asked, filter_options, project_option
+from palaver.cli.databases import using
+from palaver.cli.options import db_option, project_option
+from palaver.cli.tracing.asking import asked, filter_options
 from palaver.cli.tracing.lines import line
 from palaver.core import json
 from palaver.outbound import printable_json
@@ -33,7 +34,7 @@ _REMEMBERED = 20_000
 @click.option("--spans", "by_span", is_flag=True, help="Every span, and not a line for each trace.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object on each line.")
 @filter_options
-@project_option
+@project_option("traces")
 @db_option
 def tail(
     lines: int, by_span: bool, as_json: bool, filters: tuple[str, ...], search: str | None, project: str, db: str | None
