@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from palaver import demo
-from palaver.cli.attacking.asking import ATTACKS
+from palaver.cli.security_probe.probe import ATTACKS
 from palaver.conform import GROUPS, Protocol, Rule
 from palaver.core.dialects import DIALECT_MODULES
 from palaver.evaluation.evaluator import Evaluator

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from palaver.cli import call_service
 from palaver.protocols.services.adapter import VERSION
+from palaver.cli import call
 from tests.cli.test_commands import palaver
 from tests.server_process import server_process
 
@@ -212,7 +212,7 @@ def test_nobody_at_the_url_is_told_in_a_line(tmp_path: Path) -> None:
     ],
 )
 def test_the_url_or_else_the_payload_says_what_is_meant(name: str, payload: Any, is_service: bool) -> None:
-    assert call_service.is_meant(name, payload) is is_service
+    assert call.is_service_call(name, payload) is is_service
 
 
 @pytest.mark.parametrize(
@@ -226,4 +226,4 @@ def test_the_url_or_else_the_payload_says_what_is_meant(name: str, payload: Any,
     ],
 )
 def test_a_service_stands_beside_its_workflow(url: str, place: str) -> None:
-    assert call_service.place(url) == place
+    assert call.service_url(url) == place

@@ -16,17 +16,16 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from palaver.cli.doctoring import clocks, databases, modes, packages, ports
-from palaver.cli.doctoring import settings as set_
-from palaver.cli.doctoring.checks import Check, ok, problem, warning
-from palaver.cli.doctoring.clocks import Tick
-from palaver.cli.doctoring.printing import told
+from palaver.cli.doctor import database, machine, packages
+from palaver.cli.doctor import settings as set_
+from palaver.cli.doctor.check import Check, ok, problem, summarize_checks, warning
+from palaver.cli.doctor.machine import ClockReading
 from palaver.cli.main import cli
 from palaver.server.settings import Settings, read_settings
 from palaver.storage.database import open_database
 from palaver.storage.diagnostics import DatabaseReport
 from palaver.storage.migrations.upgrade import SCHEMA_VERSION, SchemaState
-from tests.cli.attacked import palaver_at
+from tests.cli.probe_servers import palaver_at
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 ROOM = 10 * 1024**3
@@ -52,14 +51,14 @@ def of_settings(folder: Path, toml: str = "", env: dict[str, str] | None = None,
     (folder / "palaver.toml").write_text(toml, encoding="utf-8")
     settings, _ = read_settings(env=env or {}, folder=folder)
     about: dict[str, Any] = {"database": "palaver.db", "has_key": True, **more}
-    return lines(list(set_.check(settings, folder=folder, env=env or {}, **about)))
+    return lines(list(set_.check_settings(settings, folder=folder, env=env or {}, **about)))
 
 
 def test_settings_that_are_known_and_agree_are_one_good_line(tmp_path: Path) -> None:
     (tmp_path / "palaver.toml").write_text("port = 9000\n[jobchat]\nprovider = 'scripted'\n", encoding="utf-8")
     env = {"PALAVER_KEY": "x", "PALAVER_JOBCHAT_MODEL": "m", "PALAVER_WEBHOOK_SECRET": "s", "PALAVER_PORT": "9001"}
 
-    found = list(set_.check(Settings(), folder=tmp_path, env=env, database="", has_key=None))
+    found = list(set_.check_settings(Settings(), folder=tmp_path, env=env, database="", has_key=None))
 
     assert found == [ok("settings", "Every setting is known, and none contradicts another.")]
 
@@ -186,7 +185,7 @@ def test_what_is_unsafe_only_where_others_can_reach_it_is_told_there(tmp_path: P
 
 
 def see(url: object, room: int = ROOM) -> list[Check]:
-    return databases.see(str(url), lambda: NOW, lambda _: room).checks
+    return database.check_database(str(url), lambda: NOW, lambda _: room).checks
 
 
 def test_a_database_that_is_well_is_four_good_lines(file: Path) -> None:
@@ -311,7 +310,7 @@ JOB_CHAT = "Job Chat: its two ways to a model, and a parser of JavaScript"
     ids=["none", "whole", "in part", "too old"],
 )  # fmt: skip
 def test_an_extra_is_there_or_not_or_in_part(found: Callable[[str], str | None], expected: Check) -> None:
-    assert list(packages.check(NEEDS, found)) == [
+    assert list(packages.check_packages(NEEDS, found)) == [
         ok("packages", "All 1 packages that Palaver needs are here."),
         expected,
     ]
@@ -321,7 +320,8 @@ def test_what_everybody_needs_is_a_problem_where_it_is_missing_or_old() -> None:
     again = "Install Palaver again: pip install --upgrade palaver."
 
     assert [
-        next(packages.check(["alpha>=1.2", "delta"], found)) for found in (here(alpha="1.1"), here(delta="1"), here())
+        next(packages.check_packages(["alpha>=1.2", "delta"], found))
+        for found in (here(alpha="1.1"), here(delta="1"), here())
     ] == [
         problem("packages", "alpha 1.1 is older than 1.2; delta is missing.", again),
         ok("packages", "All 2 packages that Palaver needs are here."),
@@ -332,7 +332,7 @@ def test_what_everybody_needs_is_a_problem_where_it_is_missing_or_old() -> None:
 def test_every_extra_of_ours_says_what_it_gives() -> None:
     project = tomllib.loads(PYPROJECT.read_text("utf-8"))["project"]
 
-    assert set(packages.GIVES) == set(project["optional-dependencies"])
+    assert set(packages.EXTRA_PURPOSES) == set(project["optional-dependencies"])
 
 
 # The port
@@ -356,7 +356,7 @@ def listening(answer: bytes) -> Iterator[int]:
 
 
 def at(port: int, host: str = "127.0.0.1") -> Check:
-    (check,) = ports.check(Settings(host=host, port=port))
+    (check,) = machine.check_port(Settings(host=host, port=port))
     return check
 
 
@@ -398,7 +398,7 @@ DO = "Set it by NTP (timedatectl set-ntp true, or your system's way)."
 
 def clock(wall: timedelta, monotonic: float = 1.0, *, now: datetime = NOW, **look: Any) -> list[tuple[str, str]]:
     seen = msgspec.structs.replace(LOOK, **look)
-    return lines(list(clocks.check(Tick(now, 10.0), Tick(now + wall, 10.0 + monotonic), seen)))
+    return lines(list(machine.check_clock(ClockReading(now, 10.0), ClockReading(now + wall, 10.0 + monotonic), seen)))
 
 
 SECOND = timedelta(seconds=1)
@@ -441,7 +441,7 @@ def test_rows_from_the_future_are_told() -> None:
 
 def modes_of(folder: Path, database: Path | None = None) -> list[tuple[str, str]]:
     settings, sources = read_settings(env={}, folder=folder)
-    return lines(list(modes.check(settings, sources, folder=folder, database=database)))
+    return lines(list(machine.check_file_modes(settings, sources, folder=folder, database=database)))
 
 
 def test_a_database_that_others_can_read_is_a_problem_and_so_is_a_copy_of_it(file: Path) -> None:
@@ -539,7 +539,7 @@ def test_a_default_that_no_workflow_has_is_a_problem(tmp_path: Path, monkeypatch
     ],
 )
 def test_the_list_ends_with_how_it_stands(signs: list[Any], sentence: str) -> None:
-    assert told([Check(subject="x", sign=sign, says="x") for sign in ["ok", *signs]]) == sentence
+    assert summarize_checks([Check(subject="x", sign=sign, says="x") for sign in ["ok", *signs]]) == sentence
 
 
 def test_a_server_at_work_is_named_and_not_in_the_way(file: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from palaver.cli.eval import command
+from palaver.cli.eval.command import command
 from tests.evaluation.fake_services import KEY, completion
 
 APP = """

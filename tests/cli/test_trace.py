@@ -16,10 +16,10 @@ import pytest
 from click.testing import CliRunner, Result
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from palaver.cli.trace import command
-from palaver.cli.tracing import tail as trace_tail
-from palaver.cli.tracing.asking import asked
-from palaver.cli.tracing.lines import duration
+from palaver.cli.trace import tail as trace_tail
+from palaver.cli.trace.command import command
+from palaver.cli.trace.formatting import format_duration
+from palaver.cli.trace.selection import build_query
 from palaver.errors import InvalidBody, NotFound, TargetNotFound, TooLarge
 from palaver.storage.database import Database, open_database
 from palaver.storage.spans.queries import ALL_SPANS
@@ -302,7 +302,7 @@ def test_a_file_that_cannot_be_read_is_one_error(place: Path, monkeypatch: pytes
         run(place, "import", "-", given=b"not\njson\n")
     with pytest.raises(InvalidBody, match="damaged gzip"):
         run(place, "import", "-", given=whole[:-20])
-    monkeypatch.setattr("palaver.cli.tracing.files.LONGEST", 100)
+    monkeypatch.setattr("palaver.cli.trace.importer.MAX_LINE_BYTES", 100)
     with pytest.raises(TooLarge):
         run(place, "import", "-", given=b"\n" + b"\x12" * 200)
     long = run(place, "import", "-", given=b'{"a": 1}\n{"b": "' + b"x" * 500 + b'"}\n{"c": 1}', code=1)
@@ -362,20 +362,20 @@ def take(place: Path, *sent: Span) -> None:
 
 
 async def test_traces_are_told_once_when_their_root_is_there(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace_tail, "PATIENCE", 0.0)
+    monkeypatch.setattr(trace_tail, "ROOT_TIMEOUT_S", 0.0)
     database = await database_with(place)
-    following = trace_tail.Traces(database, "default", ALL_SPANS)
+    following = trace_tail.TraceFollower(database, "default", ALL_SPANS)
     assert [row.name for row in await following.begin(10)] == ["root", "alone"]
     assert await following.look() == []
 
-    monkeypatch.setattr(trace_tail, "PATIENCE", 60.0)
+    monkeypatch.setattr(trace_tail, "ROOT_TIMEOUT_S", 60.0)
     await asyncio.to_thread(take, place, span("child", 7, trace="v", parent="top"))
     early = await following.look()
     await asyncio.to_thread(take, place, span("top", 6, trace="v"), span("later", 8, trace="t", parent="root"))
     told = await following.look()
     await asyncio.to_thread(take, place, span("alone2", 9, trace="w", parent="other"))
     waiting = await following.look()
-    monkeypatch.setattr(trace_tail, "PATIENCE", 0.0)
+    monkeypatch.setattr(trace_tail, "ROOT_TIMEOUT_S", 0.0)
     at_last = await following.look()
     await database.close()
 
@@ -385,9 +385,12 @@ async def test_traces_are_told_once_when_their_root_is_there(place: Path, monkey
 
 async def test_spans_are_told_as_they_come_and_as_they_are_asked_for(place: Path) -> None:
     database = await database_with(place)
-    following = trace_tail.Spans(database, "default", asked(["kind=llm"], None))
+    following = trace_tail.SpanFollower(database, "default", build_query(["kind=llm"], None))
     assert await following.begin(0) == []
-    assert [row.name for row in await trace_tail.Spans(database, "default", ALL_SPANS).begin(2)] == ["orphan", "alone"]
+    assert [row.name for row in await trace_tail.SpanFollower(database, "default", ALL_SPANS).begin(2)] == [
+        "orphan",
+        "alone",
+    ]
 
     await asyncio.to_thread(take, place, span("plain", 7), chat("new", "Hi", "Ho", 8), chat("team", "Hi", "Ho", 9))
     assert [row.name for row in await following.look()] == ["new", "team"]
@@ -399,9 +402,9 @@ def test_tail_begins_with_what_is_there(place: Path, monkeypatch: pytest.MonkeyP
     async def stopped(_: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(trace_tail, "PAUSE", 0.0)
-    monkeypatch.setattr(trace_tail.Spans, "look", stopped)
-    monkeypatch.setattr(trace_tail.Traces, "look", stopped)
+    monkeypatch.setattr(trace_tail, "POLL_INTERVAL_S", 0.0)
+    monkeypatch.setattr(trace_tail.SpanFollower, "look", stopped)
+    monkeypatch.setattr(trace_tail.TraceFollower, "look", stopped)
 
     traces = run(place, "tail").output.splitlines()
     found = [msgspec.json.decode(line) for line in run(place, "tail", "--spans", "--json").stdout.splitlines()]
@@ -416,9 +419,9 @@ def test_tail_begins_with_what_is_there(place: Path, monkeypatch: pytest.MonkeyP
 async def test_what_was_told_long_ago_is_forgotten_and_places_may_be_given_again(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trace_tail, "_REMEMBERED", 1)
+    monkeypatch.setattr(trace_tail, "_MAX_REMEMBERED_TRACES", 1)
     database = await database_with(place)
-    following = trace_tail.Traces(database, "default", ALL_SPANS)
+    following = trace_tail.TraceFollower(database, "default", ALL_SPANS)
     await following.begin(10)
     following._after = 1000
 
@@ -432,7 +435,7 @@ async def test_what_was_told_long_ago_is_forgotten_and_places_may_be_given_again
     ("ms", "told"), [(0.0, "0 µs"), (0.25, "250 µs"), (12.4, "12 ms"), (59_940, "59.9 s"), (600_000, "10 min")]
 )
 def test_a_duration_is_told_as_people_say_it(ms: float, told: str) -> None:
-    assert duration(ms) == told
+    assert format_duration(ms) == told
 
 
 @pytest.mark.parametrize("as_json", [False, True])

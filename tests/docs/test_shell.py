@@ -64,8 +64,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     furnish(here)
     monkeypatch.chdir(here)
     monkeypatch.setenv("PALAVER_DB", str(tmp_path / "palaver.db"))
-    monkeypatch.setattr("palaver.cli.finding.listens", lambda _url: False)
-    monkeypatch.setattr("palaver.cli.call.listens", lambda _url: False)
+    monkeypatch.setattr("palaver.cli.workflow_lookup.is_listening", lambda _url: False)
+    monkeypatch.setattr("palaver.cli.call.is_listening", lambda _url: False)
     return here
 
 

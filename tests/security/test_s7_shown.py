@@ -215,7 +215,7 @@ def test_what_a_workflow_says_steers_no_terminal(tmp_path: Path, caplog: pytest.
 
 
 def test_the_reply_of_a_call_steers_no_terminal() -> None:  # S7.5
-    shown = calling._for_terminals()
+    shown = calling._terminal_filter()
     raw = f'{{"a":"{HOSTILE}é"}}\n'.encode()
     pieces = [shown(raw[place : place + 1]) for place in range(len(raw))]
 

@@ -1,8 +1,33 @@
-"""The command line: one file per command, and each only parses, calls and prints.
+"""The command line. A command parses its options, calls the library and prints.
 
-main        the group, and how errors are shown
-finding     which workflow a NAME, TARGET or URL means
-records     the values in a file of JSON or JSONL
-transcript  a conversation as lines that do a terminal no harm
-bar         a progress bar, and printing beside it
+Modules:
+
+    main               the group of commands, and how errors are shown
+    options            options that several commands have
+    database           the database that --db selects
+    workflow_lookup    the workflow that a NAME, TARGET or URL means
+    json_files         values of a JSON or JSONL file
+    output             JSON, counts and transcripts for terminals
+    progress           a progress bar for large files
+    backup             palaver backup
+    call               palaver call
+    chat               palaver chat
+    conform            palaver conform
+    demo               palaver demo
+    doctor             palaver doctor
+    erase              palaver erase
+    eval               palaver eval
+    extract            palaver extract
+    inspect            palaver inspect
+    key                palaver key
+    migrate            palaver migrate
+    restore            palaver restore
+    review             palaver review
+    security_probe     palaver doctor --attack
+    serve              palaver serve
+    testset            palaver testset
+    thread             palaver thread
+    trace              palaver trace
+    variant            palaver variant
+    worker             palaver worker
 """

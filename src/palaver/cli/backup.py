@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from palaver.cli.databases import command_of_server, file_of, url_of
+from palaver.cli.database import database_url, postgres_command, sqlite_path
 from palaver.cli.options import db_option
 from palaver.errors import SettingsError
 from palaver.outbound import printable
@@ -29,10 +29,10 @@ def command(file: Path, db: str | None, as_json: bool) -> None:
     """
     from palaver.storage import backup
 
-    url = url_of(db)
-    path = file_of(url)
+    url = database_url(db)
+    path = sqlite_path(url)
     if path is None:
-        line = command_of_server("pg_dump", "--format=custom", f"--file={file}", f"--dbname={url}")
+        line = postgres_command("pg_dump", "--format=custom", f"--file={file}", f"--dbname={url}")
         raise SettingsError(f"PostgreSQL has a program for that: {line}")
     manifest = backup.create_backup(path, file, version=version("palaver"), now=datetime.now(UTC))
     if as_json:

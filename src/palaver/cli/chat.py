@@ -3,26 +3,189 @@
 import asyncio
 import secrets
 import sys
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
+from rich.text import Text as Styled
 
-from palaver.cli.finding import find
-from palaver.cli.screen import Screen
+from palaver.cli.workflow_lookup import find_workflow
 from palaver.core import json
-from palaver.core.events import RunFailed
+from palaver.core.descriptions import Description
+from palaver.core.events import (
+    Event,
+    PartAdded,
+    ReasoningDelta,
+    ReasoningEnded,
+    RunCancelled,
+    RunFailed,
+    TextDelta,
+    TextEnded,
+    ToolEnded,
+    ToolReturned,
+    ToolStarted,
+)
 from palaver.core.fold import fold
-from palaver.core.messages import Message
-from palaver.core.runs import Call
+from palaver.core.messages import Data, File, Message, Refusal, ToolCall
+from palaver.core.runs import Call, Reply
 from palaver.engine.engine import Engine
 from palaver.engine.run import Run
 from palaver.errors import NotAWorkflow, PalaverError
+from palaver.outbound import printable, printable_lines
 from palaver.workflows.workflow import Workflow
 
-HELP = """\
+_PROMPT = "\001\033[1;36m\002you ›\001\033[0m\002 "  # readline must know which characters take no room.
+
+
+class ChatScreen:
+    """Writes a conversation as it happens. Untrusted text can neither move the cursor nor change colours."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._talks = sys.stdin.isatty()
+        self._console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+        self._at_start = True
+        self._broken = False  # Did what was written last end its line?
+        self._calls: dict[str, ToolStarted] = {}
+
+    def welcome(self, description: Description) -> None:
+        """Who is there, and how to leave."""
+        if self._talks:
+            told = f" · {printable(description.description)}" if description.description else ""
+            self._console.print(Styled.assemble((self._name, "bold magenta"), (told, "dim")))
+            self._console.print(Styled("/help shows the commands, /quit leaves", "dim"))
+
+    def ask(self) -> str | None:
+        """The next line, or None when there is no more."""
+        try:
+            if not self._talks:
+                line = sys.stdin.readline()
+                return line.rstrip("\n") if line else None
+            self._console.print()
+            return input(_PROMPT)
+        except EOFError:
+            self._console.print()
+            return None
+        except KeyboardInterrupt:
+            self._console.print(Styled("\n/quit leaves", "dim"))
+            return ""
+
+    @contextmanager
+    def remembered_lines(self, file: Path | None) -> Generator[None]:
+        """Lines of earlier conversations, at the arrow keys; kept where only their owner can read them."""
+        if file is None or find_spec("readline") is None:  # Windows has none.
+            yield
+            return
+        import readline
+
+        with suppress(OSError):
+            readline.read_history_file(file)
+        readline.set_history_length(1000)
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                readline.write_history_file(file)
+                file.chmod(0o600)
+
+    async def attend(self, events: Sequence[Event]) -> None:
+        """Show what happens."""
+        for event in events:
+            self._show(event)
+
+    def _show(self, event: Event) -> None:
+        match event:
+            case TextDelta(delta=delta):
+                self._begin()
+                self._write(delta)
+            case ReasoningDelta(delta=delta):
+                self._begin()
+                self._write(delta, "dim italic")
+            case TextEnded() | ReasoningEnded():
+                self._line()
+            case ToolStarted():
+                self._calls[event.item] = event
+            case ToolEnded(item=item, arguments=arguments):
+                call = ToolCall(call_id="", name=self._calls[item].name, arguments=arguments)
+                self._aside(f"⚙ {call.name}{_format_arguments(call)}", "yellow")
+            case ToolReturned(output=output, is_error=is_error):
+                self._aside(f"  {'✗' if is_error else '→'} {_format_value(output)}", "red" if is_error else "green")
+            case PartAdded(part=Data(name="status", value=value)):
+                self._aside(f"… {_format_value(value)}", "dim")
+            case PartAdded(part=Data(name=name, value=value)):
+                self._aside(f"▪ {name}: {_format_value(value)}", "blue")
+            case PartAdded(part=File(filename=name, media_type=kind)):
+                self._aside(f"▪ file {name or ''} ({kind})", "blue")
+            case PartAdded(part=Refusal(text=text)):
+                self._aside(text, "red")
+            case RunCancelled():
+                self._aside("(stopped)", "dim")
+            case _:
+                pass
+
+    def end(self, reply: Reply) -> None:
+        """The answer is complete."""
+        self._line()
+        if not reply.messages and reply.finish == "stop":
+            self.note("(no answer)")
+        if reply.usage is not None and self._talks:
+            self.note(f"{reply.usage.input_tokens} tokens in, {reply.usage.output_tokens} out")
+
+    def error(self, message: str) -> None:
+        """The run failed, or could not be started."""
+        self._line()
+        self._console.print(Styled(f"error: {printable(message, 500)}", "bold red"))
+
+    def note(self, text: str) -> None:
+        """Something beside the conversation."""
+        self._line()
+        self._console.print(Styled(text, "dim"))
+
+    def history(self, messages: Sequence[Message]) -> None:
+        """The conversation so far."""
+        for message in messages:
+            said = message.text or ", ".join(f"{call.name}{_format_arguments(call)}" for call in message.tool_calls)
+            said = said or ", ".join(_format_value(result.output) for result in message.tool_results)
+            self._console.print(Styled.assemble((f"{message.role}: ", "dim"), printable_lines(said)))
+        if not messages:
+            self.note("Nothing has been said yet.")
+
+    def _begin(self) -> None:
+        if self._at_start and self._talks:
+            self._console.print(Styled(f"{self._name} › ", "bold magenta"), end="")
+        self._at_start = False
+
+    def _write(self, text: str, style: str = "") -> None:
+        self._console.print(Styled(printable_lines(text), style), end="")
+        self._broken = text.endswith("\n")
+
+    def _line(self) -> None:
+        if not self._at_start and not self._broken:
+            self._console.print()
+        self._at_start = True
+
+    def _aside(self, text: str, style: str) -> None:
+        self._line()
+        self._console.print(Styled(f"  {printable(text, 300)}", style))
+
+
+def _format_arguments(call: ToolCall) -> str:
+    parsed = call.parsed
+    if not isinstance(parsed, dict):
+        return f"({printable(call.arguments)})"
+    return "(" + ", ".join(f"{key}={_format_value(value)}" for key, value in parsed.items()) + ")"  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+
+
+def _format_value(value: object) -> str:
+    return printable(value if isinstance(value, str) else json.encode(value).decode())
+
+
+HELP_TEXT = """\
 /quit      leave (Ctrl+D does too)
 /again     ask the last question again
 /reset     forget the conversation
@@ -44,13 +207,13 @@ def command(name: str, inputs: tuple[str, ...], parameters: tuple[str, ...], url
       palaver chat app.py:tutor -i subject=physics
       palaver chat http://localhost:8642/eliza
     """
-    workflow = find(name, url=url)
+    workflow = find_workflow(name, url=url)
     if not workflow.description.is_chat:
         raise NotAWorkflow(f"{workflow.description.name} is not a chat: use palaver call {name} payload.json.")
-    Conversation(workflow, inputs=_pairs(inputs), parameters=_pairs(parameters)).hold()
+    ChatSession(workflow, inputs=_parse_pairs(inputs), parameters=_parse_pairs(parameters)).hold()
 
 
-class Conversation:
+class ChatSession:
     """One conversation in a terminal, or over a pipe: then each line is a question, and only answers are printed."""
 
     def __init__(self, workflow: Workflow, *, inputs: dict[str, Any], parameters: dict[str, Any]) -> None:
@@ -59,14 +222,14 @@ class Conversation:
         self._parameters = parameters
         self._messages: list[Message] = []
         self._session = secrets.token_hex(16)
-        self._screen = Screen(workflow.description.name)
+        self._screen = ChatScreen(workflow.description.name)
         self._asked = ""
 
     def hold(self) -> None:
         """Ask and answer until somebody leaves."""
         self._screen.welcome(self._workflow.description)
         with asyncio.Runner() as runner, self._screen.remembered_lines(_history_file()):
-            engine = runner.run(_engine())
+            engine = runner.run(_new_engine())
             while (line := self._screen.ask()) is not None:
                 if not line.strip():
                     continue
@@ -95,7 +258,7 @@ class Conversation:
             case "/history":
                 self._screen.history(self._messages)
             case _:
-                self._screen.note(HELP)
+                self._screen.note(HELP_TEXT)
         return ""
 
     async def _turn(self, engine: Engine, line: str) -> None:
@@ -113,7 +276,7 @@ class Conversation:
         except PalaverError as error:
             self._screen.error(error.message)
             return
-        await _finished(run)
+        await _wait_or_cancel(run)
         last = run.log[-1]
         if isinstance(last, RunFailed):
             self._screen.error(last.message)  # What failed never becomes part of the history.
@@ -123,11 +286,11 @@ class Conversation:
         self._messages += [question, *reply.messages]
 
 
-async def _engine() -> Engine:
+async def _new_engine() -> Engine:
     return Engine()
 
 
-async def _finished(run: Run) -> None:
+async def _wait_or_cancel(run: Run) -> None:
     try:
         await run.wait_ended()
     except asyncio.CancelledError:  # Ctrl+C
@@ -135,7 +298,7 @@ async def _finished(run: Run) -> None:
         await run.wait_ended()
 
 
-def _pairs(given: Iterable[str]) -> dict[str, Any]:
+def _parse_pairs(given: Iterable[str]) -> dict[str, Any]:
     pairs: dict[str, Any] = {}
     for pair in given:
         key, sign, value = pair.partition("=")

@@ -17,15 +17,15 @@ from palaver.outbound import client as outbound
 if TYPE_CHECKING:
     import httpx
 
-_LARGEST = 16 * 1024 * 1024
+_MAX_RESPONSE_BYTES = 16 * 1024 * 1024
 _NOT_SERVED = (404, 405, 410, 501)
-_REFUSED = (401, 403)
-_MODELS_SECONDS = 5.0
-_WIDTH = 160
+_CREDENTIALS_WANTED = (401, 403)
+_MODELS_TIMEOUT_S = 5.0
+_TABLE_COLUMNS = 160
 """Of the table where there is no terminal: wide enough for a line per check."""
 
 
-class _Asked(NamedTuple):
+class _GradeOptions(NamedTuple):
     """How a server is to be asked."""
 
     model: str | None
@@ -35,7 +35,7 @@ class _Asked(NamedTuple):
     seconds: float
 
 
-class _Check(msgspec.Struct, frozen=True, kw_only=True):
+class _GradedCheck(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the table."""
 
     protocol: Protocol
@@ -57,7 +57,7 @@ class _Check(msgspec.Struct, frozen=True, kw_only=True):
         return "ok" if not self.report.broken else "ok, but"
 
 
-class _Answer(NamedTuple):
+class _Response(NamedTuple):
     """What came back; `fault` says why there is not all of it."""
 
     status: int
@@ -102,15 +102,15 @@ def command(
     if (url is None) == (recorded is None):
         raise click.UsageError("Give a URL, or --file with a recorded stream.")
     version = cast("Literal[5, 6, 7]", int(ui_version))
-    asked = _Asked(**options, ui_version=version, seconds=timeout)
+    asked = _GradeOptions(**options, ui_version=version, seconds=timeout)
     if recorded is not None:
         if protocol is None:
             raise click.UsageError("A recorded stream does not say what it is: give --protocol.")
         report = grade(recorded.read(), protocol, ui_version=version, strict=asked.strict)
-        checks = [_Check(protocol=protocol, check="stream", place="a recorded stream", report=report)]
+        checks = [_GradedCheck(protocol=protocol, check="stream", place="a recorded stream", report=report)]
     else:
         assert url is not None
-        checks = asyncio.run(_grade_server(url, protocol, dict(map(_header, headers)), asked))
+        checks = asyncio.run(_grade_server(url, protocol, dict(map(_parse_header, headers)), asked))
     if as_json:
         _print_json(checks, asked)
     else:
@@ -120,7 +120,7 @@ def command(
     return 0 if all(check.report is None or check.report.ok for check in checks) else 1
 
 
-def _header(given: str) -> tuple[str, str]:
+def _parse_header(given: str) -> tuple[str, str]:
     name, colon, value = given.partition(":")
     if not colon:
         raise click.UsageError("A header is written as 'name: value'.")
@@ -130,7 +130,9 @@ def _header(given: str) -> tuple[str, str]:
 # Asking
 
 
-async def _grade_server(url: str, protocol: Protocol | None, headers: dict[str, str], asked: _Asked) -> list[_Check]:
+async def _grade_server(
+    url: str, protocol: Protocol | None, headers: dict[str, str], asked: _GradeOptions
+) -> list[_GradedCheck]:
     try:
         check_url(url)
         found = probe_urls(url, protocol)
@@ -138,7 +140,7 @@ async def _grade_server(url: str, protocol: Protocol | None, headers: dict[str, 
             raise click.UsageError("A service has a name: give its URL, as …/services/NAME.")
         async with outbound(headers=headers, timeout=asked.seconds) as http:
             model = asked.model or await _only_model(http, found)
-            checks: list[_Check] = []
+            checks: list[_GradedCheck] = []
             for spoken, place in found.endpoints.items():
                 checks += await _grade_endpoint(http, spoken, place, asked._replace(model=model))
             return checks
@@ -148,7 +150,7 @@ async def _grade_server(url: str, protocol: Protocol | None, headers: dict[str, 
 
 async def _only_model(http: "httpx.AsyncClient", found: ProbeUrls) -> str | None:
     """The model of a server that lists just one."""
-    answer = await _ask(http, "GET", found.models, None, {}, _MODELS_SECONDS)
+    answer = await _send(http, "GET", found.models, None, {}, _MODELS_TIMEOUT_S)
     match json.parse_or_text(answer.body.decode("utf-8", "replace")) if answer.status == 200 else None:
         case {"data": [{"id": str(name)}]}:
             return name
@@ -156,40 +158,44 @@ async def _only_model(http: "httpx.AsyncClient", found: ProbeUrls) -> str | None
             return None
 
 
-async def _grade_endpoint(http: "httpx.AsyncClient", protocol: Protocol, place: str, asked: _Asked) -> list[_Check]:
-    checks: list[_Check] = []
+async def _grade_endpoint(
+    http: "httpx.AsyncClient", protocol: Protocol, place: str, asked: _GradeOptions
+) -> list[_GradedCheck]:
+    checks: list[_GradedCheck] = []
     streamed: bytes | None = None
     for probe in build_probes(protocol, prompt=asked.prompt, model=asked.model, ui_version=asked.ui_version):
         asked_at = place + probe.below
-        answer = await _ask(http, "POST", asked_at, json.encode(probe.body), probe.headers, asked.seconds)
-        if not checks and answer.status in (*_NOT_SERVED, *_REFUSED):
-            note, refused = f"{answer.status}: {_message(answer.body)}", answer.status in _REFUSED
+        answer = await _send(http, "POST", asked_at, json.encode(probe.body), probe.headers, asked.seconds)
+        if not checks and answer.status in (*_NOT_SERVED, *_CREDENTIALS_WANTED):
+            note, refused = f"{answer.status}: {_error_message(answer.body)}", answer.status in _CREDENTIALS_WANTED
             return [
-                _Check(protocol=protocol, check=probe.name, place=asked_at, report=None, note=note, refused=refused)
+                _GradedCheck(
+                    protocol=protocol, check=probe.name, place=asked_at, report=None, note=note, refused=refused
+                )
             ]
-        report = _graded(probe, answer, streamed, asked)
+        report = _grade_response(probe, answer, streamed, asked)
         if probe.kind == "stream" and streamed is None:
             streamed = answer.body
-        checks.append(_Check(protocol=protocol, check=probe.name, place=asked_at, report=report))
+        checks.append(_GradedCheck(protocol=protocol, check=probe.name, place=asked_at, report=report))
     return checks
 
 
-def _graded(probe: Probe, answer: _Answer, streamed: bytes | None, asked: _Asked) -> Report:
+def _grade_response(probe: Probe, answer: _Response, streamed: bytes | None, asked: _GradeOptions) -> Report:
     protocol, strict = probe.protocol, asked.strict
     if answer.fault:
         return grade_unanswered(answer.fault, protocol, strict=strict)
     if probe.kind == "refusal":
         return grade_refusal(answer.status, answer.body, protocol, strict=strict)
     if answer.status != 200:
-        return grade_unanswered(f"the answer is {answer.status}: {_message(answer.body)}", protocol, strict=strict)
+        return grade_unanswered(f"the answer is {answer.status}: {_error_message(answer.body)}", protocol, strict=strict)
     if probe.kind == "whole":
         return grade_whole(answer.body, protocol, stream=streamed, whole_from="another-run", strict=strict)
     return grade(answer.body, protocol, headers=answer.headers, ui_version=asked.ui_version, strict=strict)
 
 
-async def _ask(
+async def _send(
     http: "httpx.AsyncClient", method: str, url: str, body: bytes | None, headers: Any, seconds: float
-) -> _Answer:
+) -> _Response:
     import httpx
 
     sent = {"connection": "close", **({"content-type": "application/json"} if body is not None else {}), **headers}
@@ -197,18 +203,18 @@ async def _ask(
     try:
         async with asyncio.timeout(seconds), http.stream(method, url, content=body, headers=sent) as response:
             status, head = response.status_code, dict(response.headers)
-            return _Answer(status, head, await read_limited(response, _LARGEST))
+            return _Response(status, head, await read_limited(response, _MAX_RESPONSE_BYTES))
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
         raise UpstreamFailed(f"{url} cannot be reached: {printable(str(error))}") from None
     except (TimeoutError, httpx.TimeoutException):
-        return _Answer(status, head, b"", f"there was no whole answer within {seconds:g} s")
+        return _Response(status, head, b"", f"there was no whole answer within {seconds:g} s")
     except UpstreamFailed as error:
-        return _Answer(status, head, b"", error.message.rstrip("."))
+        return _Response(status, head, b"", error.message.rstrip("."))
     except httpx.HTTPError as error:
-        return _Answer(status, head, b"", f"the connection broke: {printable(str(error))}")
+        return _Response(status, head, b"", f"the connection broke: {printable(str(error))}")
 
 
-def _message(body: bytes) -> str:
+def _error_message(body: bytes) -> str:
     """What a refusal says, in any of the usual shapes."""
     match json.parse_or_text(body.decode("utf-8", "replace")):
         case {"error": {"message": str(message)}} | {"detail": str(message)} | {"message": str(message)}:
@@ -222,17 +228,17 @@ def _message(body: bytes) -> str:
 # Printing. Whatever a server said is made printable here, and nowhere sooner.
 
 
-def _print_table(checks: Sequence[_Check]) -> None:
+def _print_table(checks: Sequence[_GradedCheck]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     console = Console(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
-        console = Console(highlight=False, markup=False, emoji=False, width=_WIDTH)
+        console = Console(highlight=False, markup=False, emoji=False, width=_TABLE_COLUMNS)
     table = Table("protocol", "check", "result", "first broken rule", "frame")
     for check in checks:
-        first = _shown_first(check)
+        first = _first_violation(check)
         rule = f"{first.rule} ({first.severity}): {first.why}" if first else check.note
         frame = "" if first is None or first.frame_index is None else f"{first.frame_index}: {first.frame}"
         colour = {"ok": "green", "ok, but": "yellow", "broken": "bold red"}.get(check.result, "dim")
@@ -245,16 +251,16 @@ def _print_table(checks: Sequence[_Check]) -> None:
         )
     console.print(table)
     for check in checks:
-        for line in _details(check):
+        for line in _detail_lines(check):
             console.print(Text(line), soft_wrap=True)
 
 
-def _shown_first(check: _Check) -> Violation | None:
+def _first_violation(check: _GradedCheck) -> Violation | None:
     report = check.report
     return None if report is None else report.first or next(iter(report.broken), None)
 
 
-def _details(check: _Check) -> list[str]:
+def _detail_lines(check: _GradedCheck) -> list[str]:
     """Each broken rule once, with the first frame that broke it."""
     lines: list[str] = []
     by_rule: dict[str, list[Violation]] = {}
@@ -272,7 +278,7 @@ def _details(check: _Check) -> list[str]:
     return lines
 
 
-def _print_json(checks: Sequence[_Check], asked: _Asked) -> None:
+def _print_json(checks: Sequence[_GradedCheck], asked: _GradeOptions) -> None:
     rows = [
         {
             "protocol": check.protocol,
@@ -281,7 +287,7 @@ def _print_json(checks: Sequence[_Check], asked: _Asked) -> None:
             "result": check.result,
             "note": printable(check.note, 300),
             "frames": check.report.frames if check.report is not None else 0,
-            "broken": [_row(one) for one in check.report.broken] if check.report is not None else [],
+            "broken": [_violation_json(one) for one in check.report.broken] if check.report is not None else [],
         }
         for check in checks
     ]
@@ -290,6 +296,6 @@ def _print_json(checks: Sequence[_Check], asked: _Asked) -> None:
     click.echo(printable_json(msgspec.json.format(msgspec.json.encode(told), indent=2).decode()))
 
 
-def _row(one: Violation) -> dict[str, Any]:
+def _violation_json(one: Violation) -> dict[str, Any]:
     said = {"frame": printable(one.frame, 2000), "why": printable(one.why, 500), "says": RULES[one.rule].says}
     return msgspec.to_builtins(one) | said

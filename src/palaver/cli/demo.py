@@ -39,18 +39,18 @@ def command(no_browser: bool, fresh: bool, **flags: Any) -> None:
       palaver demo --fresh --port 9000 --no-browser
     """
     settings, sources = read_settings(flags=flags, env=os.environ, folder=Path.cwd())
-    opening = _nothing if no_browser else _open
+    opening = _open_nothing if no_browser else _open_browser
     if settings.db and fresh:
         raise SettingsError("--fresh forgets the demo's own database, but db names another: leave one of them out.")
     if settings.db:  # Somebody's own: nothing is put there that nobody asked for.
-        serve(_samples(), settings, sources=sources, or_next=True, started=opening)
+        serve(_sample_workflows(), settings, sources=sources, or_next=True, started=opening)
         return
     toured = settings.tour or sources["tour"] == "default"  # Unless somebody wants none.
-    settings = msgspec.structs.replace(settings, db=_database(fresh=fresh), tour=toured)
-    serve(_samples(), settings, sources=sources, or_next=True, started=_filling(opening))
+    settings = msgspec.structs.replace(settings, db=_demo_database(fresh=fresh), tour=toured)
+    serve(_sample_workflows(), settings, sources=sources, or_next=True, started=_fill_then_open(opening))
 
 
-def _samples() -> list[Workflow]:
+def _sample_workflows() -> list[Workflow]:
     """The sample workflows, and of the applications beside them those whose packages are installed."""
     found = [load_installed(name) for name in ("eliza", "calculator", "headline", "echo")]
     with suppress(PalaverError):
@@ -58,7 +58,7 @@ def _samples() -> list[Workflow]:
     return found
 
 
-def _database(*, fresh: bool) -> str:
+def _demo_database(*, fresh: bool) -> str:
     """A file of the demo's own; nothing is kept by a second demo beside the first."""
     path = default_path().with_name("demo.db")
     if is_locked(lock_path(path)):
@@ -69,7 +69,7 @@ def _database(*, fresh: bool) -> str:
     return str(path)
 
 
-def _filling(opening: Callable[[str], None]) -> Callable[[str], None]:
+def _fill_then_open(opening: Callable[[str], None]) -> Callable[[str], None]:
     """Once it serves: fill it, then open the page."""
     going: set[asyncio.Task[None]] = set()  # The loop itself would let go of it.
 
@@ -94,7 +94,7 @@ async def _fill(url: str, opening: Callable[[str], None]) -> None:
         click.echo(f"  filling the demo: {line}", err=True)
 
     log = logging.getLogger("palaver.access")
-    log.addFilter(_not_ours)
+    log.addFilter(_drop_record)
     try:
         async with outbound() as http:
             http.base_url = url
@@ -106,20 +106,20 @@ async def _fill(url: str, opening: Callable[[str], None]) -> None:
         why = str(error).partition("\n")[0]
         click.echo(f"The demo is not filled to its end ({why}). It works all the same; --fresh tries again.", err=True)
     finally:
-        log.removeFilter(_not_ours)
+        log.removeFilter(_drop_record)
         opening(url)
 
 
-def _not_ours(_record: logging.LogRecord) -> bool:
+def _drop_record(_record: logging.LogRecord) -> bool:
     """What fills the demo is no news to whoever started it."""
     return False
 
 
-def _nothing(url: str) -> None:
+def _open_nothing(url: str) -> None:
     pass
 
 
-def _open(url: str) -> None:
+def _open_browser(url: str) -> None:
     # A machine without a screen has no browser that webbrowser could find; it says so by returning False.
     if (
         os.environ.get("DISPLAY")

@@ -5,7 +5,7 @@ import asyncio
 import click
 import msgspec
 
-from palaver.cli.databases import using
+from palaver.cli.database import use_database
 from palaver.cli.options import db_option
 from palaver.core.runs import DEFAULT_PROJECT
 from palaver.errors import SettingsError
@@ -54,7 +54,7 @@ async def _erase(
 
     label, value = ("user", user) if user is not None else ("session", session)
     assert value is not None
-    async with using(db) as database:
+    async with use_database(db) as database:
         found = await database.read(erasure.count_labelled_data, project, label, value)
         kept = await database.read(
             testset_origins.find_copied_rows, project, label, value

@@ -7,9 +7,9 @@ from typing import Any, Literal, NamedTuple, get_args
 import click
 import msgspec
 
-from palaver.cli.bar import echo, watched
-from palaver.cli.records import Record, opened, records
-from palaver.cli.transcript import transcript
+from palaver.cli.json_files import JsonRecord, open_input, read_records
+from palaver.cli.output import echo, render_transcript
+from palaver.cli.progress import read_progress
 from palaver.core import json
 from palaver.core.extraction import Prefer, excerpts, extract_chat_messages, preview, read_conversation
 from palaver.core.extraction.conversation import Conversation
@@ -17,19 +17,19 @@ from palaver.core.extraction.explain import Reason, explain_absence
 from palaver.errors import TooDeep
 from palaver.outbound import printable, printable_json
 
-_SHOWN = 60
+_EXCERPT_CHARS = 60
 """Characters of what was said, on the line of a record."""
-_MOST_REASONS = 3
+_MAX_REASONS = 3
 """On the line of a record."""
 
 
-class _Asked(NamedTuple):
+class _ExtractOptions(NamedTuple):
     prefer: Prefer | None
     strict: bool
     as_json: bool
 
 
-class _Told(NamedTuple):
+class _RecordReport(NamedTuple):
     """What is said of one value."""
 
     result: Literal["found", "without", "bad"]
@@ -55,13 +55,13 @@ def command(file: str, prefer: Prefer | None, as_json: bool, strict: bool) -> in
       palaver extract spans.jsonl --prefer output
       sed -n 12p spans.jsonl | palaver extract - --json
     """
-    asked = _Asked(prefer, strict, as_json)
+    asked = _ExtractOptions(prefer, strict, as_json)
     counts: Counter[str] = Counter()
     by_lines = True
-    with opened(file) as stream, watched(stream) as (read, say):
-        for record in records(read, file):
+    with open_input(file) as stream, read_progress(stream) as (read, say):
+        for record in read_records(read, file):
             by_lines = record.line is not None
-            told = _told(record, asked)
+            told = _report_record(record, asked)
             counts[told.result] += 1
             if told.text:
                 say(told.text)
@@ -81,50 +81,52 @@ def _summary(counts: Counter[str]) -> str:
 # What is said of a value
 
 
-def _told(record: Record, asked: _Asked) -> _Told:
+def _report_record(record: JsonRecord, asked: _ExtractOptions) -> _RecordReport:
     if record.fault is None:
         try:
-            return _strict(record, asked) if asked.strict else _wide(record, asked)
+            return _report_strict(record, asked) if asked.strict else _report_wide(record, asked)
         except RecursionError:  # The decoder took what the encoder does not.
             record = record._replace(fault="is nested too deep to be printed")
     if record.line is None:
         raise TooDeep(f"The value {record.fault}.")
     if asked.as_json:
-        return _Told("bad", _data({"line": record.line, "error": f"The line {record.fault}."}))
+        return _RecordReport("bad", _encode_json({"line": record.line, "error": f"The line {record.fault}."}))
     if asked.strict:
-        return _Told("bad", b"null", f"line {record.line} {record.fault}")
-    return _Told("bad", f"line {record.line} {record.fault}")
+        return _RecordReport("bad", b"null", f"line {record.line} {record.fault}")
+    return _RecordReport("bad", f"line {record.line} {record.fault}")
 
 
-def _wide(record: Record, asked: _Asked) -> _Told:
+def _report_wide(record: JsonRecord, asked: _ExtractOptions) -> _RecordReport:
     found = read_conversation(record.value, asked.prefer)
     why = explain_absence(record.value, asked.prefer) if found is None else ()
     if asked.as_json:
         answer = {"conversation": found, "preview": preview(record.value, asked.prefer)}
-        text: str | bytes = _answer(record, answer, why)
+        text: str | bytes = _encode_result(record, answer, why)
     elif record.line is None:
-        text = "\n".join((_heading(found), "", *transcript(found.messages)) if found else _explained(why))
+        text = "\n".join((_heading(found), "", *render_transcript(found.messages)) if found else _explain(why))
     else:
-        said = f"{_heading(found)}{_glimpse(found)}" if found else f"no conversation: {_brief(why)}"
+        said = f"{_heading(found)}{_excerpt(found)}" if found else f"no conversation: {_brief_reasons(why)}"
         text = f"line {record.line}: {said}"
-    return _Told("found" if found else "without", text)
+    return _RecordReport("found" if found else "without", text)
 
 
-def _strict(record: Record, asked: _Asked) -> _Told:
+def _report_strict(record: JsonRecord, asked: _ExtractOptions) -> _RecordReport:
     found = extract_chat_messages(record.value, asked.prefer)
     result = "found" if found is not None else "without"
     why = explain_absence(record.value, asked.prefer, search="strict") if found is None else ()
     if record.line is not None:
         if asked.as_json:
-            return _Told(result, _answer(record, {"messages": found}, why))
-        return _Told(result, _data(found), "" if found is not None else f"line {record.line}: {_brief(why)}")
-    aside = "\n".join([*_explained(why), *_hint(record.value, asked)]) if found is None else ""
+            return _RecordReport(result, _encode_result(record, {"messages": found}, why))
+        return _RecordReport(
+            result, _encode_json(found), "" if found is not None else f"line {record.line}: {_brief_reasons(why)}"
+        )
+    aside = "\n".join([*_explain(why), *_wider_hint(record.value, asked)]) if found is None else ""
     if asked.as_json:
-        return _Told(result, _data(found), aside)
-    return _Told(result, _data(found, indent=2) if found is not None else "", aside)
+        return _RecordReport(result, _encode_json(found), aside)
+    return _RecordReport(result, _encode_json(found, indent=2) if found is not None else "", aside)
 
 
-def _hint(value: Any, asked: _Asked) -> list[str]:
+def _wider_hint(value: Any, asked: _ExtractOptions) -> list[str]:
     wider = read_conversation(value, asked.prefer)
     return [f"Without --strict there is one: {_heading(wider)}"] if wider is not None else []
 
@@ -138,33 +140,33 @@ def _heading(found: Conversation) -> str:
     return f"{found.path or '(the whole value)'}  {found.dialect}  {side}{count:,} message{'s' * (count != 1)}"
 
 
-def _glimpse(found: Conversation) -> str:
+def _excerpt(found: Conversation) -> str:
     """One line of what it is about: the last that its user said, else the first that anybody did."""
     users = [message for message in found.messages if message.role == "user"]
     for message in (*reversed(users), *found.messages):
-        said = excerpts.line(message, 2 * _SHOWN)
+        said = excerpts.line(message, 2 * _EXCERPT_CHARS)
         if said:
-            return f"  {message.role}: {printable(said, _SHOWN)}"
+            return f"  {message.role}: {printable(said, _EXCERPT_CHARS)}"
     return ""
 
 
-def _explained(why: Sequence[Reason]) -> list[str]:
+def _explain(why: Sequence[Reason]) -> list[str]:
     return ["No conversation was found.", *(f"  {printable(str(reason), 500)}" for reason in why)]
 
 
-def _brief(why: Sequence[Reason]) -> str:
-    said = "; ".join(printable(str(reason)) for reason in why[:_MOST_REASONS])
-    more = len(why) - _MOST_REASONS
+def _brief_reasons(why: Sequence[Reason]) -> str:
+    said = "; ".join(printable(str(reason)) for reason in why[:_MAX_REASONS])
+    more = len(why) - _MAX_REASONS
     return f"{said}; and {more} more" if more > 0 else said
 
 
-def _answer(record: Record, answer: dict[str, Any], why: Sequence[Reason]) -> bytes:
+def _encode_result(record: JsonRecord, answer: dict[str, Any], why: Sequence[Reason]) -> bytes:
     if why:
         answer |= {"reasons": why}
-    return _data(answer, indent=2) if record.line is None else _data({"line": record.line, **answer})
+    return _encode_json(answer, indent=2) if record.line is None else _encode_json({"line": record.line, **answer})
 
 
-def _data(value: Any, indent: int = -1) -> bytes:
+def _encode_json(value: Any, indent: int = -1) -> bytes:
     """JSON, and nothing in it that a terminal would act on."""
     text = json.encode(value)
     if indent > 0:

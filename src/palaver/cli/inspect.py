@@ -6,7 +6,7 @@ from typing import Any
 import click
 import msgspec
 
-from palaver.cli.finding import is_url
+from palaver.cli.workflow_lookup import is_url
 from palaver.core.descriptions import Description
 from palaver.discovery.evidence import Discovery, public_report
 from palaver.discovery.targets import installed_workflows, load_installed, load_one
@@ -35,7 +35,7 @@ def command(target: str, as_json: bool) -> int:
         _print_json(documents[0] if len(documents) == 1 else documents)
         return 0
     for number, workflow in enumerate(workflows):
-        click.echo("\n" * bool(number) + printable_lines(_described(workflow)))
+        click.echo("\n" * bool(number) + printable_lines(_describe(workflow)))
     return 0
 
 
@@ -46,28 +46,28 @@ def _inspect_url(url: str, as_json: bool) -> int:
     if as_json:
         _print_json(public_report(found))
     else:
-        click.echo(_evidence(found))
+        click.echo(_describe_evidence(found))
     return 0 if found.evidence != "none" and not found.refused else 1
 
 
-def _described(workflow: Workflow) -> str:
+def _describe(workflow: Workflow) -> str:
     description = workflow.description
     lines = [f"{description.name}  {_kind(description)}  {workflow.place}"]
     if description.description:
         lines.append(f"  {description.description}")
-    lines += _fields("inputs", description.schemas.inputs)
-    lines += _fields("parameters", description.schemas.parameters)
-    output = "a message, or a list of them" if description.is_chat else _type(description.schemas.outputs)
+    lines += _schema_lines("inputs", description.schemas.inputs)
+    lines += _schema_lines("parameters", description.schemas.parameters)
+    output = "a message, or a list of them" if description.is_chat else _type_name(description.schemas.outputs)
     return "\n".join([*lines, f"  output      {output}"])
 
 
-def _fields(title: str, schema: Any) -> list[str]:
+def _schema_lines(title: str, schema: Any) -> list[str]:
     properties: dict[str, Any] = schema.get("properties", {})
     required = schema.get("required", [])
     width = max((len(name) for name in properties), default=0)
     lines: list[str] = []
     for name, field in properties.items():
-        kind = "messages" if field.get("x-ag-type-ref") == "messages" else _type(field)
+        kind = "messages" if field.get("x-ag-type-ref") == "messages" else _type_name(field)
         note = ", required" if name in required else f" = {msgspec.json.encode(field.get('default')).decode()}"
         told = f"  {field['description']}" if "description" in field else ""
         lines.append(f"  {title if not lines else '':<10}  {name:<{width}}  {kind}{note}{told}")
@@ -76,7 +76,7 @@ def _fields(title: str, schema: Any) -> list[str]:
     return lines
 
 
-def _type(schema: Any) -> str:
+def _type_name(schema: Any) -> str:
     match schema:
         case {"$ref": str(reference)}:
             return reference.rpartition("/")[2]
@@ -85,7 +85,7 @@ def _type(schema: Any) -> str:
         case {"type": list()}:
             return " or ".join(str(kind) for kind in schema["type"])
         case {"anyOf": list()}:
-            return " or ".join(_type(choice) for choice in schema["anyOf"])
+            return " or ".join(_type_name(choice) for choice in schema["anyOf"])
         case {"enum": list()}:
             return " or ".join(msgspec.json.encode(value).decode() for value in schema["enum"])
         case _:
@@ -96,7 +96,7 @@ def _kind(description: Description) -> str:
     return "chat" if description.is_chat else "workflow"
 
 
-def _evidence(found: Discovery) -> str:
+def _describe_evidence(found: Discovery) -> str:
     lines = [printable(found.url)]
     if found.refused:
         lines.append("  It wants credentials, so nothing could be found out.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from palaver.cli.databases import using
+from palaver.cli.database import use_database
 from palaver.cli.options import db_option
 from palaver.core import api_keys
 from palaver.core.runs import DEFAULT_PROJECT
@@ -69,7 +69,7 @@ def create(name: str, words: tuple[str, ...], project: str, expires: str | None,
     except RequestError as error:
         raise SettingsError(error.message) from None  # Here the one who asked wrongly is at the keyboard.
     key, secret = asyncio.run(_create(db, options, now))
-    click.echo(_json(_told(key) | {"secret": secret}) if as_json else secret)
+    click.echo(_json(_key_json(key) | {"secret": secret}) if as_json else secret)
 
 
 async def _create(db: str | None, options: dict[str, Any], now: datetime) -> "tuple[ApiKey, str]":
@@ -83,7 +83,7 @@ async def _create(db: str | None, options: dict[str, Any], now: datetime) -> "tu
         projects.insert_project(connection, Project(name=key.project, created_at=now))
         kept.insert_key(connection, key)
 
-    async with using(db) as database:
+    async with use_database(db) as database:
         await database.write(make)
     return key, secret
 
@@ -100,17 +100,17 @@ def list_(project: str | None, as_json: bool, db: str | None) -> None:
       palaver key list
       palaver key list --project team-a --json
     """
-    found = asyncio.run(_listed(db, project))
+    found = asyncio.run(_load_keys(db, project))
     if as_json:
-        click.echo(_json([_told(key) for key in found]))
+        click.echo(_json([_key_json(key) for key in found]))
     else:
         _print(found)
 
 
-async def _listed(db: str | None, project: str | None) -> "list[ApiKey]":
+async def _load_keys(db: str | None, project: str | None) -> "list[ApiKey]":
     from palaver.storage import api_keys as kept
 
-    async with using(db) as database:
+    async with use_database(db) as database:
         return await database.read(kept.list_all_keys, project)
 
 
@@ -127,30 +127,30 @@ def revoke(key: str, as_json: bool, db: str | None) -> None:
     """
     whole = api_keys.parse_key(key)
     named = whole.id if whole else api_keys.parse_key_id(key)
-    revoked = asyncio.run(_revoked(db, named)) if named else None
+    revoked = asyncio.run(_revoke(db, named)) if named else None
     if revoked is None:
         raise NotFound(
             f"There is no key {api_keys.format_key_id(whole.id) if whole else key[:40]!r}: see palaver key list."
         )
     told = f"Revoked {api_keys.format_key_id(revoked.id)} ({printable(revoked.name)}) of the project {revoked.project}."
-    click.echo(_json(_told(revoked)) if as_json else told)
+    click.echo(_json(_key_json(revoked)) if as_json else told)
 
 
-async def _revoked(db: str | None, named: str) -> "ApiKey | None":
+async def _revoke(db: str | None, named: str) -> "ApiKey | None":
     from palaver.storage import api_keys as kept
 
     def revoke(connection: "Connection") -> "ApiKey | None":
         found = kept.find_keys(connection, [named])
         return kept.revoke_key(connection, found[0].project, named, at=datetime.now(UTC)) if found else None
 
-    async with using(db) as database:
+    async with use_database(db) as database:
         return await database.write(revoke)
 
 
 # How keys are shown
 
 
-def _told(key: "ApiKey") -> dict[str, Any]:
+def _key_json(key: "ApiKey") -> dict[str, Any]:
     fields = msgspec.structs.asdict(key)
     del fields["hash"]
     made_by = api_keys.format_key_id(key.made_by) if key.made_by else None
@@ -172,7 +172,7 @@ def _print(found: "Sequence[ApiKey]") -> None:
             key.project,
             ",".join(api_keys.minimal_scopes(key.scopes)),
             _state(key),
-            _day(key),
+            _last_used(key),
             key.name,
         )
         for key in found
@@ -192,7 +192,7 @@ def _state(key: "ApiKey") -> str:
     return f"{state} {key.expires_at:%Y-%m-%d %H:%M}"
 
 
-def _day(key: "ApiKey") -> str:
+def _last_used(key: "ApiKey") -> str:
     return f"{key.last_used_at:%Y-%m-%d}" if key.last_used_at else "never"
 
 

@@ -31,7 +31,9 @@ COMMANDS = {
     "erase": "Forget a user or a session, after counting what there is.",
     "doctor": "Check this installation and its settings; or, with --attack, whether a server holds.",
 }
-"""Each stands in a file of its own name; a command's file is loaded only when the command is run."""
+"""Help texts by command. A command is `command` in the module of its name, and is imported only when it runs."""
+_PACKAGES = frozenset(("doctor", "eval", "testset", "trace"))
+"""Commands that are packages: these have their `command` in a module of that name."""
 
 
 class _Commands(click.Group):
@@ -41,7 +43,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        return import_module(f"palaver.cli.{cmd_name}").command
+        module = f"{cmd_name}.command" if cmd_name in _PACKAGES else cmd_name
+        return import_module(f"palaver.cli.{module}").command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

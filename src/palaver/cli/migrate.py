@@ -5,12 +5,12 @@ from pathlib import Path
 import click
 import msgspec
 
-from palaver.cli.databases import file_of, opened, url_of
+from palaver.cli.database import database_url, open_configured_database, sqlite_path
 from palaver.cli.options import db_option
 from palaver.outbound import printable
 
 
-class _Told(msgspec.Struct, frozen=True, kw_only=True):
+class _MigrationReport(msgspec.Struct, frozen=True, kw_only=True):
     """What was done, or what would be."""
 
     database: str
@@ -37,13 +37,13 @@ def command(db: str | None, dry_run: bool, as_json: bool) -> None:
       palaver migrate --dry-run
       palaver migrate --db postgresql://palaver@db.example.org/palaver
     """
-    url = url_of(db)
-    path = file_of(url)
-    told = _of_server(url, dry_run) if path is None else _of_file(path, dry_run)
-    click.echo(msgspec.json.encode(told).decode() if as_json else printable(_line(told, dry_run), 2000))
+    url = database_url(db)
+    path = sqlite_path(url)
+    told = _migrate_server(url, dry_run) if path is None else _migrate_file(path, dry_run)
+    click.echo(msgspec.json.encode(told).decode() if as_json else printable(_summary(told, dry_run), 2000))
 
 
-def _of_file(path: Path, dry_run: bool) -> _Told:
+def _migrate_file(path: Path, dry_run: bool) -> _MigrationReport:
     from palaver.storage import file_lock
     from palaver.storage.migrations import upgrade
 
@@ -55,9 +55,9 @@ def _of_file(path: Path, dry_run: bool) -> _Told:
             with file_lock.exclusive_access(path):
                 copy = upgrade.upgrade_file(path)
         else:
-            _make(str(path))
+            _open_once(str(path))
     kept = None if copy is None else str(copy)
-    return _Told(
+    return _MigrationReport(
         database=str(path),
         before=state.version,
         to=upgrade.SCHEMA_VERSION,
@@ -66,7 +66,7 @@ def _of_file(path: Path, dry_run: bool) -> _Told:
     )
 
 
-def _of_server(url: str, dry_run: bool) -> _Told:
+def _migrate_server(url: str, dry_run: bool) -> _MigrationReport:
     from palaver.storage.migrations import upgrade
     from palaver.storage.paths import redact_url
     from palaver.storage.postgres import create_postgres_engine
@@ -79,20 +79,20 @@ def _of_server(url: str, dry_run: bool) -> _Told:
     finally:
         engine.dispose()
     if not state.is_current and not dry_run:
-        _make(url)
-    return _Told(
+        _open_once(url)
+    return _MigrationReport(
         database=place, before=state.version, to=upgrade.SCHEMA_VERSION, changed=not state.is_current and not dry_run
     )
 
 
-def _make(url: str) -> None:
+def _open_once(url: str) -> None:
     """Opening is what brings one up to date."""
     import asyncio
 
-    asyncio.run(opened(url).close())
+    asyncio.run(open_configured_database(url).close())
 
 
-def _line(told: _Told, dry_run: bool) -> str:
+def _summary(told: _MigrationReport, dry_run: bool) -> str:
     if told.before == told.to:
         return f"{told.database} is up to date (form {told.to})."
     if told.before is None:

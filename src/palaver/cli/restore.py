@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from palaver.cli.databases import command_of_server, file_of, url_of
+from palaver.cli.database import database_url, postgres_command, sqlite_path
 from palaver.cli.options import db_option
 from palaver.errors import SettingsError
 from palaver.outbound import printable
@@ -30,10 +30,10 @@ def command(file: Path, db: str | None, force: bool, as_json: bool) -> None:
     """
     from palaver.storage import backup
 
-    url = url_of(db)
-    path = file_of(url)
+    url = database_url(db)
+    path = sqlite_path(url)
     if path is None:
-        line = command_of_server("pg_restore", "--clean", "--if-exists", f"--dbname={url}", str(file))
+        line = postgres_command("pg_restore", "--clean", "--if-exists", f"--dbname={url}", str(file))
         raise SettingsError(f"PostgreSQL has a program for that: {line}")
     manifest = backup.read_manifest(file)
     aside = [str(kept) for kept in backup.restore_backup(file, path, replace=force, now=datetime.now(UTC))]

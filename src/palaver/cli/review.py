@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 import msgspec
 
-from palaver.cli.databases import using
+from palaver.cli.database import use_database
 from palaver.cli.options import db_option, json_option, project_option
-from palaver.cli.testsets.asking import as_text, counted
+from palaver.cli.output import format_count, format_json
 from palaver.errors import TargetNotFound
 from palaver.outbound import printable
 
@@ -44,12 +44,12 @@ def list_(run: str | None, project: str, as_json: bool, db: str | None) -> None:
       palaver review list
       palaver review list --run ev_01k… --json
     """
-    found = asyncio.run(_listed(db, project, run))
+    found = asyncio.run(_load_reviews(db, project, run))
     if as_json:
-        click.echo(as_text([_told(one) for one in found]))
+        click.echo(format_json([_review_json(one) for one in found]))
         return
     for one in found:
-        items, answers = counted(one.total, "item"), counted(one.answers, "answer")
+        items, answers = format_count(one.total, "item"), format_count(one.answers, "answer")
         click.echo(f"{one.id}  {one.state:<6}  {items:>12}  {answers:>14}  {printable(one.name)}")
     if not found:
         click.echo("No reviews.")
@@ -78,15 +78,15 @@ def export(review: str, output: str | None, project: str, db: str | None) -> Non
             lines = asyncio.run(_export(db, project, review, stream))
     except OSError as error:
         raise TargetNotFound(f"{output} cannot be written: {error.strerror}.") from None
-    click.echo(f"{output}: {counted(lines, 'answer')}.", err=True)
+    click.echo(f"{output}: {format_count(lines, 'answer')}.", err=True)
 
 
-async def _listed(db: str | None, project: str, run: str | None) -> "list[Review]":
+async def _load_reviews(db: str | None, project: str, run: str | None) -> "list[Review]":
     from palaver.storage.pagination import Window
     from palaver.storage.reviews import repository as reviews  # Late: --help must not wait for SQLAlchemy.
 
     found: list[Review] = []
-    async with using(db) as database:
+    async with use_database(db) as database:
         after: str | None = None
         while True:
             filters = reviews.ReviewFilters(evaluation=run)
@@ -97,7 +97,7 @@ async def _listed(db: str | None, project: str, run: str | None) -> "list[Review
                 return found
 
 
-def _told(one: "Review") -> dict[str, Any]:
+def _review_json(one: "Review") -> dict[str, Any]:
     fields = msgspec.structs.asdict(one)
     fields["run"] = fields.pop("evaluation")
     return fields
@@ -109,7 +109,7 @@ async def _export(db: str | None, project: str, review: str, stream: BinaryIO) -
     from palaver.storage.reviews import repository as reviews
 
     lines = 0
-    async with using(db) as database:
+    async with use_database(db) as database:
         found = await database.read(reviews.get_review, project, review)
         after: str | None = None
         while True:
@@ -117,7 +117,7 @@ async def _export(db: str | None, project: str, review: str, stream: BinaryIO) -
             places = [item.place for item in page.data]
             said = await database.read(review_items.list_answers, project, review, places)
             for item in page.data:
-                for line in _lines(found, item, said[item.place]):
+                for line in _answer_lines(found, item, said[item.place]):
                     stream.write(line + b"\n")
                     lines += 1
             after = page.next
@@ -125,7 +125,7 @@ async def _export(db: str | None, project: str, review: str, stream: BinaryIO) -
                 return lines
 
 
-def _lines(review: "Review", item: "ReviewItem", said: "list[ReviewAnswer]") -> Iterator[bytes]:
+def _answer_lines(review: "Review", item: "ReviewItem", said: "list[ReviewAnswer]") -> Iterator[bytes]:
     last = {one.reviewer: one.number for one in said}
     for one in said:
         told: dict[str, Any] = {

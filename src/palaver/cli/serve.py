@@ -53,23 +53,23 @@ def command(targets: tuple[str, ...], reload: bool, inherit: str | None, **flags
         again = [argument for argument in sys.argv[1:] if argument != "--reload"]
         return run_with_reload([sys.executable, "-m", "palaver.cli", *again], _folders(targets))
     if inherit is None:
-        hint_at_unread(Path.cwd())
+        print_unknown_settings(Path.cwd())
     if settings.workers > 1 and inherit is None:
-        return _share(settings)
+        return _run_workers(settings)
     if inherit is None:
         serve(_load(targets), settings, sources=sources, evaluators=load_evaluators(targets))
     else:
-        _take_part(targets, settings, sources, inherit)
+        _run_as_worker(targets, settings, sources, inherit)
     return 0
 
 
-def hint_at_unread(folder: Path) -> None:
+def print_unknown_settings(folder: Path) -> None:
     """Say what stands in palaver.toml and is no setting: nobody would notice that it is not read."""
     for name, do in unknown_names(folder).items():
         click.echo(f"hint: palaver.toml sets {printable(name, 60)}, which is no setting. {do}", err=True)
 
 
-def _share(settings: Settings) -> int:
+def _run_workers(settings: Settings) -> int:
     """Start processes like this one, on one socket, and look after them."""
     from palaver.server import supervisor
     from palaver.server.serve import open_socket
@@ -82,7 +82,7 @@ def _share(settings: Settings) -> int:
         return supervisor.WorkerSupervisor(command, listening, settings.workers, seconds=seconds).run()
 
 
-def _take_part(targets: tuple[str, ...], settings: Settings, sources: Mapping[str, Source], inherit: str) -> None:
+def _run_as_worker(targets: tuple[str, ...], settings: Settings, sources: Mapping[str, Source], inherit: str) -> None:
     """Be one of those processes."""
     from palaver.server.supervisor import InheritedSockets
 
@@ -118,27 +118,27 @@ def serve(
         server = Server(registry, settings, database=database, only_server=alone, sources=sources)
         if inherited is not None:
             if inherited.speaks:
-                _announced(registry, settings, inherited.listening.getsockname()[1])
+                _announce(registry, settings, inherited.listening.getsockname()[1])
             run_server(server, inherited.listening, started=inherited.ready, parent=inherited.line)
             return
         listening = open_socket(settings, or_next=or_next)
-        url = _announced(registry, settings, listening.getsockname()[1])
+        url = _announce(registry, settings, listening.getsockname()[1])
         run_server(server, listening, started=(lambda: started(url)) if started else lambda: None)
 
 
-def _announced(workflows: Iterable[Workflow], settings: Settings, port: int) -> str:
+def _announce(workflows: Iterable[Workflow], settings: Settings, port: int) -> str:
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     url = f"http://{host}:{port}{settings.root_path}"
     width = max(len(workflow.description.name) for workflow in workflows)
     for workflow in workflows:
-        kind = "chat" if workflow.description.is_chat else "remote" if _is_unknown(workflow) else "workflow"
+        kind = "chat" if workflow.description.is_chat else "remote" if _is_undiscovered(workflow) else "workflow"
         click.echo(f"{workflow.description.name:<{width}}  {kind:<8}  {workflow.place}", err=True)
     shared = f" with {settings.workers} workers" if settings.workers > 1 else ""
     click.echo(f"Serving at {url}{shared}  (Ctrl+C stops)", err=True)
     return url
 
 
-def _is_unknown(workflow: Workflow) -> bool:
+def _is_undiscovered(workflow: Workflow) -> bool:
     """Is it a service that was not asked yet what it is?"""
     return workflow.description.remote and getattr(workflow, "service", None) is None
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from palaver.cli.databases import using
+from palaver.cli.database import use_database
+from palaver.cli.json_files import JsonRecord, open_input, read_records
 from palaver.cli.options import CommandT, db_option, project_option
-from palaver.cli.records import Record, opened, records
-from palaver.cli.transcript import plain, transcript
+from palaver.cli.output import one_line, render_transcript
 from palaver.core.ids import sortable_id
 from palaver.core.messages import Message
 from palaver.errors import InvalidValue, RequestError, TargetNotFound
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from palaver.storage.threads.message_tree import Node
     from palaver.storage.threads.repository import Thread, ThreadFilters, ThreadListItem
 
-_TITLE = 60
+_TITLE_CHARS = 60
 
 
 def _filter_options(command: CommandT) -> CommandT:
@@ -77,7 +77,7 @@ def list_(
       palaver thread list
       palaver thread list --search "sky" --workflow tutor --json
     """
-    found = asyncio.run(_listed(db, project, limit, {"search": search, "workflow": workflow, "origin": origin}))
+    found = asyncio.run(_load_threads(db, project, limit, {"search": search, "workflow": workflow, "origin": origin}))
     if as_json:
         click.echo(_json([msgspec.to_builtins(one.thread) for one in found]))
         return
@@ -85,16 +85,16 @@ def list_(
         click.echo("No threads.")
     for one in found:
         thread = one.thread
-        about = printable(one.match.text if one.match else thread.title or "(nothing said yet)", _TITLE)
+        about = printable(one.match.text if one.match else thread.title or "(nothing said yet)", _TITLE_CHARS)
         at = f"{thread.updated_at:%Y-%m-%d %H:%M}"
         click.echo(f"{thread.id}  {at}  {thread.messages:>5}  {thread.workflow or '-':<14}  {about}")
 
 
-async def _listed(db: str | None, project: str, limit: int, filters: dict[str, Any]) -> "list[ThreadListItem]":
+async def _load_threads(db: str | None, project: str, limit: int, filters: dict[str, Any]) -> "list[ThreadListItem]":
     from palaver.storage.pagination import Window
     from palaver.storage.threads import repository as threads  # Late: --help must not wait for SQLAlchemy.
 
-    async with using(db) as database:
+    async with use_database(db) as database:
         page = await database.read(threads.list_threads, project, threads.ThreadFilters(**filters), Window(limit))
         return page.data
 
@@ -112,23 +112,23 @@ def show(thread: str, at: str, as_json: bool, project: str, db: str | None) -> N
     Example:
       palaver thread show conv_01k2…
     """
-    found, branch = asyncio.run(_branch(db, project, thread, at))
+    found, branch = asyncio.run(_load_branch(db, project, thread, at))
     if as_json:
         click.echo(_json({"thread": msgspec.to_builtins(found), "messages": [msgspec.to_builtins(n) for n in branch]}))
         return
-    click.echo(click.style(plain(found.title or found.id), bold=True))
+    click.echo(click.style(one_line(found.title or found.id), bold=True))
     messages: list[Message] = [node.message for node in branch]
-    for line in ("", *transcript(messages)):
+    for line in ("", *render_transcript(messages)):
         click.echo(line)
 
 
-async def _branch(db: str | None, project: str, thread: str, at: str) -> "tuple[Thread, list[Node]]":
+async def _load_branch(db: str | None, project: str, thread: str, at: str) -> "tuple[Thread, list[Node]]":
     from palaver.storage.threads import repository as threads
 
     def look(connection: "Connection") -> "tuple[Thread, list[Node]]":
         return threads.require_thread(connection, project, thread), threads.get_branch(connection, project, thread, at)
 
-    async with using(db) as database:
+    async with use_database(db) as database:
         return await database.read(look)
 
 
@@ -186,9 +186,9 @@ async def _export(
     from palaver.storage.threads.import_export import export_thread
     from palaver.storage.threads.repository import ThreadFilters
 
-    async with using(db) as database:
+    async with use_database(db) as database:
         if thread is None:
-            async for name in _names(database, project, ThreadFilters(**filters)):
+            async for name in _thread_ids(database, project, ThreadFilters(**filters)):
                 write(await database.read(export_thread, project, name, form, branches))
         elif form == "html":
             from palaver.server.api.thread_page import shown
@@ -198,7 +198,7 @@ async def _export(
             write(await database.read(export_thread, project, thread, form, branches))
 
 
-async def _names(database: "Database", project: str, filters: "ThreadFilters") -> AsyncIterator[str]:
+async def _thread_ids(database: "Database", project: str, filters: "ThreadFilters") -> AsyncIterator[str]:
     from palaver.storage.pagination import Window
     from palaver.storage.threads import repository as threads
 
@@ -226,8 +226,8 @@ def import_(file: str, as_json: bool, project: str, db: str | None) -> int:
     Example:
       palaver thread import threads.jsonl
     """
-    with opened(file) as stream:
-        files = [_read(record) for record in records(stream, file)]
+    with open_input(file) as stream:
+        files = [_parse_thread(record) for record in read_records(stream, file)]
     made = asyncio.run(_import(db, project, files))
     unchanged = len(files) - len(made)
     if as_json:
@@ -237,7 +237,7 @@ def import_(file: str, as_json: bool, project: str, db: str | None) -> int:
     return 0
 
 
-def _read(record: Record) -> "ThreadFile":
+def _parse_thread(record: JsonRecord) -> "ThreadFile":
     from palaver.storage.threads import import_export as thread_files
 
     where = f"Line {record.line}: " if record.line is not None else ""
@@ -257,7 +257,7 @@ async def _import(db: str | None, project: str, files: "list[ThreadFile]") -> li
         made = [thread_files.import_thread(connection, project, file, id=_new_id()) for file in files]
         return [thread.id for thread in made if thread is not None]
 
-    async with using(db) as database:
+    async with use_database(db) as database:
         return await database.write(take)
 
 

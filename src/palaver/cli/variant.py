@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from palaver.cli.databases import using
+from palaver.cli.database import use_database
 from palaver.cli.options import db_option, json_option, project_option
 from palaver.core.variants import (
     Change,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from palaver.storage.pagination import Page
     from palaver.storage.variants import ImportCounts, Variant
 
-_LARGEST = 1024 * 1024
+_MAX_FILE_BYTES = 1024 * 1024
 """Bytes of a file that is read."""
 
 
@@ -60,9 +60,9 @@ def list_(workflow: str | None, project: str, as_json: bool, db: str | None) -> 
       palaver variant list
       palaver variant list --workflow tutor --json
     """
-    found = asyncio.run(_listed(db, project, workflow))
+    found = asyncio.run(_load_variants(db, project, workflow))
     if as_json:
-        click.echo(_written(found))
+        click.echo(_format_json(found))
         return
     rows = [
         (str(VariantReference(one.name, one.head, one.workflow)), f"{one.updated_at:%Y-%m-%d %H:%M}") for one in found
@@ -74,12 +74,12 @@ def list_(workflow: str | None, project: str, as_json: bool, db: str | None) -> 
         click.echo("No variants.")
 
 
-async def _listed(db: str | None, project: str, workflow: str | None) -> "list[Variant]":
+async def _load_variants(db: str | None, project: str, workflow: str | None) -> "list[Variant]":
     from palaver.storage import variants  # Late: --help must not wait for SQLAlchemy.
     from palaver.storage.pagination import Window
 
     found: list[Variant] = []
-    async with using(db) as database:
+    async with use_database(db) as database:
         after: str | None = None
         while True:
             window = Window(200, after)
@@ -103,19 +103,19 @@ def diff(before: str, after: str, project: str, as_json: bool, db: str | None) -
     Example:
       palaver variant diff tutor@short:2 tutor@short:3
     """
-    references = [_reference(before), _reference(after)]
-    found = asyncio.run(_changes(db, project, references))
+    references = [_parse_reference(before), _parse_reference(after)]
+    found = asyncio.run(_load_changes(db, project, references))
     if as_json:
-        click.echo(_written({"changes": found}))
+        click.echo(_format_json({"changes": found}))
         return
     for change in found:
-        sides = [_side(change.before), _side(change.after)]
+        sides = [_format_value(change.before), _format_value(change.after)]
         click.echo(f"{printable(change.path, 200)}: {' -> '.join(sides)}")
     if not found:
         click.echo("They set the same.")
 
 
-def _reference(text: str) -> VariantReference:
+def _parse_reference(text: str) -> VariantReference:
     try:
         reference = parse_reference(text)
     except RequestError as error:
@@ -125,7 +125,7 @@ def _reference(text: str) -> VariantReference:
     return reference
 
 
-async def _changes(db: str | None, project: str, references: Sequence[VariantReference]) -> list[Change]:
+async def _load_changes(db: str | None, project: str, references: Sequence[VariantReference]) -> list[Change]:
     from palaver.storage import variants
 
     def both(connection: "Connection") -> list[Any]:
@@ -138,12 +138,12 @@ async def _changes(db: str | None, project: str, references: Sequence[VariantRef
             sides.append(variants.get_version(connection, project, found.id, number).parameters)
         return sides
 
-    async with using(db) as database:
+    async with use_database(db) as database:
         before, after = await database.read(both)
     return diff_json(before, after)
 
 
-def _side(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return "(not set)" if value is msgspec.UNSET else printable(msgspec.json.encode(value).decode(), 500)
 
 
@@ -159,7 +159,7 @@ def export(folder: Path, workflow: str | None, project: str, db: str | None) -> 
     Example:
       palaver variant export variants/
     """
-    files = asyncio.run(_given(db, project, workflow))
+    files = asyncio.run(_load_files(db, project, workflow))
     for file in files:
         place = folder / file.workflow / f"{file.name}.json"
         try:
@@ -170,12 +170,12 @@ def export(folder: Path, workflow: str | None, project: str, db: str | None) -> 
     click.echo(f"{len(files)} variant{'s' * (len(files) != 1)} in {folder}.")
 
 
-async def _given(db: str | None, project: str, workflow: str | None) -> list[VariantFile]:
+async def _load_files(db: str | None, project: str, workflow: str | None) -> list[VariantFile]:
     from palaver.storage import variants
     from palaver.storage.pagination import Window
 
     files: list[VariantFile] = []
-    async with using(db) as database:
+    async with use_database(db) as database:
         after: str | None = None
         while True:
             page = await database.read(variants.export_variants, project, workflow=workflow, window=Window(200, after))
@@ -200,11 +200,11 @@ def import_(folder: Path, against: str | None, dry_run: bool, project: str, as_j
       palaver variant import variants/
       palaver variant import variants/ --against app.py --dry-run
     """
-    files, faults = _read(folder, _registry(against) if against else None)
-    report = asyncio.run(_take(db, project, files, look=dry_run or bool(faults)))
+    files, faults = _read_folder(folder, _load_registry(against) if against else None)
+    report = asyncio.run(_import_files(db, project, files, look=dry_run or bool(faults)))
     counts = msgspec.structs.asdict(report)
     if as_json:
-        click.echo(_written(counts | {"faults": faults}))
+        click.echo(_format_json(counts | {"faults": faults}))
     else:
         for fault in faults:
             click.echo(f"{fault['file']}: {printable(fault['message'], 500)}", err=True)
@@ -214,14 +214,14 @@ def import_(folder: Path, against: str | None, dry_run: bool, project: str, as_j
     return 1 if faults else 0
 
 
-def _registry(target: str) -> "Registry":
+def _load_registry(target: str) -> "Registry":
     from palaver.discovery.registry import Registry
     from palaver.discovery.targets import load
 
     return Registry(load((target,)))
 
 
-def _read(folder: Path, registry: "Registry | None") -> tuple[list[VariantFile], list[dict[str, Any]]]:
+def _read_folder(folder: Path, registry: "Registry | None") -> tuple[list[VariantFile], list[dict[str, Any]]]:
     """The variants of a folder, and what is wrong with its files."""
     from palaver.workflows.workflow import find_parameter_faults
 
@@ -230,7 +230,7 @@ def _read(folder: Path, registry: "Registry | None") -> tuple[list[VariantFile],
     for place in sorted(folder.glob("*/*.json")):
         name = str(place.relative_to(folder))
         try:
-            file = _file(place)
+            file = _read_variant_file(place)
             found: list[RequestError] = []
             if registry is not None:
                 found += find_parameter_faults(registry.workflow(file.workflow), file.parameters)
@@ -242,10 +242,10 @@ def _read(folder: Path, registry: "Registry | None") -> tuple[list[VariantFile],
     return files, faults
 
 
-def _file(place: Path) -> VariantFile:
+def _read_variant_file(place: Path) -> VariantFile:
     try:
         with place.open("rb") as stream:
-            raw = stream.read(_LARGEST)
+            raw = stream.read(_MAX_FILE_BYTES)
     except OSError as error:
         raise NotFound(f"It cannot be read: {error.strerror}.") from None
     file = decode_variant_file(raw)
@@ -254,10 +254,10 @@ def _file(place: Path) -> VariantFile:
     return file
 
 
-async def _take(db: str | None, project: str, files: Sequence[VariantFile], *, look: bool) -> "ImportCounts":
+async def _import_files(db: str | None, project: str, files: Sequence[VariantFile], *, look: bool) -> "ImportCounts":
     from palaver.storage import variants
 
-    async with using(db) as database:
+    async with use_database(db) as database:
         return await database.write(
             variants.import_variants,
             project,
@@ -277,5 +277,5 @@ def _new_id() -> str:
     return f"var_{sortable_id(time.time_ns() // 1_000_000, secrets.randbits(80))}"
 
 
-def _written(value: Any) -> str:
+def _format_json(value: Any) -> str:
     return printable_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())

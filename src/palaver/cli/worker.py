@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 
 from palaver.discovery.config import declared_workflows
-from palaver.cli.databases import file_of
+from palaver.cli.database import sqlite_path
 from palaver.cli.options import db_option, private_urls_option
-from palaver.cli.serve import hint_at_unread
+from palaver.cli.serve import print_unknown_settings
 from palaver.discovery.registry import Registry
 from palaver.discovery.targets import DeclaredEvaluator, load, load_evaluators
 from palaver.server import logging_setup
@@ -40,17 +40,17 @@ def command(targets: tuple[str, ...], db: str | None, runs: int | None, allow_pr
     """
     flags = {"db": db, "background_runs": runs, "allow_private_urls": allow_private_urls}
     settings, _ = read_settings(flags=flags, env=os.environ, folder=Path.cwd())
-    hint_at_unread(Path.cwd())
+    print_unknown_settings(Path.cwd())
     logging_setup.configure_logging(verbose=settings.debug)
     workflows, url = load(targets), settings.db or str(default_path())
-    with at_work(url):
-        asyncio.run(_work(workflows, load_evaluators(targets), settings, url))
+    with hold_worker_lock(url):
+        asyncio.run(_run_worker(workflows, load_evaluators(targets), settings, url))
 
 
 @contextmanager
-def at_work(url: str) -> Generator[None]:
+def hold_worker_lock(url: str) -> Generator[None]:
     """Say of a file of SQLite's that somebody is at work on it, as a server does: any number of workers may be."""
-    path = None if url == MEMORY_URL else file_of(url)
+    path = None if url == MEMORY_URL else sqlite_path(url)
     if path is None:
         yield
         return
@@ -59,7 +59,9 @@ def at_work(url: str) -> Generator[None]:
         yield
 
 
-async def _work(workflows: list[Workflow], evaluators: list[DeclaredEvaluator], settings: Settings, url: str) -> None:
+async def _run_worker(
+    workflows: list[Workflow], evaluators: list[DeclaredEvaluator], settings: Settings, url: str
+) -> None:
     from palaver.server.app import Server  # Late: --help must not wait for SQLAlchemy.
     from palaver.server.worker import run_worker
     from palaver.storage.database import open_database

@@ -1,0 +1,173 @@
+"""palaver doctor: is this installation well? With --attack: does a server keep what the security statements say?"""
+
+import os
+import platform
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from palaver.discovery.config import mask_connections
+from palaver.discovery.targets import installed_workflows, load, load_installed
+from palaver.cli.database import database_url
+from palaver.cli.doctor.check import Check, problem
+from palaver.cli.options import db_option
+from palaver.errors import PalaverError
+from palaver.outbound import printable, printable_json
+from palaver.server.otlp_exporter import mask_headers
+from palaver.server.settings import Settings, Source, read_settings
+from palaver.workflows.workflow import FunctionWorkflow, Workflow
+
+_LISTED_PACKAGES = ("palaver", "msgspec", "litestar", "uvicorn", "uvloop", "httptools", "httpx", "pydantic")
+
+
+@click.command()
+@click.argument("targets", nargs=-1, metavar="[TARGET...]")
+@click.option("--attack", metavar="URL", help="Send harmless attacks to this server of yours, and tell what held.")
+@click.option("--key-file", metavar="FILE", help="With --attack: the key is in this file; - for standard input.")
+@click.option("--yes-it-is-mine", "is_mine", is_flag=True, help="With --attack: also a server on another machine.")
+@db_option
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+def command(
+    targets: tuple[str, ...], attack: str | None, key_file: str | None, is_mine: bool, db: str | None, as_json: bool
+) -> int:
+    """Check this installation and, if given, the workflows of TARGET; show every setting and where it came from.
+
+    Settings, database, packages and extras, port, clocks and file modes: a line each, with what to do. Nothing is made
+    or changed. Exit code 1: there is a problem (warnings are none).
+
+    With --attack, a server is asked instead what a stranger would ask: a foreign Host or Origin, no key, a wrong one,
+    odd paths, odd bodies, a few kilobytes too many. Its key comes from --key-file, else from PALAVER_KEY; without one
+    the half that needs a key is left out. Exit code 1: something is broken; 2: nobody answers.
+
+    \b
+    Examples:
+      palaver doctor
+      palaver doctor app.py --db postgresql://palaver@localhost/palaver --json
+      palaver doctor --attack http://localhost:8642
+      palaver doctor --attack https://chat.example.org --yes-it-is-mine --key-file admin.key
+    """
+    if attack is not None:
+        if targets or db is not None:
+            raise click.UsageError("--attack asks a server: leave TARGET and --db out.")
+        from palaver.cli.security_probe.probe import probe_server
+
+        return probe_server(attack, key_file=key_file, is_mine=is_mine, as_json=as_json)
+    if key_file is not None or is_mine:
+        raise click.UsageError("--key-file and --yes-it-is-mine go with --attack.")
+    return _run_checks(targets, db, as_json)
+
+
+def _run_checks(targets: tuple[str, ...], db: str | None, as_json: bool) -> int:
+    settings, sources = read_settings(flags={"db": db}, env=os.environ, folder=Path.cwd())
+    checks = _collect_checks(settings, sources, database_url(db))
+    workflows, faults = _inspect_workflows(targets, settings)
+    checks += faults
+    problems = [check.line for check in checks if check.sign == "problem"]
+    found: dict[str, Any] = {
+        "python": platform.python_version(),
+        "packages": _package_versions(),
+        "workflows": workflows,
+        "checks": checks,
+        "problems": problems,
+        "settings": [
+            {"name": field.name, "value": _setting_value(settings, field.name), "source": sources[field.name]}
+            for field in msgspec.structs.fields(Settings)
+        ],
+    }
+    if as_json:
+        click.echo(printable_json(msgspec.json.format(msgspec.json.encode(found), indent=2).decode()))
+    else:
+        _print_report(found)
+    return 1 if problems else 0
+
+
+def _collect_checks(settings: Settings, sources: dict[str, Source], url: str) -> list[Check]:
+    """Every check, in the order in which they are shown."""
+    from palaver.cli.doctor import database, machine, packages  # Late: --help must not wait for them.
+    from palaver.cli.doctor import settings as set_
+
+    folder = Path.cwd()
+    first = _read_clocks()
+    seen = database.check_database(url, _now)
+    checks = [
+        *packages.check_packages(),
+        *set_.check_settings(settings, folder=folder, env=os.environ, database=url, has_key=seen.has_key),
+        *seen.checks,
+        *machine.check_port(settings),
+        *machine.check_file_modes(settings, sources, folder=folder, database=seen.path),
+    ]
+    return [*checks, *machine.check_clock(first, _read_clocks(), seen.look)]
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _read_clocks() -> Any:
+    from palaver.cli.doctor.machine import ClockReading
+
+    return ClockReading(_now(), time.monotonic())
+
+
+def _setting_value(settings: Settings, name: str) -> Any:
+    """What is set, without passwords."""
+    if name == "connections":
+        return mask_connections(settings.connections)
+    if name == "redact":
+        return len(settings.redact)  # How many rules.
+    if name == "otlp_headers":
+        return mask_headers(settings.otlp_headers)
+    if name != "db":
+        return getattr(settings, name)
+    from palaver.storage.paths import redact_url
+
+    return redact_url(settings.db)
+
+
+def _inspect_workflows(targets: tuple[str, ...], settings: Settings) -> tuple[list[dict[str, Any]], list[Check]]:
+    workflows: list[Workflow] = []
+    faults: list[Check] = []
+    try:
+        workflows = load(targets) if targets else [load_installed(name) for name in sorted(installed_workflows())]
+    except PalaverError as error:
+        faults.append(problem("workflows", error.message, "Nothing of it can be served so."))
+    names = {workflow.description.name for workflow in workflows} | set(settings.connections)
+    if targets and workflows and settings.default is not None and settings.default not in names:
+        says = f"default is {settings.default}, and no workflow has that name."
+        faults.append(problem("workflows", says, f"Known: {', '.join(sorted(names))}."))
+    rows: list[dict[str, Any]] = []
+    for workflow in workflows:
+        description = workflow.description
+        unknown = workflow.unknown_types if isinstance(workflow, FunctionWorkflow) else []
+        row = {"name": description.name, "is_chat": description.is_chat, "place": workflow.place}
+        rows.append(row | {"without_schema": unknown})
+    return rows, faults
+
+
+def _package_versions() -> dict[str, str | None]:
+    from palaver.cli.doctor.packages import installed_version as version
+
+    return {name: version(name) for name in _LISTED_PACKAGES}
+
+
+def _print_report(found: dict[str, Any]) -> None:
+    from palaver.cli.doctor.check import print_checks
+
+    click.echo(f"Python {found['python']}")
+    click.echo("  ".join(f"{name} {told or '(not installed)'}" for name, told in found["packages"].items()))
+    click.echo("\nWorkflows")
+    for row in found["workflows"]:
+        kind = "chat" if row["is_chat"] else "workflow"
+        unknown = f"  no schema for: {', '.join(row['without_schema'])}" if row["without_schema"] else ""
+        click.echo(f"  {row['name']:<14}  {kind:<8}  {row['place']}{unknown}")
+    click.echo("\nSettings")
+    width = max(len(row["name"]) for row in found["settings"])
+    for row in found["settings"]:
+        value = msgspec.json.encode(row["value"]).decode()
+        click.echo(f"  {row['name']:<{width}}  {printable(value):<15}  {row['source']}")
+    click.echo("\nChecks")
+    print_checks(found["checks"])

@@ -1,0 +1,247 @@
+"""palaver eval: run a test set over a workflow, score what it answers, and fail where it is not good enough."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from palaver.cli.database import database_url
+from palaver.cli.eval import options
+from palaver.cli.eval import testset as eval_testset
+from palaver.cli.options import db_option
+from palaver.cli.worker import hold_worker_lock
+from palaver.cli.workflow_lookup import find_workflow, is_target, is_url
+from palaver.errors import PalaverError, RequestError
+from palaver.outbound import printable
+from palaver.storage.paths import MEMORY_URL
+
+if TYPE_CHECKING:
+    from palaver.cli.eval.runner import EvalOutcome, EvalRequest
+    from palaver.discovery.registry import Registry
+    from palaver.evaluation.results.export.report import Report
+    from palaver.workflows.workflow import Workflow
+
+_REPORT_FORMATS = ("junit", "markdown", "html", "csv", "jsonl")
+_file_type = click.Path(dir_okay=False, writable=True)
+
+
+@click.command()
+@click.argument("target", required=False)
+@click.argument("testset", required=False)
+@click.option("-e", "--evaluator", multiple=True, metavar="KEY[:JSON]", help="What scores the answers; any number.")
+@click.option("--agenta", type=click.Path(dir_okay=False), metavar="FILE", help="Evaluators of Agenta's, as JSON.")
+@click.option("--evaluators", is_flag=True, help="List what can score: keys, titles and what each needs.")
+@click.option("--variant", multiple=True, metavar="NAME:FILE", help="Parameters to run with; any number.")
+@click.option("--map", "columns", multiple=True, metavar="WHAT=COLUMN", help="Which column goes where.")
+@click.option("--repeats", type=click.IntRange(1, 100), default=1, help="How often each row is asked (1).")
+@click.option("--limit", type=click.IntRange(1), metavar="N", help="The first N rows only.")
+@click.option("--sample", type=click.IntRange(1), metavar="N", help="N rows drawn at random.")
+@click.option("--seed", type=click.IntRange(0), default=0, help="Another sample; the same for the same number (0).")
+@click.option("--types", type=click.Choice(["auto", "text"]), default="auto", help="How the cells of a CSV are read.")
+@click.option("--concurrency", type=click.IntRange(1, 1_000), default=10, help="Calls at once (10).")
+@click.option("--timeout", type=click.FloatRange(0, min_open=True), default=60, help="Seconds of one call (60).")
+@click.option("--retries", type=click.IntRange(0, 20), default=2, help="How often a call is tried again (2).")
+@click.option("--max-cost", type=click.FloatRange(0, min_open=True), help="US dollars; then the rest is cancelled.")
+@click.option("--max-errors", type=click.FloatRange(0, 1), default=1.0, help="Share of cells that may fail (1).")
+@click.option("--name", default="", help="What it is called.")
+@click.option("--compare", metavar="RUN|last", help="An earlier evaluation, or the last one of this test set.")
+@click.option("--fail-under", multiple=True, metavar="[NAME=]RATE", help="Fail below this share of passes.")
+@click.option("--max-regressions", type=click.IntRange(0), metavar="N", help="Fail if more rows pass no longer.")
+@click.option("--fail-on", type=click.Choice(["worse"]), help="Fail if the comparison says so for sure.")
+@click.option("--strict", is_flag=True, help="Gates look at the bad end of the interval.")
+@click.option("--junit", type=_file_type, help="Write the results for a build server.")
+@click.option("--markdown", type=_file_type, help="Write a summary for a comment.")
+@click.option("--html", type=_file_type, help="Write a page that opens from disk.")
+@click.option("--csv", type=_file_type, help="Write a line for each cell and evaluator.")
+@click.option("--jsonl", type=_file_type, help="Write everything.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@db_option
+def command(target: str | None, testset: str | None, **given: Any) -> int:
+    """Run TESTSET over the workflow TARGET and score its answers. No server is needed.
+
+    TARGET is a file, module:name, a URL, or the name of an installed workflow. TESTSET is a file (CSV, JSON, JSONL or
+    Parquet), a stored test set, or one that an installed package brings. Without --db nothing is stored, unless
+    something stored is asked for.
+
+    Exit code 0: all gates passed; 1: one did not, and is named; 2: it could not be run.
+
+    \b
+    Examples:
+      palaver eval app.py questions.csv --evaluator exact_match
+      palaver eval app.py:tutor questions.jsonl -e contains -e 'regex:{"pattern": "^A"}' --repeats 3
+      palaver eval app.py questions.jsonl -e exact_match --variant base:base.json --variant 'new:{"style": "short"}'
+      palaver eval app.py questions.jsonl -e exact_match --compare last --max-regressions 0 --junit results.xml
+      palaver eval app.py questions.csv -e levenshtein --map messages=question --fail-under levenshtein=0.8 --strict
+    """
+    try:
+        return _list_evaluators(target) if given["evaluators"] else _evaluate(target, testset, given)
+    except PalaverError as error:
+        place = error.pointer if isinstance(error, RequestError) else None
+        hint = " Here: --map WHAT=COLUMN." if place is not None and place.startswith("/map/") else ""
+        click.echo(f"error: {printable(error.message, 2000)}{hint}", err=True)
+        return 2
+
+
+def _evaluate(target: str | None, testset: str | None, given: Mapping[str, Any]) -> int:
+    if target is None or testset is None:
+        raise click.UsageError("Name a TARGET and a TESTSET.")
+    if not given["evaluator"] and given["agenta"] is None:
+        raise click.UsageError("Name at least one --evaluator; --evaluators lists them.")
+    registry, workflow = _load_registry(target)
+    wanted = _build_request(workflow, testset, given)
+    stored = (
+        given["db"] is not None
+        or given["compare"] is not None
+        or wanted.file is None
+        or any(options.is_stored(one) for one in wanted.request.variants)
+    )
+    url = database_url(given["db"]) if stored else MEMORY_URL
+    with hold_worker_lock(url):
+        found = asyncio.run(_run(url, registry, wanted, given))
+    return _print_outcome(found, given)
+
+
+def _print_outcome(found: "EvalOutcome", given: Mapping[str, Any]) -> int:
+    from palaver.cli.eval import report as eval_report
+
+    if given["as_json"]:
+        click.echo(eval_report.encode_outcome(found))
+    else:
+        eval_report.print_outcome(found)
+    eval_report.print_failed_gates(found.failed)
+    if found.evaluation.state == "cancelled":
+        return 130
+    if found.evaluation.state in ("queued", "running"):  # The database went away, and the rest is not recorded.
+        return 2
+    return 1 if found.failed else 2 if found.evaluation.state == "failed" else 0
+
+
+# What is asked for
+
+
+def _load_registry(target: str) -> "tuple[Registry, Workflow]":
+    from palaver.discovery.registry import Registry
+    from palaver.discovery.targets import load_evaluators, load_modules_of
+
+    workflow = find_workflow(target)
+    if not is_target(target) or is_url(target):
+        return Registry([workflow]), workflow
+    # The others of its file may judge, or play the user.
+    others = {one.description.name: one for one in load_modules_of(target)}
+    others.pop(workflow.description.name, None)
+    return Registry([workflow, *others.values()], evaluators=load_evaluators([target])), workflow
+
+
+def _build_request(workflow: "Workflow", testset: str, given: Mapping[str, Any]) -> "EvalRequest":
+    from palaver.cli.eval.runner import EvalRequest
+    from palaver.evaluation.plan.request import Limits, NewEvaluation, WantedRows, WantedTestset, WantedVariant
+    from palaver.evaluation.results.gates import Gates, parse_fail_under
+
+    name = workflow.description.name
+    least, under = parse_fail_under(given["fail_under"])
+    compares = given["compare"] is not None or len(given["variant"]) > 1
+    if not compares and (given["max_regressions"] is not None or given["fail_on"]):
+        raise click.UsageError("--max-regressions and --fail-on need --compare, or several variants.")
+    chosen = given["limit"] is not None or given["sample"] is not None
+    rows = WantedRows(sample=given["sample"], seed=given["seed"], limit=given["limit"]) if chosen else None
+    request = NewEvaluation(
+        name=given["name"],
+        testset=WantedTestset(id="", rows=rows),
+        variants=tuple(options.read_variant(one, name) for one in given["variant"]) or (WantedVariant(workflow=name),),
+        evaluators=(
+            *(options.read_evaluator(one) for one in given["evaluator"]),
+            *(options.read_agenta(given["agenta"]) if given["agenta"] is not None else ()),
+        ),
+        map=options.read_map(given["columns"]),
+        repeats=given["repeats"],
+        limits=Limits(
+            concurrency=given["concurrency"],
+            timeout=given["timeout"],
+            retries=given["retries"],
+            max_cost=given["max_cost"],
+            max_errors=given["max_errors"],
+        ),
+    )
+    return EvalRequest(
+        request=request,
+        testset=testset,
+        file=eval_testset.find_file(testset),
+        types=given["types"],
+        compare=given["compare"],
+        gates=Gates(
+            least=least,
+            fail_under=under,
+            max_regressions=given["max_regressions"],
+            fail_on_worse=given["fail_on"] == "worse",
+            strict=given["strict"],
+        ),
+    )
+
+
+# Running it
+
+
+async def _run(url: str, registry: "Registry", wanted: "EvalRequest", given: Mapping[str, Any]) -> "EvalOutcome":
+    from palaver.cli.eval import runner as eval_running  # Late: --help must not wait for SQLAlchemy.
+    from palaver.server.settings import read_settings
+    from palaver.storage.database import open_database
+
+    # What a database in memory would keep of runs, nobody could ever look at.
+    lean = {"record": "off", "trace_content": "off"} if url == MEMORY_URL else {}
+    settings, _ = read_settings(flags=lean, env=os.environ, folder=Path.cwd())
+    # Whoever runs this wrote the workflow, and may know what goes wrong in it; each failure is told once, in the end.
+    settings = msgspec.structs.replace(settings, debug=True)
+    database = open_database(url)
+    try:
+        with _silence_logger("palaver.run"):
+            return await eval_running.run_evaluation(
+                database, registry, settings, wanted, lambda report: _write_reports(report, given)
+            )
+    finally:
+        await database.close()
+
+
+@contextmanager
+def _silence_logger(name: str) -> Generator[None]:
+    """Let a logger say nothing but what is critical."""
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def _write_reports(report: "Report", given: Mapping[str, Any]) -> None:
+    from palaver.evaluation.results.export import csv, html, jsonl, junit, markdown
+
+    for form, write in zip(_REPORT_FORMATS, (junit, markdown, html, csv, jsonl), strict=True):
+        if given[form] is not None:
+            try:
+                with Path(given[form]).open("wb") as file:
+                    file.writelines(write.write(report))
+            except OSError as error:
+                raise PalaverError(f"{given[form]} cannot be written: {error.strerror}.") from None
+
+
+# What can score
+
+
+def _list_evaluators(target: str | None) -> int:
+    from palaver.discovery.registry import Registry
+    from palaver.evaluation.registry import EvaluatorRegistry
+
+    registry = _load_registry(target)[0] if target is not None else Registry()
+    known = EvaluatorRegistry(registry.evaluators, served=registry.names)
+    lines = [(one.key, one.title, ", ".join(sorted(one.needs))) for one in known]
+    width, wide = max(len(key) for key, _, _ in lines), max(len(title) for _, title, _ in lines)
+    for key, title, needs in lines:
+        click.echo(f"{key.ljust(width)}  {title.ljust(wide)}  {needs and f'needs {needs}'}".rstrip())
+    return 0

@@ -1,0 +1,90 @@
+"""Terminal output: JSON, counts, transcripts. Untrusted text can't steer the terminal."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, assert_never
+
+import click
+import msgspec
+
+from palaver.core import json
+from palaver.core.messages import Data, File, Message, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.outbound import printable, printable_json
+
+_INDENT = "  "
+_COLOURS = {"user": "cyan", "assistant": "magenta", "tool": "green"}
+
+
+def render_transcript(messages: Sequence[Message]) -> Iterator[str]:
+    """The lines of a conversation, none of them left out."""
+    calls = {call.call_id: call.name for message in messages for call in message.tool_calls}
+    for message in messages:
+        name = f" ({one_line(message.name)})" if message.name else ""
+        yield click.style(message.role, fg=_COLOURS.get(message.role), bold=True) + name
+        for part in message.parts:
+            for line in _part_lines(part, calls):
+                yield f"{_INDENT}{line}" if line else ""
+
+
+def one_line(text: str) -> str:
+    """A text on one line, whole."""
+    return printable(text, len(text))
+
+
+def _part_lines(part: Part, calls: dict[str, str]) -> list[str]:
+    match part:
+        case Text(text=text):
+            return _lines(text)
+        case Reasoning(text=text):
+            return _labelled("reasoning", text or "(encrypted)")
+        case Refusal(text=text):
+            return _labelled("refusal", text)
+        case ToolCall(name=name, arguments=arguments):
+            return _lines(f"{name}({arguments})", first="call ")
+        case ToolResult(call_id=call_id, output=output, is_error=is_error):
+            return _labelled(
+                f"{'error' if is_error else 'result'} of {calls.get(call_id) or call_id or 'a call'}", output
+            )
+        case File():
+            return _labelled("file", _file_summary(part))
+        case Data(name=name, value=value):
+            return _labelled(f"data {name}", value)
+        case _:
+            assert_never(part)
+
+
+def _labelled(label: str, value: object) -> list[str]:
+    return _lines(value if isinstance(value, str) else json.encode(value).decode(), first=f"{label}: ")
+
+
+def _file_summary(part: File) -> str:
+    held = f"{len(part.data):,} characters of base64" if part.data is not None else ""
+    url = part.url or ""
+    if url.startswith("data:"):
+        url, held = "", f"{len(url):,} characters in its URL"
+    return " ".join(filter(None, (part.media_type, part.filename, url, part.file_id, held)))
+
+
+def _lines(text: str, first: str = "") -> list[str]:
+    """The lines of a text, tabs kept; `first` begins the first of them, and the others stand under it."""
+    whole = (first + text.replace("\r\n", "\n")).split("\n")
+    shown = ["\t".join(map(one_line, line.split("\t"))) for line in whole]
+    return [shown[0], *(f"{_INDENT}{line}" if first and line else line for line in shown[1:])]
+
+
+def echo(text: str | bytes, *, err: bool = False) -> None:
+    """Print a text, whatever the terminal's encoding can hold of it; data goes out as it stands."""
+    if isinstance(text, str):
+        encoding = (sys.stderr if err else sys.stdout).encoding or "utf-8"
+        text = text.encode(encoding, "backslashreplace").decode(encoding)
+    click.echo(text, err=err)
+
+
+def format_json(value: Any) -> str:
+    """JSON for a screen."""
+    return printable_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def format_count(number: int, word: str) -> str:
+    """`1 row`, `2 rows`."""
+    return f"{number:,} {word}{'s' * (number != 1)}"

@@ -1,0 +1,261 @@
+"""Sections 1 and 2: hosts, origins, forwarded headers and paths; keys, logging in and its cookie."""
+
+from functools import partial
+
+from palaver.cli.security_probe.attack import (
+    CALL_BODY,
+    CALL_PATH,
+    INVALID_HOST,
+    JSON_HEADER,
+    Attack,
+    AttackOutcome,
+    Attempt,
+    ProbedServer,
+    not_applicable,
+    run_attempts,
+    status_in,
+)
+from palaver.cli.security_probe.raw_http import RawReply, send_raw, send_request
+from palaver.core import json
+
+_FOREIGN_ORIGIN = f"https://{INVALID_HOST}"
+_FOREIGN_HEADERS = [("Origin", _FOREIGN_ORIGIN), ("Origin", "null"), ("Sec-Fetch-Site", "cross-site")]
+_FORM_TYPES = ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", ""]
+_FORWARDED_HEADERS = [
+    ("X-Forwarded-Host", INVALID_HOST),
+    ("X-Forwarded-For", "203.0.113.9"),
+    ("X-Forwarded-Proto", "https"),
+    ("Forwarded", f"for=203.0.113.9;host={INVALID_HOST};proto=https"),
+]
+_UPGRADE_HEADERS = [
+    ("Upgrade", "websocket"),
+    ("Sec-WebSocket-Version", "13"),
+    ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
+]
+
+
+async def _foreign_host(server: ProbedServer) -> AttackOutcome:
+    if not server.target.is_loopback:
+        return not_applicable("the name of a server that others reach is for its proxy to check")
+    paths = ["/health", "/", "/api/workflows", "/v1/models", "/assets/none.js"]
+    asked = [(path, INVALID_HOST) for path in paths]
+    asked += [("/health", f"localhost.{INVALID_HOST}"), ("/health", "127.0.0.1:1")]
+    tries = [
+        Attempt(f"GET {path} with Host: {host}", partial(server.ask_as_stranger, "GET", path, host=host))
+        for path, host in asked
+    ]
+    return await run_attempts(tries, status_in(400, 403, 421))
+
+
+async def _one_host(server: ProbedServer) -> AttackOutcome:
+    own = server.target.authority
+    two = partial(server.ask_as_stranger, "GET", "/health", ("Host", own))
+    none = partial(server.ask_as_stranger, "GET", "/health", host="")
+    return await run_attempts(
+        [Attempt("GET /health without Host", none), Attempt("GET /health with two Hosts", two)], _is_refused
+    )
+
+
+def _is_refused(reply: RawReply) -> bool:
+    return reply.is_refused
+
+
+async def _foreign_page(server: ProbedServer) -> AttackOutcome:
+    tries = [
+        Attempt(
+            f"{method} {path} with {name}: {value}",
+            partial(server.ask, method, path, JSON_HEADER, (name, value), body=body),
+        )
+        for method, path, body in (
+            ("POST", CALL_PATH, CALL_BODY),
+            ("POST", "/api/extract", b"{}"),
+            ("DELETE", f"/api/views/{INVALID_HOST}", b""),
+        )
+        for name, value in _FOREIGN_HEADERS
+    ]
+    return await run_attempts(tries, status_in(401, 403))
+
+
+async def _foreign_socket(server: ProbedServer) -> AttackOutcome:
+    # "Connection: close" comes first in every other request; an opening has to say something else there.
+    def opening(path: str, line: str) -> bytes:
+        target = server.target
+        lines = [f"GET {target.prefix}{path} HTTP/1.1", f"Host: {target.authority}", "Connection: Upgrade", line]
+        lines += [f"{name}: {value}" for name, value in (*_UPGRADE_HEADERS, *server.credential)]
+        return "\r\n".join([*lines, "", ""]).encode("latin-1")
+
+    tries = [
+        Attempt(
+            f"a WebSocket at {path} with {name}: {value}",
+            partial(send_raw, server.target, opening(path, f"{name}: {value}")),
+        )
+        for path in ("/api/socket", "/services/none")
+        for name, value in _FOREIGN_HEADERS
+    ]
+    return await run_attempts(tries, lambda reply: reply.status != 101 and reply.is_refused)
+
+
+async def _forms(server: ProbedServer) -> AttackOutcome:
+    tries = [
+        Attempt(
+            f"POST {path} as {kind or 'no type at all'}",
+            partial(server.ask, "POST", path, *([("Content-Type", kind)] if kind else []), body=CALL_BODY),
+        )
+        for path in (CALL_PATH, "/v1/responses", "/api/extract")
+        for kind in _FORM_TYPES
+    ]
+    return await run_attempts(tries, status_in(415))
+
+
+async def _cors(server: ProbedServer) -> AttackOutcome:
+    wish = [("Origin", _FOREIGN_ORIGIN), ("Access-Control-Request-Method", "POST")]
+    wish.append(("Access-Control-Request-Headers", "content-type,authorization"))
+    tries = [
+        Attempt(f"{method} {path} with Origin: {_FOREIGN_ORIGIN}", partial(server.ask, method, path, *headers))
+        for method, path, headers in (
+            ("OPTIONS", CALL_PATH, wish),
+            ("OPTIONS", "/api/workflows", wish),
+            ("GET", "/health", wish[:1]),
+            ("GET", "/v1/models", wish[:1]),
+        )
+    ]
+    return await run_attempts(
+        tries, lambda reply: not any(name.startswith("access-control-") for name in reply.headers)
+    )
+
+
+async def _forwarded(server: ProbedServer) -> AttackOutcome:
+    tries = [
+        Attempt(
+            f"GET {path} with X-Forwarded-Host: {INVALID_HOST}", partial(server.ask, "GET", path, *_FORWARDED_HEADERS)
+        )
+        for path in ("/", "/openapi.json", "/api/bootstrap", "/services")
+    ]
+    told = await run_attempts(tries, lambda reply: bool(reply.status) and not reply.holds(INVALID_HOST))
+    if told.verdict == "broken" or not server.target.is_loopback:
+        return told
+    headers = [("X-Forwarded-Host", "localhost"), ("Forwarded", "host=localhost")]
+    sent = f"GET /health with Host: {INVALID_HOST} and X-Forwarded-Host: localhost"
+    hidden = partial(send_request, server.target, "GET", "/health", headers, host=INVALID_HOST)
+    outcome = await run_attempts([Attempt(sent, hidden)], status_in(400, 403, 421))
+    return outcome if outcome.verdict == "broken" else told
+
+
+async def _paths(server: ProbedServer) -> AttackOutcome:
+    tries = [
+        Attempt(f"GET {path}", partial(server.ask, "GET", path))
+        for name in ("health", "livez", "v1/models")
+        for path in _spellings(name)
+    ]
+    return await run_attempts(tries, _is_refused)
+
+
+def _spellings(name: str) -> list[str]:
+    """Other ways to write a path, of which some reader somewhere takes each for the plain one."""
+    before = [f"{start}{name}" for start in ("//", "/./", "/x/../", "/%2e%2e/", "/%2f", "/%25", "\\")]
+    return before + [f"/{name}{end}" for end in (";a=b", ".", "%00", "%5c")]
+
+
+ORIGIN_ATTACKS = (
+    Attack("foreign-host", "S1.2", "a page cannot make its own name lead here", _foreign_host),
+    Attack("one-host", "S1.2", "a request has exactly one Host", _one_host),
+    Attack("foreign-page", "S1.3", "pages of other origins change nothing", _foreign_page),
+    Attack("foreign-socket", "S1.3", "pages of other origins open no WebSocket", _foreign_socket),
+    Attack("form-posts", "S1.4", "what a form can post is not read", _forms, "a caller"),
+    Attack("cors", "S1.5", "no other origin is let in by CORS", _cors),
+    Attack("forwarded", "S1.6", "strangers cannot say where a request comes from", _forwarded),
+    Attack("one-spelling", "S1.7", "a path has one spelling", _paths),
+)
+
+WRONG_KEY = f"plv_doctor00_{'wr0ng' * 8}"
+"""Made like a key, and nobody's."""
+_SESSION_PATH = "/api/session"
+_GET_PATHS = ["/api/workflows", "/api/keys", "/api/traces", "/v1/models", "/version", "/metrics", "/openapi.json"]
+_POST_PATHS = [CALL_PATH, "/v1/responses", f"/{INVALID_HOST}/invoke", "/v1/traces", "/services/none"]
+
+
+async def _no_key(server: ProbedServer) -> AttackOutcome:
+    if not server.wants_key and not server.target.is_loopback:
+        return AttackOutcome(
+            "broken", f"GET {_SESSION_PATH} without a key", "200: whoever can reach it may do everything"
+        )
+    if not server.wants_key:
+        return AttackOutcome(
+            "not applicable", "", "no key was ever given out there, and only this machine can reach it"
+        )
+    tries = [Attempt(f"GET {path} without a key", partial(server.ask_as_stranger, "GET", path)) for path in _GET_PATHS]
+    tries += [
+        Attempt(
+            f"POST {path} without a key", partial(server.ask_as_stranger, "POST", path, JSON_HEADER, body=CALL_BODY)
+        )
+        for path in _POST_PATHS
+    ]
+    return await run_attempts(tries, status_in(401))
+
+
+async def _wrong_key(server: ProbedServer) -> AttackOutcome:
+    shown = [
+        ("Authorization", f"Bearer {WRONG_KEY}"),
+        ("Authorization", f"ApiKey {WRONG_KEY}"),
+        ("x-api-key", WRONG_KEY),
+        ("api-key", WRONG_KEY),
+        ("Authorization", "Bearer "),
+        ("Authorization", "Bearer plv_"),
+        ("Authorization", f"Bearer {'x' * 2000}"),
+        ("Authorization", "Bearer clé"),
+        ("Authorization", "Basic YTpi"),
+        ("Cookie", f"palaver={'x' * 43}; __Host-palaver={'x' * 43}"),
+    ]
+    tries = [
+        Attempt(f"GET {path} with {name}: {value[:20]}…", partial(server.ask_as_stranger, "GET", path, (name, value)))
+        for name, value in shown
+        for path in ("/api/workflows", "/v1/models")
+    ]
+    return await run_attempts(tries, status_in(401))
+
+
+async def _two_keys(server: ProbedServer) -> AttackOutcome:
+    both = partial(server.ask, "GET", "/api/workflows", ("x-api-key", WRONG_KEY))
+    return await run_attempts(
+        [Attempt("GET /api/workflows with a good key and a wrong one", both)], status_in(400, 401)
+    )
+
+
+async def _wrong_login(server: ProbedServer) -> AttackOutcome:
+    body = json.encode({"key": WRONG_KEY})
+    send = partial(server.ask_as_stranger, "POST", _SESSION_PATH, JSON_HEADER, body=body)
+    sent = f"POST {_SESSION_PATH} with a wrong key, once"
+    return await run_attempts(
+        [Attempt(sent, send)], lambda reply: reply.status in (401, 429) and "set-cookie" not in reply.headers
+    )
+
+
+async def _cookie(server: ProbedServer) -> AttackOutcome:
+    """Log in, look at the cookie, and log out again."""
+    sent = f"POST {_SESSION_PATH} with the key, then DELETE {_SESSION_PATH}"
+    reply = await server.ask_as_stranger("POST", _SESSION_PATH, JSON_HEADER, body=json.encode({"key": server.key}))
+    told = reply.headers.get("set-cookie", "")
+    pair, *rest = (part.strip() for part in told.split(";"))
+    if not told:
+        return AttackOutcome("broken", sent, f"{reply.told}, and no cookie")
+    flags = {flag.lower() for flag in rest}
+    wanted = {"httponly", "samesite=strict"}
+    if not server.target.is_loopback:
+        wanted.add("secure")
+    missing = sorted(wanted - flags)
+    left = await server.ask_as_stranger("DELETE", _SESSION_PATH, ("Cookie", pair))
+    after = await server.ask_as_stranger("GET", _SESSION_PATH, ("Cookie", pair))
+    if missing:
+        return AttackOutcome("broken", sent, f"a cookie without {', '.join(missing)}")
+    if after.status != 401:
+        return AttackOutcome("broken", sent, f"logging out: {left.told}; with the old cookie then: {after.told}")
+    return AttackOutcome("held", sent, f"a cookie with {', '.join(sorted(flags & wanted))}; after logging out 401")
+
+
+CREDENTIAL_ATTACKS = (
+    Attack("no-key", "S2.1", "without a key nothing is told, read or run", _no_key),
+    Attack("wrong-key", "S2.2", "a wrong key is no key, however it is sent", _wrong_key, "a keyed server"),
+    Attack("two-keys", "S2.3", "two different credentials are none", _two_keys, "a key"),
+    Attack("wrong-login", "S2.8", "a wrong key does not log in", _wrong_login),
+    Attack("cookie", "S2.7", "no script and no other site gets the cookie; logging out ends it", _cookie, "a key"),
+)

@@ -1,0 +1,237 @@
+"""Sections 3 to 6: names and paths as input, odd bodies, histories and URLs that lead inside."""
+
+from functools import partial
+from typing import Any
+
+from palaver.cli.security_probe.attack import (
+    CALL_BODY,
+    CALL_PATH,
+    JSON_HEADER,
+    Attack,
+    AttackOutcome,
+    Attempt,
+    ProbedServer,
+    not_applicable,
+    run_attempts,
+    status_in,
+)
+from palaver.cli.security_probe.raw_http import Headers, RawReply, send_raw
+from palaver.core import json
+
+_CODE_NAMES = ["os:system", "builtins:eval", "../x", "__class__", "palaver.testing:echo"]
+_PARENT_PATHS = ["..%2f", "../", "%2e%2e/", "..%5c", "....//", "..%252f", "%c0%ae%c0%ae/"]
+_INJECTED_HEADER = "x-palaver-doctor"
+
+
+async def _code_names(server: ProbedServer) -> AttackOutcome:
+    tries = [
+        Attempt(
+            f"POST {CALL_PATH} for model {name}",
+            partial(server.ask, "POST", CALL_PATH, JSON_HEADER, body=_call_body(name)),
+        )
+        for name in _CODE_NAMES
+    ]
+    tries += [
+        Attempt(
+            f"POST /{name}/invoke", partial(server.ask, "POST", f"/{name}/invoke", JSON_HEADER, body=b'{"inputs":{}}')
+        )
+        for name in ("os:system", "builtins:eval", "__class__")
+    ]
+    return await run_attempts(tries, status_in(400, 404, 422))
+
+
+def _call_body(model: str) -> bytes:
+    return json.encode({"model": model, "messages": [{"role": "user", "content": "Hi"}]})
+
+
+async def _file_paths(server: ProbedServer) -> AttackOutcome:
+    names = [f"{up * 8}etc/passwd" for up in _PARENT_PATHS]
+    names += ["/etc/passwd", "%2fetc%2fpasswd", "..%2f__init__.py", "index.html%00.js", "C:%5cWindows%5cwin.ini"]
+    tries = [Attempt(f"GET /assets/{name}", partial(server.ask, "GET", f"/assets/{name}")) for name in names]
+    outcome = await run_attempts(tries, lambda reply: reply.is_refused and b"root:" not in reply.body)
+    if outcome.verdict == "broken":  # What is in such a file is not for somebody's log.
+        return outcome._replace(came=f"{outcome.came.partition(':')[0]}, with a body that is not shown")
+    return outcome
+
+
+async def _header_lines(server: ProbedServer) -> AttackOutcome:
+    target = server.target
+    head = f"GET {target.prefix}/health HTTP/1.1\r\nHost: {target.authority}\r\nConnection: close\r\n"
+    escaped = [
+        f"/health%0d%0a{_INJECTED_HEADER}:%201",
+        f"/health?a=%0d%0a{_INJECTED_HEADER}:%201",
+        f"/%0d%0a{_INJECTED_HEADER}:%201",
+    ]
+    tries = [Attempt(f"GET {path}", partial(server.ask, "GET", path)) for path in escaped]
+    answered = await run_attempts(tries, lambda reply: bool(reply.told) and _INJECTED_HEADER not in reply.headers)
+    if answered.verdict == "broken":
+        return answered
+    odd = {"CR": "a\rb", "LF": "a\nb: c", "NUL": "a\0b"}
+    raw = {f"GET /health with {name} in a header": f"{head}x-doctor: {value}\r\n\r\n" for name, value in odd.items()}
+    raw["GET /health with a folded header"] = f"{head}x-doctor: a\r\n b\r\n\r\n"
+    raw["GET /health with a space before the colon"] = f"{head}x-doctor : a\r\n\r\n"
+    sent = [Attempt(name, partial(send_raw, target, text.encode("latin-1"))) for name, text in raw.items()]
+    return await run_attempts(sent, lambda reply: reply.is_refused)
+
+
+INJECTION_ATTACKS = (
+    Attack("code-names", "S3.1", "a workflow's name is looked up, never imported or called", _code_names, "a caller"),
+    Attack("file-paths", "S3.2", "no path leads out of the page's own files", _file_paths),
+    Attack("header-lines", "S1.7", "no text becomes a header line", _header_lines),
+)
+
+_KIB = 1024
+_ODD_BODIES = {
+    "half a document": b'{"model": ',
+    "NaN": b'{"model": NaN}',
+    "a number without end": b'{"model": 1e999999}',
+    "bytes that are no UTF-8": b'{"model": "\xff\xfe"}',
+    "half a surrogate": b'{"model": "\\ud800"}',
+    "a control character in a key": b'{"mod\\u0000el": "x"}',
+    "two documents": b"{}{}",
+    "lists 50,000 deep": b"[" * 50_000,
+    "objects 500 deep": b'{"a":' * 500 + b"1" + b"}" * 500,
+}
+
+
+async def _odd_json(server: ProbedServer) -> AttackOutcome:
+    tries = [
+        Attempt(f"POST {path} with {name}", partial(server.ask, "POST", path, JSON_HEADER, body=body))
+        for path in (CALL_PATH, "/api/extract")
+        for name, body in _ODD_BODIES.items()
+    ]
+    return await run_attempts(tries, status_in(400, 413, 422))
+
+
+async def _two_lengths(server: ProbedServer) -> AttackOutcome:
+    sent: dict[str, Headers] = {
+        "Content-Length and Transfer-Encoding": [("Content-Length", "4"), ("Transfer-Encoding", "chunked")],
+        "two Content-Lengths": [("Content-Length", "4"), ("Content-Length", "5")],
+        "a Content-Length of +4": [("Content-Length", "+4")],
+        "a Transfer-Encoding nobody knows": [("Transfer-Encoding", "xchunked")],
+    }
+    tries = [
+        Attempt(
+            f"POST {CALL_PATH} with {name}",
+            partial(server.ask, "POST", CALL_PATH, JSON_HEADER, *headers, body=b"0\r\n\r\n"),
+        )
+        for name, headers in sent.items()
+    ]
+    return await run_attempts(tries, lambda reply: reply.is_refused and reply.status not in (404, 405))
+
+
+async def _large_body(server: ProbedServer) -> AttackOutcome:
+    """The size is only announced: of the body itself nothing is sent."""
+    tries = [
+        Attempt(
+            f"POST {path} that announces {size:,} bytes",
+            partial(server.ask, "POST", path, JSON_HEADER, ("Content-Length", str(size))),
+        )
+        for path in (CALL_PATH, "/api/extract")
+        for size in (10**12, 10**18)
+    ]
+    return await run_attempts(tries, status_in(400, 413))
+
+
+async def _large_head(server: ProbedServer) -> AttackOutcome:
+    many = [(f"x-{number}", "1") for number in range(200)]
+    tries = [
+        Attempt("GET /health?aaa… of 32 KiB", partial(server.ask, "GET", f"/health?{'a' * 32 * _KIB}")),
+        Attempt(
+            "GET /health with a header of 64 KiB", partial(server.ask, "GET", "/health", ("x-long", "a" * 64 * _KIB))
+        ),
+        Attempt("GET /health with 200 headers", partial(server.ask, "GET", "/health", *many)),
+    ]
+    return await run_attempts(tries, lambda reply: reply.is_refused)
+
+
+async def _methods(server: ProbedServer) -> AttackOutcome:
+    """A TRACE that is answered says back what was sent, credentials too."""
+    tries = [
+        Attempt(f"{method} {path}", partial(server.ask_as_stranger, method, path, JSON_HEADER, body=CALL_BODY))
+        for method in ("TRACE", "PALAVER", "PROPFIND", "get")
+        for path in ("/health", CALL_PATH)
+    ]
+    return await run_attempts(tries, lambda reply: reply.is_refused)
+
+
+BODY_ATTACKS = (
+    Attack("odd-json", "S4.1", "what is no plain JSON is refused, however deep", _odd_json, "a caller"),
+    Attack("two-lengths", "S4.2", "a body has one end for every reader", _two_lengths),
+    Attack("large-body", "S4.3", "a body over the limit is refused before it comes", _large_body, "a caller"),
+    Attack("large-head", "S4.3", "long URLs and large or many headers are refused", _large_head),
+    Attack("odd-methods", "S1.4", "methods that nobody serves do nothing, TRACE among them", _methods),
+)
+
+_FILE_URLS = ["file:///etc/passwd", "ftp://127.0.0.1:1/x", "gopher://127.0.0.1:1/x", "javascript:alert(1)"]
+_INTERNAL_URLS = [
+    "http://127.0.0.1:1/",
+    "http://localhost:1/",
+    "http://[::1]:1/",
+    "http://169.254.0.1:1/",
+    "http://10.0.0.0:1/",
+    "http://2130706433:1/",
+    "http://0x7f.1:1/",
+    "http://127.1:1/",
+    "http://[::ffff:127.0.0.1]:1/",
+    "file:///etc/passwd",
+    "gopher://127.0.0.1:1/",
+    "http://ann:pw@127.0.0.1:1/",
+]
+
+
+async def _histories(server: ProbedServer) -> AttackOutcome:
+    model = await _first_model(server)
+    if model is None:
+        return not_applicable("/v1/models lists no chat to say it to")
+
+    def said(*messages: Any) -> bytes:
+        return json.encode({"model": model, "messages": messages})
+
+    sent = {
+        f"a file at {url}": said({"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]})
+        for url in _FILE_URLS
+    }
+    sent["a result that answers no call"] = said({"role": "tool", "tool_call_id": "call_none", "content": "4"})
+    tries = [
+        Attempt(f"POST {CALL_PATH} with {name}", partial(server.ask, "POST", CALL_PATH, JSON_HEADER, body=body))
+        for name, body in sent.items()
+    ]
+    return await run_attempts(tries, status_in(400, 413, 422))
+
+
+async def _first_model(server: ProbedServer) -> str | None:
+    reply = await server.ask("GET", "/v1/models")
+    told: Any = json.parse_or_text(reply.body.decode("utf-8", "replace"))
+    match told:
+        case {"data": [{"id": str(name)}, *_]}:
+            return name
+        case _:
+            return None
+
+
+async def _internal_urls(server: ProbedServer) -> AttackOutcome:
+    tries = [
+        Attempt(
+            f"POST /api/connections, as a dry run, to {url}",
+            partial(
+                server.ask, "POST", "/api/connections", JSON_HEADER, body=json.encode({"url": url, "dry_run": True})
+            ),
+        )
+        for url in _INTERNAL_URLS
+    ]
+    first = await tries[0].send()
+    if first.status == 403:
+        return not_applicable("connections need a key with the scope admin")
+    return await run_attempts(tries, _is_guarded)
+
+
+def _is_guarded(reply: RawReply) -> bool:
+    """By the guard, not because nobody answered there; and without a word on why."""
+    return reply.status == 422 and reply.holds('"url_refused"')
+
+
+URL_ATTACKS = (
+    Attack("histories", "S5.4", "file URLs and results that answer no call are refused", _histories, "a caller"),
+    Attack("inner-urls", "S6.2", "a URL in a request cannot lead to the inner network", _internal_urls, "a caller"),
+)

@@ -1,0 +1,161 @@
+"""Permission first; then what the server is; then every attack, one after the other; then the list."""
+
+import asyncio
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from palaver.cli import json_files
+from palaver.cli.doctor.machine import check_key_file
+from palaver.cli.security_probe import access_attacks, disclosure_attacks, input_attacks
+from palaver.cli.security_probe.attack import Attack, Finding, ProbedServer, Verdict, run_attack
+from palaver.cli.security_probe.raw_http import RawReply, Target, parse_target, require_reachable
+from palaver.core import json
+from palaver.errors import PalaverError
+from palaver.outbound import printable, printable_json
+
+ATTACKS: Sequence[Attack] = (
+    *access_attacks.ORIGIN_ATTACKS,
+    *access_attacks.CREDENTIAL_ATTACKS,
+    *input_attacks.INJECTION_ATTACKS,
+    *input_attacks.BODY_ATTACKS,
+    *input_attacks.URL_ATTACKS,
+    *disclosure_attacks.DISCLOSURE_ATTACKS,
+)
+_KEY_CHARS = re.compile(r"[!-~]*")
+_SIGNS: dict[Verdict, tuple[str, str]] = {
+    "held": ("✓", "green"),
+    "broken": ("✗", "red"),
+    "not applicable": ("-", "bright_black"),
+}
+
+
+def probe_server(url: str, *, key_file: str | None, is_mine: bool, as_json: bool) -> int:
+    """Attack the server at a URL, and tell. Exit code 1: something is broken."""
+    try:
+        target = parse_target(url)
+        _check_permission(target, is_mine=is_mine)
+        key = _read_key(key_file)
+        _check_transport(target, key)
+        server, findings = asyncio.run(_run_attacks(target, key))
+    except PalaverError as error:  # A URL that cannot be used, nobody there, a key that is not good.
+        raise click.ClickException(printable(error.message, 500)) from None
+    if as_json:
+        _print_json(url, server, findings)
+    else:
+        _print_findings(url, server, findings)
+    return 1 if any(finding.verdict == "broken" for finding in findings) else 0
+
+
+def _check_permission(target: Target, *, is_mine: bool) -> None:
+    if not target.is_loopback and not is_mine:
+        raise click.UsageError(
+            f"{target.host} is not this machine. Attack no server that is not yours: if it is, say --yes-it-is-mine."
+        )
+
+
+def _read_key(key_file: str | None) -> str | None:
+    """The key, from the file or from PALAVER_KEY: never from the command line, which others of the machine can read."""
+    if key_file is None:
+        place, key = "PALAVER_KEY", os.environ.get("PALAVER_KEY", "").strip()
+    else:
+        place = "standard input" if key_file == "-" else key_file
+        with json_files.open_input(key_file) as file:
+            key = file.read(4096).decode("utf-8", "replace").strip()
+        if key_file != "-":
+            for check in check_key_file(Path(key_file)):
+                click.echo(f"warning: {printable(check.line, 500)}", err=True)
+        if not key:
+            raise click.UsageError(f"There is no key in {place}.")
+    if not _KEY_CHARS.fullmatch(key):
+        raise click.UsageError(f"What is in {place} is no key: a key is one word of plain letters, digits and signs.")
+    return key or None
+
+
+def _check_transport(target: Target, key: str | None) -> None:
+    if key is not None and target.scheme == "http" and not target.is_loopback:
+        raise click.UsageError("Over http others could read the key on its way: give https://…, or no key.")
+
+
+async def _run_attacks(target: Target, key: str | None) -> tuple[ProbedServer, list[Finding]]:
+    await require_reachable(target)
+    server = await _identify_server(target, key)
+    return server, [await run_attack(attack, server) for attack in ATTACKS]
+
+
+async def _identify_server(target: Target, key: str | None) -> ProbedServer:
+    """The server, and whether it is a Palaver, wants a key, and takes ours."""
+    server = ProbedServer(target)
+    said = await server.ask_as_stranger("GET", "/livez")
+    told: Any = json.parse_or_text(said.body.decode("utf-8", "replace"))
+    version = None
+    match told:
+        case {"version": str(named)} if "x-api-version" in said.headers:
+            version = named
+        case _:
+            pass
+    session = await server.ask_as_stranger("GET", "/api/session")
+    if session.status != 401:
+        return server._replace(version=version, scopes=frozenset({"admin"}))  # Nobody looks at our key.
+    server = server._replace(key=key, wants_key=True, version=version)
+    if key is None:
+        return server
+    session = await server.ask("GET", "/api/session")
+    if session.status == 401:
+        raise PalaverError(f"The key is not good at {target.authority}: give another one, or none.")
+    return server._replace(scopes=_session_scopes(session))
+
+
+def _session_scopes(session: RawReply) -> frozenset[str]:
+    told: Any = json.parse_or_text(session.body.decode("utf-8", "replace"))
+    match told:
+        case {"scopes": [*scopes]}:
+            return frozenset(map(str, scopes))
+        case _:
+            return frozenset()
+
+
+# Printing. What a server said was made printable where its finding was made.
+
+
+def _print_findings(url: str, server: ProbedServer, findings: Sequence[Finding]) -> None:
+    what = (
+        f"Palaver {printable(server.version, 40)}" if server.version else "a server that does not say it is a Palaver"
+    )
+    how = "with a key" if server.key else "without a key, which it wants" if server.wants_key else "without keys"
+    click.echo(f"{printable(url)}: {what}, {how}\n")
+    width = max(len(finding.name) for finding in findings)
+    for finding in findings:
+        mark, colour = _SIGNS[finding.verdict]
+        sign = click.style(f"{mark} {finding.statement} {finding.name:<{width}}", fg=colour)
+        click.echo(f"{sign}  {finding.says}")
+        if finding.verdict == "broken":
+            click.echo(f"    sent: {finding.sent}\n    came: {finding.came}")
+        elif finding.verdict == "not applicable":
+            click.echo(f"    not tried: {finding.came}")
+    click.echo(f"\n{_summarize(findings)}")
+
+
+def _summarize(findings: Sequence[Finding]) -> str:
+    held, broken, left = (
+        sum(one.verdict == verdict for one in findings) for verdict in ("held", "broken", "not applicable")
+    )
+    beside = f", {left} not tried" if left else ""
+    return f"{held} of {len(findings)} held, {broken} broken{beside}."
+
+
+def _print_json(url: str, server: ProbedServer, findings: Sequence[Finding]) -> None:
+    told = {
+        "url": url,
+        "palaver": server.version,
+        "wants_key": server.wants_key,
+        "with_key": server.key is not None,
+        "ok": all(finding.verdict != "broken" for finding in findings),
+        "checks": findings,
+    }
+    click.echo(printable_json(msgspec.json.format(msgspec.json.encode(told), indent=2).decode()))

@@ -1,0 +1,308 @@
+"""palaver testset import, export and convert."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+import click
+import msgspec
+
+from palaver.cli.database import use_database
+from palaver.cli.options import db_option, json_option, project_option
+from palaver.cli.output import format_count, format_json
+from palaver.cli.progress import read_progress
+from palaver.cli.testset.selection import require_revision
+from palaver.errors import NameTaken, SettingsError, TargetNotFound, UnsupportedMediaType
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from palaver.storage.database import Database
+    from palaver.storage.testsets.repository import Revision
+    from palaver.testsets.files import CellTypes, FileRows, Format
+    from palaver.testsets.importer import ImportedFile, ImportMode, ImportTarget
+
+
+@click.command()
+@click.argument("name")
+@click.option("-o", "--output", metavar="FILE", help="Where to. (standard output)")
+@click.option("--revision", default="head", show_default=True, help="A number, or a digest.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("jsonl", "json", "csv", "parquet")),
+    help="(jsonl, or by the name of the file)",
+)
+@click.option("--ids", is_flag=True, help="Write rows' ids beside their data, so that an import finds them again.")
+@project_option("test sets")
+@db_option
+def export(
+    name: str, output: str | None, revision: str, form: str | None, ids: bool, project: str, db: str | None
+) -> None:
+    """Write the rows of NAME's newest revision, or of another one.
+
+    \b
+    Examples:
+      palaver testset export refunds -o refunds.jsonl
+      palaver testset export refunds --revision 3 --format csv > refunds.csv
+      palaver testset export refunds --ids -o refunds.csv
+    """
+    chosen = _output_format(output, form)
+    if output is None or output == "-":
+        asyncio.run(_export(db, project, name, revision, chosen, sys.stdout.buffer.write, ids=ids))
+        sys.stdout.buffer.flush()
+        return
+    try:
+        with Path(output).open("wb") as stream:
+            rows = asyncio.run(_export(db, project, name, revision, chosen, stream.write, ids=ids))
+    except OSError as error:
+        raise TargetNotFound(f"{output} cannot be written: {error.strerror}.") from None
+    click.echo(f"{output}: {format_count(rows, 'row')}.", err=True)
+
+
+def _output_format(output: str | None, form: str | None) -> "Format":
+    if form is not None or output is None or output == "-":
+        return cast("Format", form or "jsonl")
+    from palaver.testsets.files.formats import format_of
+
+    try:
+        return format_of(output)
+    except UnsupportedMediaType as error:
+        raise SettingsError(error.message) from None
+
+
+async def _export(
+    db: str | None,
+    project: str,
+    name: str,
+    revision: str,
+    form: "Format",
+    write: Callable[[bytes], object],
+    *,
+    ids: bool,
+) -> int:
+    from palaver.testsets.export import export_revision
+
+    async with use_database(db) as database:
+        _, found = await database.read(require_revision, project, name, revision)
+        async for piece in export_revision(database, project, found, form, ids=ids):
+            write(piece)
+    return found.rows
+
+
+_CHUNK_BYTES = 256 * 1024
+
+
+@click.command(name="import")
+@click.argument("file", metavar="FILE")
+@click.option("--name", help="The set's name. (the file's, without its ending)")
+@click.option(
+    "--mode", type=click.Choice(("append", "replace", "upsert")), help="How rows go into a set that is there."
+)
+@click.option("--key", metavar="COLUMN", help="Of an upsert: what rows are known by; __id__ for their ids.")
+@click.option("--types", type=click.Choice(("auto", "text")), default="auto", help="CSV: all cells as text, or not.")
+@click.option("--delimiter", metavar="CHARACTER", help="CSV: what stands between cells. (the most frequent one)")
+@click.option("--format", "form", type=click.Choice(("jsonl", "json", "csv", "parquet")), help="(by the file's ending)")
+@click.option("--message", default="", help="What the revision is about.")
+@project_option("test sets")
+@json_option
+@db_option
+def import_(file: str, project: str, as_json: bool, db: str | None, form: str | None, **options: Any) -> None:
+    """Make a test set of FILE, which is JSON Lines, JSON, CSV or Parquet, or - for standard input.
+
+    Nothing is kept unless all of it can be. A set of that name that is there already is left alone unless --mode says
+    how the rows go into it.
+
+    \b
+    Examples:
+      palaver testset import cases.csv
+      palaver testset import cases.jsonl --name refunds --mode replace --message "from the shop"
+      palaver testset import more.csv --name refunds --mode upsert --key id
+    """
+    name: str = options.pop("name") or Path(file).stem
+    chosen = _input_format(file, form)
+    if file == "-":
+        told = asyncio.run(_import(sys.stdin.buffer, db, project, name, chosen, **options))
+    else:
+        try:
+            stream = Path(file).open("rb")  # noqa: SIM115 - closed below
+        except OSError as error:
+            raise TargetNotFound(f"{file} cannot be read: {error.strerror}.") from None
+        with stream, read_progress(stream) as (seen, _):
+            told = asyncio.run(_import(seen, db, project, name, chosen, **options))
+    if as_json:
+        click.echo(format_json(told))
+        return
+    report = told["report"]
+    parts = [f"{report[word]:,} {word}" for word in ("added", "changed", "unchanged", "removed") if report[word]]
+    click.echo(
+        f"{name}: revision {told['revision']}, {format_count(told['rows'], 'row')} ({', '.join(parts) or 'none'})."
+    )
+    if report["wrapped"]:
+        click.echo(f"{format_count(report['wrapped'], 'value')} that were no objects became rows.", err=True)
+
+
+def _input_format(file: str, form: str | None) -> "Format":
+    if form is not None:
+        return cast("Format", form)
+    if file == "-":
+        raise SettingsError("What standard input holds, nobody can see: give --format jsonl, json, csv or parquet.")
+    from palaver.testsets.files.formats import format_of
+
+    try:
+        return format_of(file)
+    except UnsupportedMediaType as error:
+        raise SettingsError(error.message) from None
+
+
+async def _import(
+    stream: BinaryIO,
+    db: str | None,
+    project: str,
+    name: str,
+    form: "Format",
+    *,
+    mode: "ImportMode | None",
+    key: str | None,
+    types: Any,
+    delimiter: str | None,
+    message: str,
+) -> dict[str, Any]:
+    from palaver.testsets import files
+    from palaver.testsets.importer import ImportTarget, import_file
+
+    reader = files.open_reader(form, types=types, delimiter=delimiter)
+    async with use_database(db) as database:
+        known = await _find_testset(database, project, name, mode)
+        into = ImportTarget(testset=known or _new_id(), is_new=known is None, mode=mode or "append", key=key)
+        async with import_file(database, project, into, reader, _read_chunks_async(stream), now=_now) as found:
+            revision = await database.write(_commit, project, name, into, found, message)
+    report = {**msgspec.structs.asdict(found.counts), "wrapped": found.wrapped}
+    return {
+        "testset": into.testset,
+        "name": name,
+        "revision": revision.number,
+        "digest": revision.digest,
+        "rows": revision.rows,
+        "report": report,
+    }
+
+
+async def _find_testset(database: "Database", project: str, name: str, mode: "ImportMode | None") -> str | None:
+    from palaver.storage.testsets import repository as testsets
+
+    found = await database.read(testsets.find_testset, project, name)
+    if found is not None and mode is None:
+        told = f"A test set {name!r} is there already: say --mode append, replace or upsert, or give another --name."
+        raise NameTaken(told)
+    return None if found is None else found.id
+
+
+def _commit(
+    db: "Connection", project: str, name: str, into: "ImportTarget", found: "ImportedFile", message: str
+) -> "Revision":
+    from palaver.storage.testsets.repository import TestSet
+    from palaver.testsets import commits
+    from palaver.testsets.commits import CommitInfo
+
+    at = _now()
+    written = CommitInfo(message=message, at=at)
+    if into.is_new:
+        made = TestSet(id=into.testset, name=name, created_at=at, updated_at=at)
+        return commits.create_testset(db, project, made, found.prepared, written)
+    return commits.commit(db, project, into.testset, found.prepared, written)[0]
+
+
+async def _read_chunks_async(stream: BinaryIO) -> AsyncIterator[bytes]:
+    while piece := await asyncio.to_thread(stream.read, _CHUNK_BYTES):
+        yield piece
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _new_id() -> str:
+    import secrets
+    import time
+
+    from palaver.core.ids import sortable_id
+
+    return f"ts_{sortable_id(time.time_ns() // 1_000_000, secrets.randbits(80))}"
+
+
+_CONVERT_CHUNK_BYTES = 256 * 1024
+
+
+@click.command()
+@click.argument("source", metavar="IN")
+@click.argument("target", metavar="OUT")
+@click.option(
+    "--types",
+    type=click.Choice(("auto", "text")),
+    default="auto",
+    show_default=True,
+    help="In CSV: cells mean values, or every cell is a string.",
+)
+@click.option("--delimiter", metavar="CHARACTER", help="Between the cells of CSV. (as the header tells)")
+def convert(source: str, target: str, types: str, delimiter: str | None) -> None:
+    """Write the cases of the file IN to the file OUT; the endings of their names tell the formats.
+
+    Known are .jsonl, .json, .csv and .parquet. Nothing is lost on the way, and the way back gives the same cases.
+
+    \b
+    Examples:
+      palaver testset convert cases.csv cases.jsonl
+      palaver testset convert agenta.json cases.parquet
+    """
+    from palaver.testsets.files import format_of
+
+    formats = format_of(source), format_of(target)
+    try:
+        with Path(source).open("rb") as stream:
+            rows, columns, wrapped = _convert_file(stream, Path(target), *formats, cast("CellTypes", types), delimiter)
+    except OSError as error:
+        raise TargetNotFound(f"{error.filename or source}: {error.strerror or error}.") from None
+    click.echo(f"{rows} rows with {columns} columns are in {target}.", err=True)
+    if wrapped:
+        click.echo(f"{wrapped} of them were no objects, and are under messages or value.", err=True)
+
+
+def _convert_file(
+    stream: BinaryIO, target: Path, given: "Format", form: "Format", types: "CellTypes", delimiter: str | None
+) -> tuple[int, int, int]:
+    """Go over the file twice: which columns there are, a header has to tell first. OUT is there when all is written."""
+    from palaver.testsets.files import read_file, write_file
+    from palaver.testsets.limits import DEFAULT_LIMITS
+
+    def reading() -> "FileRows":
+        stream.seek(0)
+        return read_file(_read_chunks(stream), given, types=types, delimiter=delimiter)
+
+    columns: dict[str, None] = {}
+    meta: set[str] = set()
+    first = reading()
+    for row in first:
+        columns |= dict.fromkeys(row.data)
+        meta |= (row.meta or {}).keys()
+        DEFAULT_LIMITS.check_columns(len(columns))
+    header = [name for name in first.report.columns or () if name in columns]
+    pieces = write_file(reading(), list(dict.fromkeys((*header, *columns))), form, meta=sorted(meta))
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        with unfinished.open("wb") as out:
+            for piece in pieces:
+                out.write(piece)
+        unfinished.replace(target)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return first.report.rows, len(columns), first.report.wrapped
+
+
+def _read_chunks(stream: BinaryIO) -> Iterator[bytes]:
+    while piece := stream.read(_CONVERT_CHUNK_BYTES):
+        yield piece

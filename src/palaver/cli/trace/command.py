@@ -1,0 +1,220 @@
+"""palaver trace: the group, and `show`, which prints a trace as a tree and a conversation, or one span."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from palaver.cli.database import use_database
+from palaver.cli.options import db_option, project_option
+from palaver.cli.output import echo, one_line, render_transcript
+from palaver.cli.trace.export import export
+from palaver.cli.trace.formatting import STATUS_COLOURS, format_duration, format_tokens
+from palaver.cli.trace.importer import import_
+from palaver.cli.trace.selection import require_trace_id
+from palaver.cli.trace.tail import tail
+from palaver.core import json
+from palaver.errors import NotFound
+from palaver.outbound import printable, printable_json, printable_lines
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from palaver.storage.spans.queries import SpanListItem
+    from palaver.storage.spans.traces import OutlineEntry, TraceOverview
+    from palaver.traces.conversation import ToolStep, Turn
+    from palaver.traces.model import Span
+
+
+_PAGE_SPANS = 500
+_MAX_INDENT_LEVELS = 30
+"""Levels that are told apart by how far a line stands in."""
+
+
+@click.command()
+@click.argument("trace", metavar="TRACE")
+@click.option("--span", metavar="SPAN", help="One of its spans: all that its record holds.")
+@click.option("--tree", "parts", flag_value="tree", help="The tree only.")
+@click.option("--conversation", "parts", flag_value="conversation", help="What was said only.")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
+@project_option("traces")
+@db_option
+def show(trace: str, span: str | None, parts: str | None, as_json: bool, project: str, db: str | None) -> None:
+    """Print TRACE: its spans as a tree, and then what was said. The beginning of its id is enough.
+
+    \b
+    Examples:
+      palaver trace show 0af7651916cd43dd8448eb211c80319c
+      palaver trace show 0af7 --conversation
+      palaver trace show 0af7 --span b7ad6b7169203331 --json
+    """
+    if span is not None:
+        record = asyncio.run(_load_span(db, project, trace, span))
+        text = _json(record) if as_json else "\n".join(_span_lines(record))
+        echo(text)
+        return
+    for text in asyncio.run(_trace_output(db, project, trace, parts, as_json)):
+        echo(text)
+
+
+def _json(value: Any) -> str:
+    return printable_json(msgspec.json.format(json.encode(value), indent=2).decode())
+
+
+# A trace
+
+
+async def _trace_output(db: str | None, project: str, given: str, parts: str | None, as_json: bool) -> Sequence[str]:
+    from palaver.storage.spans import traces as span_trees
+    from palaver.traces.stored_spans import load_turn
+
+    async with use_database(db) as database:
+        trace = await database.read(require_trace_id, project, given)
+        summary = await database.read(span_trees.get_trace_overview, project, trace)
+        said = await database.read(load_turn, project, trace)
+        places = await database.read(_load_tree, project, trace)
+    if summary is None or said is None:
+        raise NotFound(f"The trace {trace} is gone.")
+    if as_json:
+        return [_json(_trace_json(summary, said[1], places))]
+    tree = () if parts == "conversation" else ("", *_tree_lines(places))
+    conversation = () if parts == "tree" else ("", *_conversation_lines(said[1]))
+    return [*_heading_lines(summary), *tree, *conversation]
+
+
+def _load_tree(db: "Connection", project: str, trace: str) -> "list[tuple[OutlineEntry, SpanListItem]]":
+    from palaver.storage.spans import queries as span_pages
+    from palaver.storage.spans import traces as span_trees
+
+    places = span_trees.load_outline(db, project, trace)
+    found: dict[str, SpanListItem] = {}
+    for first in range(0, len(places), _PAGE_SPANS):
+        ids = [place.span_id for place in places[first : first + _PAGE_SPANS]]
+        found |= span_pages.get_span_rows(db, project, trace, ids)
+    return [(place, found[place.span_id]) for place in places]
+
+
+def _trace_json(summary: "TraceOverview", said: "Turn", places: "list[tuple[OutlineEntry, SpanListItem]]") -> Any:
+    spans = [msgspec.to_builtins(row) | {"depth": place.depth, "notes": place.notes} for place, row in places]
+    return msgspec.to_builtins(summary) | {
+        "spans": spans,
+        "messages": [*said.messages_in, *said.messages_out],
+        "tools": said.tools,
+    }
+
+
+def _heading_lines(summary: "TraceOverview") -> Iterator[str]:
+    root = summary.root
+    yield click.style(one_line(root.name), bold=True)
+    errors = f"{root.errors} error{'s' * (root.errors != 1)}" if root.errors else ""
+    used = "" if root.input_tokens is None else f"{root.input_tokens} tokens in, {root.output_tokens or 0} out"
+    facts = (
+        f"{root.start:%Y-%m-%d %H:%M:%S} UTC",
+        click.style(root.status, fg=STATUS_COLOURS.get(root.status, "green")),
+        format_duration(root.duration_ms),
+        f"{root.spans} span{'s' * (root.spans != 1)}",
+        errors,
+        used,
+        "" if root.cost is None else f"${root.cost:.6g}",
+    )
+    yield "  ".join(filter(None, facts))
+    yield f"trace {root.trace_id}"
+    for session in summary.sessions:
+        yield f"session {one_line(session)}"
+
+
+def _tree_lines(places: "list[tuple[OutlineEntry, SpanListItem]]") -> Iterator[str]:
+    for place, row in places:
+        bad = "" if row.status == "ok" else click.style(f"  {row.status}", fg=STATUS_COLOURS.get(row.status))
+        used = "" if row.input_tokens is None and row.output_tokens is None else f"  {format_tokens(row)}"
+        model = f"  {printable(row.model, 40)}" if row.model and row.model not in row.name else ""
+        notes = f"  ({', '.join(place.notes)})" if place.notes else ""
+        name = "  " * min(place.depth, _MAX_INDENT_LEVELS) + printable(row.name, 80)
+        label = click.style(f"{row.kind:<9}", dim=True)
+        told = click.style(row.span_id, dim=True)
+        yield f"{format_duration(row.duration_ms):>9}  {told}  {label}  {name}{model}{used}{bad}{notes}"
+
+
+def _conversation_lines(said: "Turn") -> Iterator[str]:
+    yield from render_transcript(said.messages_in)
+    for tool in said.tools:
+        yield from _tool_lines(tool)
+    yield from render_transcript(said.messages_out)
+
+
+def _tool_lines(tool: "ToolStep") -> Iterator[str]:
+    """A tool of which no message tells."""
+    yield click.style("tool", fg="green", bold=True)
+    yield f"  call {one_line(tool.name)}({one_line(_to_text(tool.inputs))})"
+    yield from _indented_lines(f"{'error' if tool.status == 'error' else 'result'}: {_to_text(tool.outputs)}")
+
+
+# A span
+
+
+async def _load_span(db: str | None, project: str, given: str, span: str) -> "Span":
+    from palaver.traces.stored_spans import load_spans
+
+    async with use_database(db) as database:
+        trace = await database.read(require_trace_id, project, given)
+        places = await database.read(_span_ids, project, trace, span.lower().rstrip("…"))
+        if len(places) != 1:
+            why = "is no span" if not places else "is the beginning of several spans"
+            raise NotFound(f"{span[:80]!r} {why} of the trace {trace}: see palaver trace show {trace[:8]} --tree.")
+        return (await database.read(load_spans, project, trace, places))[0]
+
+
+def _span_ids(db: "Connection", project: str, trace: str, prefix: str) -> list[str]:
+    from palaver.storage.spans import traces as span_trees
+
+    return [place.span_id for place in span_trees.load_outline(db, project, trace) if place.span_id.startswith(prefix)]
+
+
+def _span_lines(span: "Span") -> Iterator[str]:
+    """All of a record, a field a line; what is empty is left out."""
+    yield click.style(one_line(span.name), bold=True)
+    apart = ("name", "messages_in", "messages_out", "inputs", "outputs", "attributes", "events", "links")
+    for name, value in msgspec.structs.asdict(span).items():
+        if name not in apart and value not in (None, "", (), {}):
+            yield f"{name}: {one_line(_to_text(value))}"
+    for title, messages in (("messages in", span.messages_in), ("messages out", span.messages_out)):
+        if messages:
+            yield from ("", click.style(title, underline=True), *render_transcript(messages))
+    for title, value in (("inputs", span.inputs), ("outputs", span.outputs)):
+        if value is not None:
+            yield from ("", click.style(title, underline=True), *_indented_lines(_to_text(value)))
+    if span.attributes:
+        yield from ("", click.style("attributes", underline=True))
+        yield from (f"  {one_line(name)} = {one_line(_to_text(value))}" for name, value in span.attributes.items())
+    for event in span.events:
+        yield f"event {one_line(event.name)} {one_line(_to_text(event.attributes))}"
+    for link in span.links:
+        yield f"link {link.trace_id} {link.span_id} {one_line(_to_text(link.attributes))}"
+
+
+def _indented_lines(text: str) -> list[str]:
+    return [f"  {told}" for told in printable_lines(text).split("\n")]
+
+
+def _to_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.encode(value).decode()
+
+
+@click.group()
+def command() -> None:
+    """Follow traces, read one, save them, take them back.
+
+    \b
+    Examples:
+      palaver trace tail --filter status=error
+      palaver trace show 0af76519
+      palaver trace export --workflow tutor --from 7d -o week.jsonl
+      palaver trace export --trace 0af76519 -o trace.html
+      palaver trace import week.jsonl
+    """
+
+
+for _subcommand in (tail, show, export, import_):
+    command.add_command(_subcommand)

@@ -1,0 +1,166 @@
+"""palaver trace export: traces as lines of JSON, as OTLP, or one of them as a page."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import click
+
+from palaver.cli.database import use_database
+from palaver.cli.options import db_option, project_option
+from palaver.cli.trace.selection import build_query, filter_options, require_trace_id
+from palaver.errors import TargetNotFound
+from palaver.outbound import printable_json, printable_lines
+
+if TYPE_CHECKING:
+    from palaver.storage.database import Database
+    from palaver.storage.spans.queries import SpanQuery, TraceListItem
+    from palaver.traces.stored_spans import ExportFormat
+
+_PAGE_SIZE = 50
+"""Traces that are looked up at once, and spans that are read."""
+_Format = Literal["jsonl", "otlp", "html"]
+_Write = Callable[[bytes], object]
+
+
+@click.command()
+@click.option("-o", "--output", metavar="FILE", help="Where to. (standard output)")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("jsonl", "otlp", "html")),
+    help="Records; requests for /v1/traces; a page to read. (jsonl, or by the name of the file)",
+)
+@click.option("--trace", metavar="TRACE", help="This one; the beginning of its id is enough.")
+@click.option("--workflow", help="Only those of this workflow.")
+@click.option("--session", help="Only those of this session.")
+@click.option("--status", help="Only those that ended so: ok, error, cancelled, incomplete.")
+@click.option(
+    "--from", "since", metavar="WHEN", help="Started then or later: 2026-11-15, a time, or 7d for a week ago."
+)
+@click.option("--to", "until", metavar="WHEN", help="Started before that.")
+@filter_options
+@project_option("traces")
+@db_option
+def export(
+    output: str | None,
+    form: str | None,
+    trace: str | None,
+    session: str | None,
+    project: str,
+    db: str | None,
+    **options: Any,
+) -> None:
+    """Write all spans of the traces that the options select; what is asked is asked of each trace's root.
+
+    Both kinds of lines are taken back by palaver trace import, and give equal records. A page shows one trace, or the
+    conversation of a session, and needs no network.
+
+    \b
+    Examples:
+      palaver trace export --from 1d --status error -o errors.jsonl
+      palaver trace export --format otlp --workflow tutor | gzip > tutor.otlp.gz
+      palaver trace export --trace 0af76519 -o trace.html
+      palaver trace export --session s-1 -o talk.html
+    """
+    page = output is not None and output.endswith((".html", ".htm"))
+    chosen = cast("_Format", form or ("html" if page else "jsonl"))
+    if chosen == "html" and (trace is None) == (session is None):
+        raise click.UsageError("A page shows one trace or one session: give --trace or --session.")
+    query = build_query(**options)
+    if output is None or output == "-":
+        asyncio.run(_export(db, project, trace, session, query, chosen, _print))
+        return
+    try:
+        with Path(output).open("wb") as stream:
+            told = asyncio.run(_export(db, project, trace, session, query, chosen, stream.write))
+    except OSError as error:
+        raise TargetNotFound(f"{output} cannot be written: {error.strerror}.") from None
+    click.echo(f"{output}: {told}.", err=True)
+
+
+async def _export(
+    db: str | None,
+    project: str,
+    trace: str | None,
+    session: str | None,
+    query: "SpanQuery",
+    form: _Format,
+    write: _Write,
+) -> str:
+    async with use_database(db) as database:
+        known = None if trace is None else await database.read(require_trace_id, project, trace)
+        if form == "html":
+            await _write_page(database, project, known, session, write)
+            return "one page"
+        names = _single(known) if known is not None else _trace_ids(database, project, session, query)
+        count = 0
+        async for name in names:
+            count += 1
+            await _write_lines(database, project, name, form, write)
+        return f"{count:,} trace{'s' * (count != 1)}"
+
+
+async def _write_page(
+    database: "Database", project: str, trace: str | None, session: str | None, write: _Write
+) -> None:
+    from palaver.server.api import trace_page
+
+    made = (
+        trace_page.of_trace(database.read, project, trace)
+        if trace is not None
+        else trace_page.of_session(database.read, project, session or "")
+    )
+    async for piece in made:
+        write(piece)
+
+
+async def _write_lines(database: "Database", project: str, trace: str, form: "ExportFormat", write: _Write) -> None:
+    from palaver.storage.pagination import Window
+    from palaver.traces.stored_spans import export_page
+
+    after: str | None = None
+    while True:
+        lines, after = await database.read(export_page, project, trace, form, Window(_PAGE_SIZE, after))
+        write(lines)
+        if after is None:
+            return
+
+
+async def _single(trace: str) -> AsyncIterator[str]:
+    yield trace
+
+
+async def _trace_ids(database: "Database", project: str, session: str | None, query: "SpanQuery") -> AsyncIterator[str]:
+    """The traces that are asked for. A session's are those of which any span says so."""
+    from palaver.storage.pagination import Window
+    from palaver.storage.spans import queries as span_arrivals
+    from palaver.storage.spans import queries as span_pages
+    from palaver.storage.spans import sessions as span_sessions
+
+    after: str | None = None
+    while True:
+        window = Window(_PAGE_SIZE, after)
+        if session is None:
+            page = await database.read(span_pages.list_traces, project, query, window)
+            found: list[TraceListItem] = page.data
+        else:
+            page = await database.read(span_sessions.list_session_traces, project, session, window)
+            ids = [row.trace_id for row in page.data]
+            found = await database.read(span_arrivals.list_matching_traces, project, ids, query)
+        for row in found:
+            yield row.trace_id
+        after = page.next
+        if after is None:
+            return
+
+
+def _print(text: bytes) -> None:
+    """On standard output; a terminal is given nothing that steers it."""
+    if text.startswith(b"{"):
+        text = printable_json(text.decode()).encode()
+    elif sys.stdout.isatty():
+        text = printable_lines(text.decode()).encode()
+    sys.stdout.buffer.write(text)

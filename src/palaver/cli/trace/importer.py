@@ -1,0 +1,411 @@
+"""palaver trace import: read files of spans, in records or OTLP, and store them."""
+
+import asyncio
+import gzip
+import io
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, TypeAlias, assert_never, cast
+
+import click
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from palaver.cli.database import use_database
+from palaver.cli.json_files import open_input
+from palaver.cli.options import db_option, project_option
+from palaver.cli.output import echo
+from palaver.cli.progress import Printer, read_progress
+from palaver.errors import InvalidBody, PalaverError, TooLarge
+from palaver.outbound import printable, printable_json
+
+if TYPE_CHECKING:
+    from palaver.storage.database import Database
+    from palaver.storage.spans.writes import SpanRow
+    from palaver.traces.model import Span
+
+
+MAX_LINE_BYTES = 64 * 1024 * 1024
+"""Bytes of one line, or of a file that is one request."""
+MAX_BATCH_RECORDS = 500
+"""Records that are handed on together,"""
+MAX_BATCH_BYTES = 4 * 1024 * 1024
+"""or so many bytes of them."""
+
+_Buffered: TypeAlias = "io.BufferedReader[io.RawIOBase]"
+_GZIP = b"\x1f\x8b"
+_BLANK = b" \t\r\n"
+_BOM = b"\xef\xbb\xbf"  # Some editors begin a UTF-8 file with it.
+
+
+class FileLine(NamedTuple):
+    """A line, counted from 1; None: the whole file."""
+
+    number: int | None
+    text: bytes
+
+
+class RecordBatch(NamedTuple):
+    """Lines of which each is a record."""
+
+    lines: list[FileLine]
+
+
+class OtlpRequest(NamedTuple):
+    """A request for /v1/traces."""
+
+    line: FileLine
+    form: Literal["json", "protobuf"]
+
+
+class LineFault(NamedTuple):
+    """A line that is neither, and why."""
+
+    number: int | None
+    reason: str
+    is_json: bool = False
+
+
+FileChunk = RecordBatch | OtlpRequest | LineFault
+
+
+class _Shape(msgspec.Struct):
+    """As much of an object as tells what it is."""
+
+    request: Raw | UnsetType = msgspec.field(default=UNSET, name="resourceSpans")
+    trace_id: Raw | UnsetType = UNSET
+
+
+_shape = msgspec.json.Decoder(_Shape).decode
+
+
+def read_chunks(given: BinaryIO, name: str) -> Iterator[FileChunk]:
+    """What a file holds, in its order."""
+    stream = io.BufferedReader(cast("io.RawIOBase", given))
+    try:
+        if stream.peek(2)[:2] == _GZIP:
+            yield from _gunzip_chunks(stream, name)
+        else:
+            yield from _plain_chunks(stream, name)
+    finally:
+        stream.detach()  # Else it would be closed with us, standard input too.
+
+
+def _gunzip_chunks(stream: _Buffered, name: str) -> Iterator[FileChunk]:
+    with gzip.GzipFile(fileobj=stream) as inner:
+        try:
+            yield from _plain_chunks(io.BufferedReader(cast("io.RawIOBase", inner)), name)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise InvalidBody(f"{name} is damaged gzip: {error}. What came before it was read.") from None
+
+
+def _plain_chunks(stream: _Buffered, name: str) -> Iterator[FileChunk]:
+    head = stream.peek(64)[:64]
+    if not head:
+        return
+    if head.removeprefix(_BOM).lstrip(_BLANK)[:1] == b"{":
+        yield from _group_lines(_split_lines(stream, name))
+        return
+    body = _read_rest(stream, b"", name)
+    if not body.strip(_BLANK):
+        return
+    if b"\x12" not in body:  # The tag of a scope's spans: without it there are none, and mostly it is a file of text.
+        raise InvalidBody(f"{name} holds no spans: give what palaver trace export writes, or OTLP.")
+    yield OtlpRequest(FileLine(None, body), "protobuf")
+
+
+def _read_rest(stream: _Buffered, begun: bytes, name: str) -> bytes:
+    body = begun + stream.read(MAX_LINE_BYTES + 1 - len(begun))
+    if len(body) > MAX_LINE_BYTES:
+        raise TooLarge(
+            f"{name} is one document of more than {MAX_LINE_BYTES} bytes: only files of lines may be larger."
+        )
+    return body
+
+
+def _split_lines(stream: _Buffered, name: str) -> Iterator[FileLine | LineFault]:
+    """The lines of a file; all of it, where the first is no whole value but the file is."""
+    for number, line in _numbered_lines(stream):
+        if isinstance(line, FileLine) and number == 1 and not _is_json(line.text):
+            body = _read_rest(stream, line.text, name)
+            if _is_json(body) or not _has_lines(body):
+                yield FileLine(None, body)
+            else:
+                yield from (FileLine(place, text) for place, text in enumerate(body.split(b"\n"), 1))
+            return
+        yield line
+
+
+def _numbered_lines(stream: _Buffered) -> Iterator[tuple[int, FileLine | LineFault]]:
+    """Lines and their numbers. One that is too long is left out."""
+    said = 0
+    number = 0
+    while text := stream.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        if number == 1:
+            text = text.removeprefix(_BOM)
+        if len(text) > MAX_LINE_BYTES:
+            while text and not text.endswith(b"\n"):
+                text = stream.readline(MAX_LINE_BYTES)
+            yield 0, LineFault(number, f"it has more than {MAX_LINE_BYTES} bytes")
+        elif text.strip(_BLANK):
+            said += 1
+            yield said, FileLine(number, text)
+
+
+def _has_lines(body: bytes) -> bool:
+    """Were these meant as lines, though the first is broken?"""
+    return any(map(_is_json, body.split(b"\n", 10)[1:10]))
+
+
+def _is_json(text: bytes) -> bool:
+    kind = _line_kind(FileLine(None, text))
+    return kind.is_json if isinstance(kind, LineFault) else True
+
+
+def _group_lines(lines: Iterator[FileLine | LineFault]) -> Iterator[FileChunk]:
+    """Records together, requests each by itself."""
+    records: list[FileLine] = []
+    size = 0
+    for line in lines:
+        kind = line if isinstance(line, LineFault) else _line_kind(line) if line.text.strip(_BLANK) else None
+        if kind == "record" and isinstance(line, FileLine):
+            records.append(line)
+            size += len(line.text)
+        if records and (kind != "record" or len(records) >= MAX_BATCH_RECORDS or size >= MAX_BATCH_BYTES):
+            yield RecordBatch(records)
+            records, size = [], 0
+        if isinstance(kind, LineFault):
+            yield kind
+        elif kind == "request" and isinstance(line, FileLine):
+            yield OtlpRequest(line, "json")
+    if records:
+        yield RecordBatch(records)
+
+
+def _line_kind(line: FileLine) -> Literal["record", "request"] | LineFault:
+    try:
+        shape = _shape(line.text)
+    except RecursionError:
+        return LineFault(line.number, "it is nested too deep")
+    except msgspec.ValidationError:
+        return LineFault(line.number, "it is no JSON object", is_json=True)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return LineFault(line.number, f"it is not JSON: {str(error).removeprefix('JSON is malformed: ')}")
+    if shape.request is not UNSET:
+        return "request"
+    if shape.trace_id is not UNSET:
+        return "record"
+    reason = "it is neither a record, with trace_id, nor OTLP, with resourceSpans"
+    return LineFault(line.number, reason, is_json=True)
+
+
+_MAX_REASONS = 5
+_TRANSACTION_SPANS = 500
+"""Spans that are kept in one transaction."""
+_MAX_RECORD_BYTES = 32 * 1024 * 1024
+"""Bytes of one record: what a span may hold, in its attributes and once more as they were read."""
+_TRACE_ID, _SPAN_ID = re.compile(r"(?!0{32})[0-9a-f]{32}"), re.compile(r"(?!0{16})[0-9a-f]{16}")
+_EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2554, 7, 22, tzinfo=UTC)
+_MAX_DURATION_MS = (_LATEST - _EARLIEST) / timedelta(milliseconds=1)
+"""OTLP can tell of no other times."""
+
+
+@click.command(name="import")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON.")
+@project_option("traces")
+@db_option
+def import_(files: tuple[str, ...], as_json: bool, project: str, db: str | None) -> int:
+    """Keep the spans of FILEs; - stands for standard input.
+
+    Taken are the lines that palaver trace export writes, OTLP as lines of JSON, as one JSON document or as protobuf,
+    and any of these packed with gzip. A span that is there already is left alone, unless this one ended later: so an
+    import that was broken off can be begun again. Redaction goes as for spans that are sent. Exit code 1: something
+    was rejected, and standard error says what.
+
+    \b
+    Examples:
+      palaver trace import week.jsonl
+      palaver trace import collector/*.json.gz --project team-a
+      zcat traces.jsonl.gz | palaver trace import -
+    """
+    counts = _ImportCounts()
+    asyncio.run(_import(db, project, files, counts))
+    if as_json:
+        echo(printable_json(msgspec.json.encode(counts.told()).decode()))
+    else:
+        echo(counts.line())
+    return 1 if counts.rejected else 0
+
+
+class _ImportCounts:
+    """What became of what was read."""
+
+    def __init__(self) -> None:
+        self.new = self.replaced = self.unchanged = self.rejected = 0
+        self.reasons: list[str] = []
+
+    def reject(self, where: str, reasons: Sequence[str], say: Printer) -> None:
+        """Some were not kept; of the first few it is said why."""
+        for reason in reasons[: max(0, _MAX_REASONS - len(self.reasons))]:
+            self.reasons.append(f"{where}: {printable(reason, 300)}")
+            say(f"rejected: {self.reasons[-1]}", err=True)
+        self.rejected += len(reasons)
+
+    def told(self) -> dict[str, Any]:
+        return {
+            "new": self.new,
+            "replaced": self.replaced,
+            "unchanged": self.unchanged,
+            "rejected": self.rejected,
+            "reasons": self.reasons,
+        }
+
+    def line(self) -> str:
+        several = (f"{self.replaced:,} replaced, " if self.replaced else "") + f"{self.unchanged:,} there already"
+        rejected = f", {self.rejected:,} rejected" if self.rejected else ""
+        return f"{self.new:,} span{'s' * (self.new != 1)} kept, {several}{rejected}."
+
+
+async def _import(db: str | None, project: str, files: Sequence[str], counts: _ImportCounts) -> None:
+    from palaver.discovery.registry import Registry
+    from palaver.server.redaction import RedactionPolicy
+    from palaver.server.settings import read_settings
+
+    settings, _ = read_settings(env=os.environ, folder=Path.cwd())
+    redacting = RedactionPolicy(settings, Registry([]))
+    async with use_database(db) as database:
+        await redacting.begin(database, _now)
+        for name in files:
+            called = "standard input" if name == "-" else printable(name)
+            with open_input(name) as stream, read_progress(stream) as (read, say):
+                one = _FileImporter(called, project, database, redacting.span, counts, say)
+                for lot in read_chunks(read, called):
+                    await one.take(lot)
+
+
+class _FileImporter:
+    """Keeps what one file holds."""
+
+    def __init__(
+        self,
+        name: str,
+        project: str,
+        database: "Database",
+        redact: "Callable[[Span], Span]",
+        counts: _ImportCounts,
+        say: Printer,
+    ) -> None:
+        self._name = name
+        self._project = project
+        self._database = database
+        self._redact = redact
+        self._counts = counts
+        self._say = say
+
+    async def take(self, lot: FileChunk) -> None:
+        """Keep a piece of it; what cannot be kept is told of."""
+        match lot:
+            case LineFault(number=number, reason=reason):
+                self._reject(number, reason)
+            case RecordBatch(lines=lines):
+                await self._keep_all(self._of_records(lines), lines[0].number)
+            case OtlpRequest(line=line):
+                await self._keep_all(self._of_request(lot), line.number)
+            case _:
+                assert_never(lot)
+
+    def _reject(self, number: int | None, *reasons: str) -> None:
+        where = self._name if number is None else f"{self._name}, line {number}"
+        self._counts.reject(where, reasons, self._say)
+
+    # From a file to rows
+
+    def _of_request(self, request: OtlpRequest) -> "Sequence[SpanRow]":
+        from palaver.traces.ingest import TraceRequest, ingest_request
+        from palaver.traces.otlp import MEDIA_TYPES, RequestLimits
+
+        number, body = request.line
+        kind = MEDIA_TYPES[request.form]
+        try:
+            sent = TraceRequest(project=self._project, body=body, media_type=kind, received_at=_now())
+            taken = ingest_request(sent, self._redact, RequestLimits(wire=MAX_LINE_BYTES))
+        except PalaverError as error:  # As a server would refuse it.
+            self._reject(number, error.message)
+            return []
+        self._reject(number, *map(str, taken.rejected))
+        return taken.rows
+
+    def _of_records(self, lines: Sequence[FileLine]) -> "Sequence[SpanRow]":
+        from palaver.traces.ingest import build_rows
+
+        rows: list[SpanRow] = []
+        for line in lines:
+            read = _parse_record(line, self._project)
+            if isinstance(read, str):
+                self._reject(line.number, read)
+            elif made := build_rows([read], self._redact):
+                rows += made
+            else:
+                self._reject(line.number, "it could not be read")
+        return rows
+
+    # Keeping them
+
+    async def _keep_all(self, rows: "Sequence[SpanRow]", number: int | None) -> None:
+        """Keep them, some at a time: a server on the same database wants its turn."""
+        for first in range(0, len(rows), _TRANSACTION_SPANS):
+            await self._keep(rows[first : first + _TRANSACTION_SPANS], number)
+
+    async def _keep(self, rows: "Sequence[SpanRow]", number: int | None) -> None:
+        """Keep all but those that cannot be."""
+        from palaver.storage.spans import writes as spans
+
+        try:
+            added = await self._database.write(spans.insert_spans, rows, today=_now().date())
+        except PalaverError:
+            raise  # Of all: a full disk, say.
+        except Exception:
+            if len(rows) == 1:
+                self._reject(number, f"the span {rows[0].span_id} could not be kept")
+                return
+            half = len(rows) // 2
+            await self._keep(rows[:half], number)
+            await self._keep(rows[half:], number)
+            return
+        counts = self._counts
+        counts.new, counts.replaced = counts.new + added.new, counts.replaced + added.replaced
+        counts.unchanged += added.ignored
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _parse_record(line: FileLine, project: str) -> "Span | str":
+    """The record on a line, or why it is none."""
+    from palaver.traces.model import Span
+
+    if len(line.text) > _MAX_RECORD_BYTES:
+        return f"it has more than {_MAX_RECORD_BYTES} bytes"
+    try:
+        span = msgspec.json.decode(line.text, type=Span)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        return f"it is no record: {error}"
+    return next(_record_faults(span), None) or msgspec.structs.replace(span, project=project)
+
+
+def _record_faults(span: "Span") -> Iterator[str]:
+    if not _TRACE_ID.fullmatch(span.trace_id):
+        yield "trace_id is not 32 hexadecimal digits"
+    if not _SPAN_ID.fullmatch(span.span_id) or (span.parent_id and not _SPAN_ID.fullmatch(span.parent_id)):
+        yield "span_id or parent_id is not 16 hexadecimal digits"
+    if span.start.tzinfo is None or not _EARLIEST <= span.start <= _LATEST:
+        yield "start is no time with a zone, from 1970 on"
+    if not 0 <= span.duration_ms <= _MAX_DURATION_MS:
+        yield "duration_ms is negative, or too large"

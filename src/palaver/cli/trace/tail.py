@@ -1,0 +1,164 @@
+"""palaver trace tail: traces, or spans, a line each as they come."""
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from palaver.cli.database import use_database
+from palaver.cli.options import db_option, project_option
+from palaver.cli.output import echo
+from palaver.cli.trace.formatting import format_row
+from palaver.cli.trace.selection import build_query, filter_options
+from palaver.core import json
+from palaver.outbound import printable_json
+
+if TYPE_CHECKING:
+    from palaver.storage.database import Database
+    from palaver.storage.spans.queries import SpanListItem, SpanQuery
+
+POLL_INTERVAL_S = 0.5
+"""Seconds between two looks at the database."""
+ROOT_TIMEOUT_S = 10.0
+"""Seconds for which a trace whose root has not come is waited for: exporters send children first."""
+_PAGE_SPANS = 500
+_MAX_REMEMBERED_TRACES = 20_000
+"""Traces that were told, which are not told again."""
+
+
+@click.command()
+@click.option("-n", "--lines", type=click.IntRange(0, 1000), default=10, show_default=True, help="Of what is there.")
+@click.option("--spans", "by_span", is_flag=True, help="Every span, and not a line for each trace.")
+@click.option("--json", "as_json", is_flag=True, help="A JSON object on each line.")
+@filter_options
+@project_option("traces")
+@db_option
+def tail(
+    lines: int, by_span: bool, as_json: bool, filters: tuple[str, ...], search: str | None, project: str, db: str | None
+) -> int:
+    """Follow new traces, a line each: time (UTC), end, name, duration, tokens in + out, input → output. Ctrl+C ends it.
+
+    What is asked for is asked of the span that stands for a trace: its root. With --spans, of each span.
+
+    \b
+    Examples:
+      palaver trace tail
+      palaver trace tail --filter status=error --filter workflow=tutor
+      palaver trace tail --spans --filter kind=llm --filter "duration_ms>2000"
+      palaver trace tail --search '"order 42"' --json | jq .trace_id
+    """
+    query = build_query(filters, search)
+    try:
+        asyncio.run(_follow(db, project, query, lines, by_span, as_json))
+    except KeyboardInterrupt:  # How one stops looking.
+        click.echo(err=True)
+    return 0
+
+
+async def _follow(db: str | None, project: str, query: "SpanQuery", lines: int, by_span: bool, as_json: bool) -> None:
+    async with use_database(db) as database:
+        following = SpanFollower(database, project, query) if by_span else TraceFollower(database, project, query)
+        _print(await following.begin(lines), as_json)
+        while True:
+            await asyncio.sleep(POLL_INTERVAL_S)
+            _print(await following.look(), as_json)
+
+
+def _print(rows: "Sequence[SpanListItem]", as_json: bool) -> None:
+    for row in rows:
+        echo(printable_json(json.encode(row).decode()) if as_json else format_row(row))
+
+
+class SpanFollower:
+    """What is new, by span."""
+
+    def __init__(self, database: "Database", project: str, query: "SpanQuery") -> None:
+        self._database = database
+        self._project = project
+        self._query = query
+        self._after = 0
+
+    async def begin(self, lines: int) -> "Sequence[SpanListItem]":
+        """The last of what is there; what comes from here on is new."""
+        from palaver.storage.pagination import Window
+        from palaver.storage.spans import queries as span_arrivals
+        from palaver.storage.spans import queries as span_pages
+
+        self._after = await self._database.read(span_arrivals.last_position)
+        if not lines:
+            return []
+        window = Window(lines)
+        page = await self._database.read(span_pages.list_spans, self._project, self._query, window)
+        return page.data[::-1]
+
+    async def look(self) -> "Sequence[SpanListItem]":
+        """What has come since."""
+        from palaver.storage.spans import queries as span_arrivals
+
+        await self._step_back()
+        read = self._database.read
+        found = await read(span_arrivals.list_arrivals, self._project, self._after, self._query, limit=_PAGE_SPANS)
+        if found:
+            self._after = found[-1].place
+        return [one.row for one in found]
+
+    async def _step_back(self) -> None:
+        """Where the last spans were erased, their places are given again."""
+        from palaver.storage.spans import queries as span_arrivals
+
+        self._after = min(self._after, await self._database.read(span_arrivals.last_position))
+
+
+class TraceFollower(SpanFollower):
+    """What is new, by trace: told once, when its root is there, or nothing came for a while."""
+
+    def __init__(self, database: "Database", project: str, query: "SpanQuery") -> None:
+        super().__init__(database, project, query)
+        self._waiting: dict[str, float] = {}
+        self._told: OrderedDict[str, None] = OrderedDict()
+
+    async def begin(self, lines: int) -> "Sequence[SpanListItem]":
+        """The same, of traces."""
+        from palaver.storage.pagination import Window
+        from palaver.storage.spans import queries as span_arrivals
+        from palaver.storage.spans import queries as span_pages
+
+        self._after = await self._database.read(span_arrivals.last_position)
+        if not lines:
+            return []
+        window = Window(lines)
+        page = await self._database.read(span_pages.list_traces, self._project, self._query, window)
+        for row in page.data:
+            self._remember(row.trace_id)
+        return page.data[::-1]
+
+    async def look(self) -> "Sequence[SpanListItem]":
+        """What has come since, as far as it is complete."""
+        from palaver.storage.spans import queries as span_arrivals
+
+        await self._step_back()
+        read = self._database.read
+        found = await read(span_arrivals.list_arrivals, self._project, self._after, heads=True, limit=_PAGE_SPANS)
+        now = time.monotonic()
+        ready: list[str] = []
+        for place, row in found:
+            self._after = place
+            if row.trace_id in self._told:
+                continue
+            if row.parent_id is None:
+                ready.append(row.trace_id)
+            else:
+                self._waiting.setdefault(row.trace_id, now)
+        ready += [trace for trace, since in self._waiting.items() if now - since >= ROOT_TIMEOUT_S]
+        for trace in ready:
+            self._waiting.pop(trace, None)
+            self._remember(trace)
+        return await read(span_arrivals.list_matching_traces, self._project, ready, self._query) if ready else []
+
+    def _remember(self, trace: str) -> None:
+        self._told[trace] = None
+        if len(self._told) > _MAX_REMEMBERED_TRACES:
+            self._told.popitem(last=False)

@@ -1,0 +1,59 @@
+"""Which workflow is meant: a URL, a target (file, folder, module:name), or a name on the local server or installed."""
+
+import socket
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from palaver.discovery.connections import connect
+from palaver.discovery.targets import load_installed, load_one
+from palaver.errors import DiscoveryError, TargetNotFound
+from palaver.workflows.workflow import Workflow
+
+LOCAL_SERVER_URL = "http://127.0.0.1:8642"
+
+
+def is_url(text: str) -> bool:
+    """Does it name a service rather than something here?"""
+    return text.startswith(("http://", "https://"))
+
+
+def is_target(text: str) -> bool:
+    """Does it name code: a file, a folder, a module?"""
+    return ":" in text or text.endswith(".py") or "/" in text or Path(text).is_dir()
+
+
+def find_workflow(text: str, *, url: str | None = None) -> Workflow:
+    """The one workflow that is meant. A bare NAME is looked up on the server at `url`, else among installed ones."""
+    if is_url(text):
+        return connect(text)
+    if is_target(text):
+        found = load_one(text)
+        if len(found) > 1:
+            names = ", ".join(workflow.description.name for workflow in found)
+            raise TargetNotFound(f"{text} declares several workflows: say which one, as {text}:NAME ({names}).")
+        return found[0]
+    if url is not None:
+        return connect(f"{url.rstrip('/')}/{text}", name=text)
+    served = _on_local_server(text)
+    return served or load_installed(text)
+
+
+def _on_local_server(name: str) -> Workflow | None:
+    """A workflow of that name on the server that runs here by default, if one does and has it."""
+    if not is_listening(LOCAL_SERVER_URL):
+        return None
+    try:
+        remote = connect(f"{LOCAL_SERVER_URL}/{name}", name=name)
+    except DiscoveryError:
+        return None
+    return remote if remote.reachable else None
+
+
+def is_listening(url: str) -> bool:
+    """Does anything answer at that address?"""
+    parts = urlsplit(url)
+    try:
+        with socket.create_connection((parts.hostname or "", parts.port or 80), timeout=0.3):
+            return True
+    except OSError:
+        return False

@@ -1,0 +1,194 @@
+"""palaver migrate, backup and restore: what they say, what they do, and which database they mean."""
+
+import sqlite3
+import stat
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from palaver.cli.database import database_url, postgres_command, use_database
+from palaver.cli.main import main
+from palaver.storage.file_lock import FileLock
+from palaver.storage.migrations import upgrade
+from palaver.storage.migrations.upgrade import SCHEMA_VERSION
+from palaver.storage.paths import lock_path
+from tests.storage import second_schema
+
+Palaver = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def palaver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Palaver:
+    """Run a command in an empty folder, as a user without a database: its exit code, and what it printed."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.delenv("PALAVER_DB", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(list(arguments))
+        printed = capsys.readouterr()
+        return int(ended.value.code or 0), printed.out, printed.err
+
+    return run
+
+
+@pytest.fixture
+def newer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
+    """Make this a Palaver that knows a newer form."""
+
+    def become() -> str:
+        folder = tmp_path / "versions"
+        folder.mkdir()
+        monkeypatch.setattr(upgrade, "VERSION_LOCATIONS", second_schema.write(folder))
+        monkeypatch.setattr(upgrade, "SCHEMA_VERSION", second_schema.HEAD)
+        return second_schema.HEAD
+
+    return become
+
+
+# Which database
+
+
+def test_the_option_comes_before_the_variable_the_file_and_the_users_own(
+    palaver: Palaver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [database_url(None)]
+    (tmp_path / "palaver.toml").write_text('db = "file.db"', encoding="utf-8")
+    found.append(database_url(None))
+    monkeypatch.setenv("PALAVER_DB", "variable.db")
+    found.append(database_url(None))
+    found.append(database_url("option.db"))
+
+    assert found == [str(tmp_path / "data" / "palaver" / "palaver.db"), "file.db", "variable.db", "option.db"]
+
+
+async def test_a_database_is_open_for_as_long_as_the_block_takes(tmp_path: Path) -> None:
+    async with use_database(str(tmp_path / "palaver.db")) as database:
+        assert (database.kind, database.place) == ("sqlite", tmp_path / "palaver.db")
+
+
+def test_a_line_for_a_shell_has_no_password() -> None:
+    told = postgres_command("pg_dump", "--file=a b", "--dbname=postgresql+psycopg://u:p%40s@h:5432/db?a=1&password=x")
+
+    assert told == "pg_dump '--file=a b' '--dbname=postgresql://u@h:5432/db?a=1&password='"
+
+
+@pytest.mark.parametrize("command", [["migrate"], ["backup", "x.zip"], ["restore", "x.zip"]])
+def test_a_url_that_means_nothing_is_one_line_and_exit_code_2(palaver: Palaver, command: list[str]) -> None:
+    assert palaver(*command, "--db", "mysql://root:secret@h/x") == (
+        2,
+        "",
+        "error: No database at 'mysql://root:***@h/x': give a path, sqlite:///path or postgresql://host/name.\n",
+    )
+
+
+# migrate
+
+
+def test_migrate_makes_a_database_and_says_so(palaver: Palaver, tmp_path: Path) -> None:
+    path = tmp_path / "data" / "palaver" / "palaver.db"
+
+    assert palaver("migrate", "--dry-run") == (0, f"{path} would be made, in form {SCHEMA_VERSION}.\n", "")
+    assert not path.exists()
+    assert palaver("migrate") == (0, f"{path} was made, in form {SCHEMA_VERSION}.\n", "")
+    assert palaver("migrate") == (0, f"{path} is up to date (form {SCHEMA_VERSION}).\n", "")
+    assert oct(stat.S_IMODE(path.parent.stat().st_mode)) == "0o700"
+
+
+def test_migrate_says_from_which_form_to_which_and_where_the_copy_is(
+    palaver: Palaver, tmp_path: Path, newer: Callable[[], str]
+) -> None:
+    palaver("migrate", "--db", "my.db")
+    head, path = newer(), tmp_path / "my.db"
+
+    would = f"my.db would be brought from form {SCHEMA_VERSION} to form {head}.\n"
+    assert palaver("migrate", "--db", "my.db", "--dry-run") == (0, would, "")
+    with FileLock(lock_path(path)):
+        refused = (2, "", "error: A server is at work on my.db: stop it first.\n")
+        assert palaver("migrate", "--db", "my.db") == refused
+    code, out, err = palaver("migrate", "--db", "my.db", "--json")
+
+    [copy] = tmp_path.glob("*.backup")
+    assert (code, err) == (0, "")
+    assert msgspec.json.decode(out) == {
+        "database": "my.db",
+        "from": SCHEMA_VERSION,
+        "to": head,
+        "changed": True,
+        "copy": copy.name,
+    }
+
+
+def test_migrate_says_the_same_in_words(palaver: Palaver, tmp_path: Path, newer: Callable[[], str]) -> None:
+    palaver("migrate", "--db", "my.db")
+    head = newer()
+
+    code, out, _ = palaver("migrate", "--db", "my.db")
+
+    [copy] = tmp_path.glob("*.backup")
+    told = (
+        f"my.db was brought from form {SCHEMA_VERSION} to form {head}. As it was before, it is kept as {copy.name}.\n"
+    )
+    assert (code, out) == (0, told)
+
+
+def test_migrate_knows_servers_too(palaver: Palaver, postgres_url: str, newer: Callable[[], str]) -> None:
+    place = postgres_url.replace(postgres_url.partition("palaver:")[2].partition("@")[0], "***")
+
+    assert palaver("migrate", "--db", postgres_url) == (0, f"{place} was made, in form {SCHEMA_VERSION}.\n", "")
+    assert palaver("migrate", "--db", postgres_url) == (0, f"{place} is up to date (form {SCHEMA_VERSION}).\n", "")
+    head = newer()
+    assert palaver("migrate", "--db", postgres_url, "--dry-run") == (
+        0,
+        f"{place} would be brought from form {SCHEMA_VERSION} to form {head}.\n",
+        "",
+    )
+
+
+# backup and restore
+
+
+def test_a_database_is_backed_up_and_brought_back(palaver: Palaver, tmp_path: Path) -> None:
+    palaver("migrate")
+    path = tmp_path / "data" / "palaver" / "palaver.db"
+    size = f"{path.stat().st_size:,}"
+
+    assert palaver("backup", "b.zip") == (0, f"b.zip: {path}, {size} bytes, form {SCHEMA_VERSION}.\n", "")
+    assert palaver("backup", "b.zip") == (2, "", "error: b.zip is there already: give another name.\n")
+    assert palaver("restore", "b.zip")[0] == 2
+    code, out, err = palaver("restore", "b.zip", "--force")
+
+    [aside] = path.parent.glob("*.aside")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{path} is as it was at 20")
+    assert out.endswith(f" UTC, form {SCHEMA_VERSION}. What was there before is kept as {aside}.\n")
+
+
+def test_both_say_it_in_json_too(palaver: Palaver, tmp_path: Path) -> None:
+    palaver("migrate", "--db", "my.db")
+    with closing(sqlite3.connect("my.db")) as file:
+        file.execute("INSERT INTO projects VALUES ('team-a', 0)")
+        file.commit()
+
+    made = msgspec.json.decode(palaver("backup", "b.zip", "--db", "sqlite:///my.db", "--json")[1])
+    back = msgspec.json.decode(palaver("restore", "b.zip", "--db", "other.db", "--json")[1])
+
+    assert (made["schema"], [part["name"] for part in made["files"]]) == (SCHEMA_VERSION, ["palaver.db"])
+    assert back == {"database": "other.db", "schema": SCHEMA_VERSION, "made_at": made["made_at"], "aside": []}
+    with closing(sqlite3.connect("other.db")) as file:
+        assert file.execute("SELECT name FROM projects").fetchall() == [("team-a",)]
+
+
+def test_for_postgresql_they_say_which_program_to_use(palaver: Palaver) -> None:
+    url = "postgresql://palaver:secret@db.example.org/palaver"
+
+    place = "--dbname=postgresql://palaver@db.example.org/palaver"
+
+    dump = f"error: PostgreSQL has a program for that: pg_dump --format=custom --file=b.dump {place}\n"
+    assert palaver("backup", "b.dump", "--db", url) == (2, "", dump)
+    back = f"error: PostgreSQL has a program for that: pg_restore --clean --if-exists {place} b.dump\n"
+    assert palaver("restore", "b.dump", "--db", url) == (2, "", back)

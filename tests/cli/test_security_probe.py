@@ -1,0 +1,300 @@
+"""palaver doctor --attack: what holds is told so, what is broken too, and nobody else's server is asked."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+from palaver.cli.main import cli
+from palaver.cli.security_probe import probe
+from palaver.cli.security_probe.attack import ProbedServer, run_attack
+from palaver.cli.security_probe.probe import ATTACKS
+from palaver.cli.security_probe.raw_http import parse_target
+from palaver.core.api_keys import Scope
+from palaver.protocols.base import HttpResponse
+from palaver.server import auth, routing, security, web
+from palaver.server.api import login
+from palaver.server.app import Server
+from tests.cli.probe_servers import palaver_at, weak, with_key
+
+NAMES = [attack.name for attack in ATTACKS]
+NEED_KEYS = {"no-key", "wrong-key", "two-keys", "cookie"}
+NEED_A_CALLER = {"form-posts", "code-names", "odd-json", "large-body", "histories", "inner-urls", "errors"}
+STATEMENTS = {"S1.2", "S1.3", "S1.4", "S1.5", "S1.6", "S1.7", "S2.1", "S2.2", "S2.3", "S2.7", "S2.8", "S3.1", "S3.2"}
+STATEMENTS |= {"S4.1", "S4.2", "S4.3", "S5.4", "S6.2", "S7.1", "S8.1", "S8.2"}
+
+
+def doctor(*arguments: str, key: str = "", stdin: str = "") -> Result:
+    return CliRunner(env={"PALAVER_KEY": key}).invoke(
+        cli, ["doctor", "--attack", *arguments], input=stdin, standalone_mode=False
+    )
+
+
+def attack(url: str, *, key: str = "") -> tuple[Any, dict[str, str]]:
+    """The exit code, and the verdicts by name."""
+    ran = doctor(url, "--json", key=key)
+    assert ran.exception is None, ran.exception
+    return ran.return_value, {row["name"]: row["verdict"] for row in msgspec.json.decode(ran.output)["checks"]}
+
+
+def only(monkeypatch: pytest.MonkeyPatch, names: set[str]) -> None:
+    """Some of the attacks are enough to see."""
+    monkeypatch.setattr(probe, "ATTACKS", [attack for attack in ATTACKS if attack.name in names])
+
+
+def all_held(but: set[str] | frozenset[str] = frozenset()) -> dict[str, str]:
+    return {name: "not applicable" if name in but else "held" for name in NAMES}
+
+
+def test_attacks_have_one_name_each_and_try_these_statements() -> None:
+    assert len(set(NAMES)) == len(NAMES)
+    assert {attack.statement for attack in ATTACKS} == STATEMENTS
+
+
+def test_a_server_without_keys_holds_what_can_be_tried(tmp_path: Path) -> None:
+    with palaver_at(tmp_path / "web") as url:
+        found = attack(url)
+
+    assert found == (0, all_held(but=NEED_KEYS))
+
+
+def test_a_server_with_keys_holds_everything_and_keeps_nothing_of_it(tmp_path: Path) -> None:
+    database, key = with_key()
+    with palaver_at(tmp_path / "web", database) as url:
+        found = attack(url, key=key)
+        header = {"authorization": f"Bearer {key}"}
+        paths = ("/api/runs", "/api/traces", "/api/threads", "/api/connections")
+        kept = {path: httpx.get(url + path, headers=header, trust_env=False).json() for path in paths}
+
+    assert found == (0, all_held())
+    assert [document.get("items", document.get("data")) for document in kept.values()] == [[]] * len(paths)
+
+
+@pytest.mark.parametrize("given", [(), ("read",)])
+def test_what_needs_a_caller_is_left_out_without_a_key_that_may_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: tuple[Scope, ...]
+) -> None:
+    tried = NEED_KEYS | NEED_A_CALLER | {"still-well"}
+    only(monkeypatch, tried)
+    database, key = with_key(*given)
+    with palaver_at(tmp_path / "web", database) as url:
+        found = attack(url, key=key if given else "")
+
+    left_out = NEED_A_CALLER if given else NEED_A_CALLER | {"two-keys", "cookie"}
+    assert found == (0, {name: verdict for name, verdict in all_held(but=left_out).items() if name in tried})
+
+
+def test_a_server_that_lets_everything_pass_breaks_every_attack() -> None:
+    with weak() as url:
+        found = attack(url, key="plv_abcd1234_secret")
+
+    assert found == (1, dict.fromkeys(NAMES, "broken"))
+
+
+# Holes
+
+
+def nothing(*_: object, **__: object) -> None:
+    return None
+
+
+def anyone(*_: object) -> bool:
+    return True
+
+
+def never(*_: object) -> bool:
+    return False
+
+
+def telling(_: Server, error: Exception, *__: object) -> HttpResponse:
+    trace = f'Traceback (most recent call last):\n  File "app.py", line 1\n{error}'
+    return HttpResponse(status=400, body=trace.encode())
+
+
+async def anybody(*_: object) -> auth.Caller:
+    return auth.LOOPBACK_CALLER
+
+
+async def no_end(*_: object) -> None:
+    return None
+
+
+async def any_file(*_: object) -> HttpResponse:
+    return HttpResponse(status=200, body=b"root:x:0:0")
+
+
+def plain_cookie(_: object, value: str, **__: object) -> str:
+    return f"palaver={value}; Path=/; SameSite=Strict"
+
+
+def named(names: str) -> set[str]:
+    return set(names.split())
+
+
+HOLES: dict[str, tuple[list[tuple[object, str, object]], set[str]]] = {
+    "any Host": ([(security, "_is_allowed_host", anyone)], named("foreign-host forwarded")),
+    "any Origin": ([(security, "check_origin", nothing)], named("foreign-page foreign-socket")),
+    "any type of body": ([(security, "check_json", nothing)], named("form-posts")),
+    "any spelling": ([(routing, "is_unnormalized", never)], named("one-spelling")),
+    "any size of a head": ([(security, "_check_size", nothing)], named("large-head")),
+    "any file": ([(routing, "is_unnormalized", never), (web.WebPages, "_file", any_file)], named("file-paths")),
+    "a page without headers": ([(web, "_HEADERS", ())], named("page-headers file-headers")),
+    "inline scripts": (
+        [(web, "_CONTENT_SECURITY_POLICY", "default-src 'none'; script-src 'unsafe-inline'{}")],
+        named("page-headers"),
+    ),
+    "errors that tell all": ([(Server, "refusal", telling)], named("errors")),
+    "no look at keys": ([(auth.Authenticator, "resolve", anybody)], named("no-key wrong-key two-keys")),
+    "a cookie for scripts": ([(login, "session_cookie", plain_cookie)], named("cookie")),
+    "no end of sessions": ([(auth.Authenticator, "end_session", no_end)], named("cookie")),
+}
+
+
+@pytest.fixture(scope="module")
+def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProbedServer]:
+    database, key = with_key()
+    with palaver_at(tmp_path_factory.mktemp("holes") / "web", database, rate_per_minute=0) as url:
+        yield ProbedServer(parse_target(url), key, wants_key=True, scopes=frozenset({"admin"}))
+
+
+def verdicts(server: ProbedServer, names: set[str]) -> dict[str, str]:
+    async def tried() -> dict[str, str]:
+        found = [await run_attack(attack, server) for attack in ATTACKS if attack.name in names]
+        return {finding.name: finding.verdict for finding in found}
+
+    routing._resolve_cached.cache_clear()  # What a path means was looked up before there was a hole.
+    try:
+        return asyncio.run(tried())
+    finally:
+        routing._resolve_cached.cache_clear()
+
+
+@pytest.mark.parametrize("hole", HOLES)
+def test_a_hole_in_a_real_server_is_found_and_its_end_too(
+    keyed: ProbedServer, monkeypatch: pytest.MonkeyPatch, hole: str
+) -> None:
+    patches, broken = HOLES[hole]
+    with monkeypatch.context() as patch:
+        for place, name, value in patches:
+            patch.setattr(place, name, value)
+        found = verdicts(keyed, broken)
+
+    assert found == dict.fromkeys(broken, "broken")
+    assert verdicts(keyed, broken) == dict.fromkeys(broken, "held")
+
+
+def test_a_server_that_may_ask_the_inner_network_is_told_of(tmp_path: Path) -> None:
+    with palaver_at(tmp_path / "web", allow_private_urls=True) as url:
+        server = ProbedServer(parse_target(url), scopes=frozenset({"admin"}))
+        found = verdicts(server, {"inner-urls"})
+
+    assert found == {"inner-urls": "broken"}
+
+
+def test_a_server_behind_a_prefix_is_asked_below_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = {"foreign-host", "foreign-socket", "one-spelling", "file-paths", "file-headers", "errors"}
+    only(monkeypatch, tried)
+    with palaver_at(tmp_path / "web", root_path="/base") as url:
+        found = attack(f"{url}/base/")
+
+    assert found == (0, dict.fromkeys(tried, "held"))
+
+
+def test_a_server_that_others_can_reach_must_want_a_key() -> None:
+    server = ProbedServer(parse_target("https://chat.example.org"), scopes=frozenset({"admin"}))
+
+    assert verdicts(server, {"no-key", "foreign-host"}) == {"no-key": "broken", "foreign-host": "not applicable"}
+
+
+# What it says
+
+
+def test_what_was_sent_and_what_came_is_shown_of_what_is_broken_and_no_key_with_it() -> None:
+    key = f"plv_abcd1234_{'s' * 40}"
+    with weak() as url:
+        ran = doctor(url, key=key)
+
+    lines = ran.output.splitlines()
+    place = lines.index("✗ S1.2 foreign-host    a page cannot make its own name lead here")
+    assert lines[0] == f"{url}: a server that does not say it is a Palaver, with a key"
+    assert lines[place + 1] == "    sent: GET /health with Host: palaver-doctor.invalid"
+    assert lines[place + 2].startswith("    came: 200: root:x:0 Traceback")
+    assert lines[-1] == f"0 of {len(ATTACKS)} held, {len(ATTACKS)} broken."
+    assert "    came: 200, with a body that is not shown" in lines
+    assert "s" * 20 not in ran.output
+
+
+def test_json_has_every_finding_whole() -> None:
+    with weak() as url:
+        told = msgspec.json.decode(doctor(url, "--json").output)
+
+    shape = {name: told[name] for name in ("url", "palaver", "wants_key", "with_key", "ok")}
+    assert shape == {"url": url, "palaver": None, "wants_key": True, "with_key": False, "ok": False}
+    assert told["checks"][1] == {
+        "name": "one-host",
+        "statement": "S1.2",
+        "says": "a request has exactly one Host",
+        "sent": "GET /health without Host",
+        "came": "200: root:x:0 Traceback (most recent call last) GET /health HTTP/1.1\\r\\nConnection: close",
+        "verdict": "broken",
+    }
+
+
+# Permission, and the key
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["https://chat.example.org"], "chat.example.org is not this machine. Attack no server that is not yours"),
+        (["http://192.0.2.1:8642"], "192.0.2.1 is not this machine."),
+        (["http://localhost.example.org"], "localhost.example.org is not this machine."),
+        (["http://localhost:1", "--key-file", "nowhere.key"], "nowhere.key cannot be read"),
+        (["http://localhost:1", "--key-file", "-"], "What is in standard input is no key"),
+        (["http://localhost:1", "app.py"], "--attack asks a server: leave TARGET and --db out."),
+        (["ftp://localhost/"], "is neither http nor https"),
+        (["http://127.0.0.1:1"], "http://127.0.0.1:1 cannot be reached"),
+    ],
+)
+def test_nobody_is_asked_who_must_not_be_or_cannot_be(arguments: list[str], said: str) -> None:
+    ran = doctor(*arguments, stdin="a key of several words\n")
+
+    assert said in str(ran.exception), ran.output
+
+
+def test_a_key_is_not_sent_where_others_could_read_it_on_its_way() -> None:
+    ran = doctor("http://192.0.2.1", "--yes-it-is-mine", key="plv_abcd1234_x")
+
+    assert str(ran.exception) == "Over http others could read the key on its way: give https://…, or no key."
+
+
+def test_a_key_that_is_not_good_there_is_told_so(tmp_path: Path) -> None:
+    database, key = with_key()
+    with palaver_at(tmp_path / "web", database) as url:
+        refused = doctor(url, "--key-file", "-", stdin=f"{key[:-1]}\n")
+
+    assert str(refused.exception).startswith("The key is not good at 127.0.0.1:")
+
+
+def test_a_file_with_a_key_that_others_can_read_is_told_of(tmp_path: Path) -> None:
+    path = tmp_path / "admin.key"
+    path.write_text("plv_abcd1234_x\n", encoding="utf-8")
+    path.chmod(0o644)
+
+    ran = doctor("http://127.0.0.1:1", "--key-file", str(path))
+    path.chmod(0o600)
+    again = doctor("http://127.0.0.1:1", "--key-file", str(path))
+
+    said = f"warning: Others can read {path}, which has a key in it. chmod 600 {path} makes it yours alone.\n"
+    assert (ran.stderr, again.stderr) == (said, "")
+
+
+def test_options_of_an_attack_want_an_attack() -> None:
+    ran = CliRunner().invoke(cli, ["doctor", "--yes-it-is-mine"], standalone_mode=False)
+
+    assert str(ran.exception) == "--key-file and --yes-it-is-mine go with --attack."

@@ -1,0 +1,72 @@
+"""palaver testset convert: file to file, by their names."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from palaver.cli.testset.files import convert
+from palaver.errors import InvalidValue, PalaverError, TargetNotFound, UnsupportedMediaType
+
+CSV = b'__id__,q,messages,n\r\nab,007,"[{""role"":""user"",""content"":""hi""}]",\r\ncd,"""=1""",,1.50\r\n'
+JSONL = b'{"__id__":"ab","q":"007","messages":[{"role":"user","content":"hi"}]}\n{"__id__":"cd","q":"=1","n":"1.50"}\n'
+
+
+def _run(*words: str | Path) -> Result:
+    result = CliRunner().invoke(convert, [*map(str, words)], standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return result
+
+
+def test_the_way_through_all_formats_and_back_gives_the_same_file(tmp_path: Path) -> None:
+    names = ["a.csv", "b.jsonl", "c.parquet", "d.json", "e.csv"]
+    (tmp_path / "a.csv").write_bytes(CSV)
+
+    for source, target in pairwise(names):
+        assert (
+            _run(tmp_path / source, tmp_path / target).stderr == f"2 rows with 3 columns are in {tmp_path / target}.\n"
+        )
+
+    assert (tmp_path / "b.jsonl").read_bytes() == JSONL
+    assert (tmp_path / "e.csv").read_bytes() == CSV
+    assert sorted(file.name for file in tmp_path.iterdir()) == names
+
+
+def test_every_cell_may_be_taken_as_text(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"a:b\n1:\n")
+
+    _run(tmp_path / "a.csv", tmp_path / "a.jsonl", "--types", "text", "--delimiter", ":")
+
+    assert (tmp_path / "a.jsonl").read_bytes() == b'{"a":"1","b":""}\n'
+
+
+def test_what_was_wrapped_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes(b'[5, {"a": 1}]')
+
+    assert "1 of them were no objects" in _run(tmp_path / "a.json", tmp_path / "a.csv").stderr
+    assert (tmp_path / "a.csv").read_bytes() == b"value,a\r\n5,\r\n,1\r\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "error"),
+    [
+        ("bad.csv", "out.jsonl", InvalidValue),
+        ("missing.csv", "out.jsonl", TargetNotFound),
+        ("bad.csv", "out.xlsx", UnsupportedMediaType),
+        ("good.csv", "no/such/folder/out.jsonl", TargetNotFound),
+    ],
+)
+def test_what_cannot_be_converted_leaves_what_was_there(
+    tmp_path: Path, source: str, target: str, error: type[PalaverError]
+) -> None:
+    (tmp_path / "good.csv").write_bytes(b"a\n1\n")
+    (tmp_path / "bad.csv").write_bytes(b"a\n1,2\n")
+    (tmp_path / "out.jsonl").write_bytes(b"before")
+
+    with pytest.raises(error):
+        _run(tmp_path / source, tmp_path / target)
+
+    assert (tmp_path / "out.jsonl").read_bytes() == b"before"
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["bad.csv", "good.csv", "out.jsonl"]
