@@ -11,10 +11,10 @@ from palaver.cli.chat import ChatScreen
 def test_lines_are_remembered_where_there_is_readline_and_one_can_talk_without_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with ChatScreen("tutor").remembered_lines(tmp_path / "with"):
+    with ChatScreen("tutor").input_history(tmp_path / "with"):
         pass
     monkeypatch.setitem(sys.modules, "readline", None)  # As on Windows.
-    with ChatScreen("tutor").remembered_lines(tmp_path / "without"):
+    with ChatScreen("tutor").input_history(tmp_path / "without"):
         pass
 
     assert [path.name for path in tmp_path.iterdir()] == ["with"]

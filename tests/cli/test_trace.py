@@ -365,18 +365,18 @@ async def test_traces_are_told_once_when_their_root_is_there(place: Path, monkey
     monkeypatch.setattr(trace_tail, "ROOT_TIMEOUT_S", 0.0)
     database = await database_with(place)
     following = trace_tail.TraceFollower(database, "default", ALL_SPANS)
-    assert [row.name for row in await following.begin(10)] == ["root", "alone"]
-    assert await following.look() == []
+    assert [row.name for row in await following.start(10)] == ["root", "alone"]
+    assert await following.poll() == []
 
     monkeypatch.setattr(trace_tail, "ROOT_TIMEOUT_S", 60.0)
     await asyncio.to_thread(take, place, span("child", 7, trace="v", parent="top"))
-    early = await following.look()
+    early = await following.poll()
     await asyncio.to_thread(take, place, span("top", 6, trace="v"), span("later", 8, trace="t", parent="root"))
-    told = await following.look()
+    told = await following.poll()
     await asyncio.to_thread(take, place, span("alone2", 9, trace="w", parent="other"))
-    waiting = await following.look()
+    waiting = await following.poll()
     monkeypatch.setattr(trace_tail, "ROOT_TIMEOUT_S", 0.0)
-    at_last = await following.look()
+    at_last = await following.poll()
     await database.close()
 
     assert (early, [(row.name, row.spans) for row in told], waiting) == ([], [("top", 2)], [])  # type: ignore[attr-defined]
@@ -386,15 +386,15 @@ async def test_traces_are_told_once_when_their_root_is_there(place: Path, monkey
 async def test_spans_are_told_as_they_come_and_as_they_are_asked_for(place: Path) -> None:
     database = await database_with(place)
     following = trace_tail.SpanFollower(database, "default", build_query(["kind=llm"], None))
-    assert await following.begin(0) == []
+    assert await following.start(0) == []
     assert [row.name for row in await trace_tail.SpanFollower(database, "default", ALL_SPANS).begin(2)] == [
         "orphan",
         "alone",
     ]
 
     await asyncio.to_thread(take, place, span("plain", 7), chat("new", "Hi", "Ho", 8), chat("team", "Hi", "Ho", 9))
-    assert [row.name for row in await following.look()] == ["new", "team"]
-    assert await following.look() == []
+    assert [row.name for row in await following.poll()] == ["new", "team"]
+    assert await following.poll() == []
     await database.close()
 
 
@@ -422,12 +422,12 @@ async def test_what_was_told_long_ago_is_forgotten_and_places_may_be_given_again
     monkeypatch.setattr(trace_tail, "_MAX_REMEMBERED_TRACES", 1)
     database = await database_with(place)
     following = trace_tail.TraceFollower(database, "default", ALL_SPANS)
-    await following.begin(10)
+    await following.start(10)
     following._after = 1000
 
-    await following.look()
+    await following.poll()
     assert following._after == 5
-    assert len(following._told) == 1
+    assert len(following._printed) == 1
     await database.close()
 
 

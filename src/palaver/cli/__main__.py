@@ -1,4 +1,4 @@
-"""`python -m palaver.cli`: the same command, for a process that knows only its interpreter."""
+"""`python -m palaver.cli`: the same command, for child processes."""
 
 from palaver.cli.main import main
 

@@ -1,4 +1,4 @@
-"""palaver backup: all that a database in a file holds, in one zip."""
+"""palaver backup: write a SQLite database to one zip file."""
 
 from datetime import UTC, datetime
 from importlib.metadata import version

@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 
 _INVOKE_KEYS = ("data", "inputs", "messages")
-"""What the body of /invoke has one of. Of anything else the whole object is a service's payload."""
+"""The body of /invoke has one of these keys; any other object is the payload of a service."""
 _MAX_LINE_BYTES = 64 * 1024 * 1024
 _HEADERS = {"content-type": "application/json"}
 
 
 class ServiceReply(NamedTuple):
-    """What a service answered: its document, or the error object."""
+    """The document of a service, or its error object."""
 
     document: bytes
     is_error: bool
 
 
 def is_service_call(name: str, payload: object) -> bool:
-    """Is a service to be called, and not /invoke? A URL says so by its path; else the payload by its keys."""
+    """Whether a service is called rather than /invoke: by the path of a URL, or by the keys of the payload."""
     steps = urlsplit(name).path.strip("/").split("/") if is_url(name) else []
     if steps[-1:] == ["invoke"]:
         return False
@@ -44,7 +44,7 @@ def is_service_call(name: str, payload: object) -> bool:
 
 
 def service_url(url: str) -> str:
-    """Where the service stands whose workflow, or which itself, has that URL."""
+    """Return the URL of a service, given that of the service or its workflow."""
     parts = urlsplit(url)
     steps = parts.path.strip("/").removesuffix("/stream").split("/")
     root = steps[:-2] if steps[-2:-1] == ["services"] else steps[:-1]
@@ -56,17 +56,17 @@ async def call_service(
     path: str,
     payload: bytes,
     *,
-    say: Callable[[str], None] | None = None,
+    on_text: Callable[[str], None] | None = None,
 ) -> ServiceReply:
-    """Call it. With `say` it is streamed, and what it says is said as it comes."""
+    """Call a service. With `on_text` the reply is streamed, and `on_text` gets its text."""
     import httpx
 
-    path = path if say is None else f"{path}/stream"
+    path = path if on_text is None else f"{path}/stream"
     try:
         async with opened as http, http.stream("POST", path, content=payload, headers=_HEADERS) as response:
-            if say is None or response.status_code >= 400:
+            if on_text is None or response.status_code >= 400:
                 return _parse_reply(response.status_code, await response.aread())
-            return await _follow_stream(response.aiter_bytes(), say)
+            return await _follow_stream(response.aiter_bytes(), on_text)
     except httpx.HTTPError as error:
         raise UpstreamFailed(f"{path} could not be reached: {printable(str(error))}") from None
 
@@ -81,10 +81,10 @@ def _parse_reply(status: int, body: bytes) -> ServiceReply:
             raise UpstreamFailed(f"The server answered {status}.")
 
 
-async def _follow_stream(body: AsyncIterator[bytes], say: Callable[[str], None]) -> ServiceReply:
-    lines, name, is_begun = LineDecoder(longest=_MAX_LINE_BYTES), "", False
-    async for piece in body:
-        for line in lines.feed(piece):
+async def _follow_stream(body: AsyncIterator[bytes], on_text: Callable[[str], None]) -> ServiceReply:
+    lines, name, has_text = LineDecoder(longest=_MAX_LINE_BYTES), "", False
+    async for chunk in body:
+        for line in lines.feed(chunk):
             field, _, value = line.partition(b":")
             value = value.removeprefix(b" ")
             if field == b"event":
@@ -93,20 +93,20 @@ async def _follow_stream(body: AsyncIterator[bytes], say: Callable[[str], None])
                 continue
             elif name in ("complete", "error"):
                 return ServiceReply(value, is_error=name == "error")
-            elif text := _event_text(name, value, is_begun):
-                is_begun = True
-                say(text)
+            elif text := _event_text(name, value, has_text):
+                has_text = True
+                on_text(text)
     raise UpstreamFailed("The stream broke off before its end.")
 
 
-def _event_text(name: str, data: bytes, is_begun: bool) -> str:
-    """The text in an event; each block of text but the first begins a line."""
+def _event_text(name: str, data: bytes, has_text: bool) -> str:
+    """Return the text of an event; each text block but the first begins a new line."""
     event: Any = json.parse_or_text(data.decode("utf-8", "replace")) if name.startswith("content_block_") else None
     match event:
         case {"type": "content_block_delta", "delta": {"type": "text_delta", "text": str(text)}}:
             return text
         case {"type": "content_block_start", "content_block": {"type": "text"}}:
-            return "\n" if is_begun else ""
+            return "\n" if has_text else ""
         case _:
             return ""
 
@@ -140,7 +140,7 @@ def command(name: str, payload: BinaryIO, output: Path | None, to_stdout: bool, 
     if output is not None and to_stdout:
         raise click.UsageError("-o and -O say different things: give one of them.")
     body = payload.read()
-    given = json.decode(body)  # A payload that is not JSON is told here, not by a server.
+    given = json.decode(body)  # Reject a payload that is not JSON here, not on the server.
     if is_service_call(name, given):
         return asyncio.run(_print_service_reply(name, url, body, stream, output))
     with _open_output(output) as reply:
@@ -154,11 +154,11 @@ def _open_output(output: Path | None) -> IO[Any]:
 
 async def _print_service_reply(name: str, url: str | None, body: bytes, stream: bool, output: Path | None) -> int:
     opened, path = _client(name, url, service=True)
-    talk = _Talk()
+    printer = _StreamPrinter()
     try:
-        answer = await call_service(opened, path, body, say=talk.say if stream else None)
+        answer = await call_service(opened, path, body, on_text=printer.print if stream else None)
     finally:
-        talk.end()
+        printer.end()
     if answer.is_error:
         click.echo(printable_json(answer.document.decode()), err=True)
         return 1
@@ -167,20 +167,20 @@ async def _print_service_reply(name: str, url: str | None, body: bytes, stream: 
     return 0
 
 
-class _Talk:
-    """What a service says while it works, on standard error; a line that was begun is ended."""
+class _StreamPrinter:
+    """Prints the text of a service on standard error, and ends a line that was started."""
 
     def __init__(self) -> None:
         self._is_inside = False
         self._is_shown = sys.stderr.isatty()
 
-    def say(self, text: str) -> None:
+    def print(self, text: str) -> None:
         click.echo(printable_lines(text) if self._is_shown else text, nl=False, err=True)
         self._is_inside = not text.endswith("\n")
 
     def end(self) -> None:
         if self._is_inside:
-            self.say("\n")
+            self.print("\n")
 
 
 async def _call(name: str, url: str | None, body: bytes, stream: bool, reply: IO[Any]) -> None:
@@ -192,9 +192,9 @@ async def _call(name: str, url: str | None, body: bytes, stream: bool, reply: IO
         async with opened as http, http.stream("POST", path, content=body, headers=headers) as response:
             if response.status_code >= 400:
                 raise _response_error(response.status_code, await response.aread())
-            shown = _terminal_filter() if reply.isatty() else bytes
-            async for piece in response.aiter_bytes():
-                reply.write(shown(piece))
+            convert = _terminal_filter() if reply.isatty() else bytes
+            async for chunk in response.aiter_bytes():
+                reply.write(convert(chunk))
                 reply.flush()
             if not stream:
                 reply.write(b"\n")
@@ -203,7 +203,7 @@ async def _call(name: str, url: str | None, body: bytes, stream: bool, reply: IO
 
 
 def _terminal_filter() -> Callable[[bytes], bytes]:
-    """Pieces of what a stranger says, without what a terminal would act on; a file gets them as they are."""
+    """Return a filter that makes output safe for a terminal; files get it unchanged."""
     decode = codecs.getincrementaldecoder("utf-8")("replace").decode
     return lambda piece: printable_lines(decode(piece)).encode()
 
@@ -211,11 +211,11 @@ def _terminal_filter() -> Callable[[bytes], bytes]:
 def _client(
     name: str, url: str | None, *, service: bool
 ) -> "tuple[AbstractAsyncContextManager[httpx.AsyncClient], str]":
-    """Who is to be asked, and where: a server, or the workflow itself in this process."""
+    """Return a client and URL: of a server, or of the workflow run in this process."""
     if is_url(name):
         base = name.rstrip("/")
-        at = base if base.endswith("/invoke") else f"{base}/invoke"
-        return outbound(timeout=_TIMEOUT_S), service_url(base) if service else at
+        invoke_url = base if base.endswith("/invoke") else f"{base}/invoke"
+        return outbound(timeout=_TIMEOUT_S), service_url(base) if service else invoke_url
     if not is_target(name) and (url is not None or is_listening(LOCAL_SERVER_URL)):
         return outbound(timeout=_TIMEOUT_S), (url or LOCAL_SERVER_URL).rstrip("/") + _path(name, service=service)
     from palaver.server.in_process_client import client
@@ -229,8 +229,8 @@ def _path(workflow: str, *, service: bool) -> str:
 
 
 def _response_error(status: int, body: bytes) -> PalaverError:
-    said: Any = json.parse_or_text(body.decode("utf-8", "replace"))
-    match said:
+    body_value: Any = json.parse_or_text(body.decode("utf-8", "replace"))
+    match body_value:
         case {"status": {"message": str(message), "type": "workflow_not_found"}}:
             return TargetNotFound(message)
         case {"status": {"message": str(message), **rest}}:
@@ -240,5 +240,5 @@ def _response_error(status: int, body: bytes) -> PalaverError:
 
 
 def _error_details(errors: Any) -> list[str]:
-    listed = cast("list[Any]", errors) if isinstance(errors, list) else []
-    return [f"{error['pointer']}: {error['message']}" for error in listed]
+    items = cast("list[Any]", errors) if isinstance(errors, list) else []
+    return [f"{error['pointer']}: {error['message']}" for error in items]

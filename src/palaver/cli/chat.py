@@ -38,31 +38,31 @@ from palaver.errors import NotAWorkflow, PalaverError
 from palaver.outbound import printable, printable_lines
 from palaver.workflows.workflow import Workflow
 
-_PROMPT = "\001\033[1;36m\002you ›\001\033[0m\002 "  # readline must know which characters take no room.
+_PROMPT = "\001\033[1;36m\002you ›\001\033[0m\002 "  # readline must know which characters have no width.
 
 
 class ChatScreen:
-    """Writes a conversation as it happens. Untrusted text can neither move the cursor nor change colours."""
+    """Prints a conversation as it happens. Untrusted text can neither move the cursor nor change colours."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._talks = sys.stdin.isatty()
+        self._is_interactive = sys.stdin.isatty()
         self._console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
         self._at_start = True
-        self._broken = False  # Did what was written last end its line?
+        self._ends_line = False  # Whether the last text ended its line.
         self._calls: dict[str, ToolStarted] = {}
 
     def welcome(self, description: Description) -> None:
-        """Who is there, and how to leave."""
-        if self._talks:
-            told = f" · {printable(description.description)}" if description.description else ""
-            self._console.print(Styled.assemble((self._name, "bold magenta"), (told, "dim")))
+        """Print the workflow and how to leave."""
+        if self._is_interactive:
+            about = f" · {printable(description.description)}" if description.description else ""
+            self._console.print(Styled.assemble((self._name, "bold magenta"), (about, "dim")))
             self._console.print(Styled("/help shows the commands, /quit leaves", "dim"))
 
     def ask(self) -> str | None:
-        """The next line, or None when there is no more."""
+        """Return the next line, or None at the end."""
         try:
-            if not self._talks:
+            if not self._is_interactive:
                 line = sys.stdin.readline()
                 return line.rstrip("\n") if line else None
             self._console.print()
@@ -75,9 +75,9 @@ class ChatScreen:
             return ""
 
     @contextmanager
-    def remembered_lines(self, file: Path | None) -> Generator[None]:
-        """Lines of earlier conversations, at the arrow keys; kept where only their owner can read them."""
-        if file is None or find_spec("readline") is None:  # Windows has none.
+    def input_history(self, file: Path | None) -> Generator[None]:
+        """Load and save the input history, in a file that only its owner can read."""
+        if file is None or find_spec("readline") is None:  # Not on Windows.
             yield
             return
         import readline
@@ -93,84 +93,82 @@ class ChatScreen:
                 readline.write_history_file(file)
                 file.chmod(0o600)
 
-    async def attend(self, events: Sequence[Event]) -> None:
-        """Show what happens."""
+    async def show_events(self, events: Sequence[Event]) -> None:
         for event in events:
             self._show(event)
 
     def _show(self, event: Event) -> None:
         match event:
             case TextDelta(delta=delta):
-                self._begin()
+                self._start_answer()
                 self._write(delta)
             case ReasoningDelta(delta=delta):
-                self._begin()
+                self._start_answer()
                 self._write(delta, "dim italic")
             case TextEnded() | ReasoningEnded():
-                self._line()
+                self._end_line()
             case ToolStarted():
                 self._calls[event.item] = event
             case ToolEnded(item=item, arguments=arguments):
                 call = ToolCall(call_id="", name=self._calls[item].name, arguments=arguments)
-                self._aside(f"⚙ {call.name}{_format_arguments(call)}", "yellow")
+                self._print_event(f"⚙ {call.name}{_format_arguments(call)}", "yellow")
             case ToolReturned(output=output, is_error=is_error):
-                self._aside(f"  {'✗' if is_error else '→'} {_format_value(output)}", "red" if is_error else "green")
+                self._print_event(
+                    f"  {'✗' if is_error else '→'} {_format_value(output)}", "red" if is_error else "green"
+                )
             case PartAdded(part=Data(name="status", value=value)):
-                self._aside(f"… {_format_value(value)}", "dim")
+                self._print_event(f"… {_format_value(value)}", "dim")
             case PartAdded(part=Data(name=name, value=value)):
-                self._aside(f"▪ {name}: {_format_value(value)}", "blue")
+                self._print_event(f"▪ {name}: {_format_value(value)}", "blue")
             case PartAdded(part=File(filename=name, media_type=kind)):
-                self._aside(f"▪ file {name or ''} ({kind})", "blue")
+                self._print_event(f"▪ file {name or ''} ({kind})", "blue")
             case PartAdded(part=Refusal(text=text)):
-                self._aside(text, "red")
+                self._print_event(text, "red")
             case RunCancelled():
-                self._aside("(stopped)", "dim")
+                self._print_event("(stopped)", "dim")
             case _:
                 pass
 
     def end(self, reply: Reply) -> None:
-        """The answer is complete."""
-        self._line()
+        """Finish an answer."""
+        self._end_line()
         if not reply.messages and reply.finish == "stop":
             self.note("(no answer)")
-        if reply.usage is not None and self._talks:
+        if reply.usage is not None and self._is_interactive:
             self.note(f"{reply.usage.input_tokens} tokens in, {reply.usage.output_tokens} out")
 
     def error(self, message: str) -> None:
-        """The run failed, or could not be started."""
-        self._line()
+        self._end_line()
         self._console.print(Styled(f"error: {printable(message, 500)}", "bold red"))
 
     def note(self, text: str) -> None:
-        """Something beside the conversation."""
-        self._line()
+        self._end_line()
         self._console.print(Styled(text, "dim"))
 
     def history(self, messages: Sequence[Message]) -> None:
-        """The conversation so far."""
         for message in messages:
-            said = message.text or ", ".join(f"{call.name}{_format_arguments(call)}" for call in message.tool_calls)
-            said = said or ", ".join(_format_value(result.output) for result in message.tool_results)
-            self._console.print(Styled.assemble((f"{message.role}: ", "dim"), printable_lines(said)))
+            text = message.text or ", ".join(f"{call.name}{_format_arguments(call)}" for call in message.tool_calls)
+            text = text or ", ".join(_format_value(result.output) for result in message.tool_results)
+            self._console.print(Styled.assemble((f"{message.role}: ", "dim"), printable_lines(text)))
         if not messages:
             self.note("Nothing has been said yet.")
 
-    def _begin(self) -> None:
-        if self._at_start and self._talks:
+    def _start_answer(self) -> None:
+        if self._at_start and self._is_interactive:
             self._console.print(Styled(f"{self._name} › ", "bold magenta"), end="")
         self._at_start = False
 
     def _write(self, text: str, style: str = "") -> None:
         self._console.print(Styled(printable_lines(text), style), end="")
-        self._broken = text.endswith("\n")
+        self._ends_line = text.endswith("\n")
 
-    def _line(self) -> None:
-        if not self._at_start and not self._broken:
+    def _end_line(self) -> None:
+        if not self._at_start and not self._ends_line:
             self._console.print()
         self._at_start = True
 
-    def _aside(self, text: str, style: str) -> None:
-        self._line()
+    def _print_event(self, text: str, style: str) -> None:
+        self._end_line()
         self._console.print(Styled(f"  {printable(text, 300)}", style))
 
 
@@ -210,11 +208,11 @@ def command(name: str, inputs: tuple[str, ...], parameters: tuple[str, ...], url
     workflow = find_workflow(name, url=url)
     if not workflow.description.is_chat:
         raise NotAWorkflow(f"{workflow.description.name} is not a chat: use palaver call {name} payload.json.")
-    ChatSession(workflow, inputs=_parse_pairs(inputs), parameters=_parse_pairs(parameters)).hold()
+    ChatSession(workflow, inputs=_parse_pairs(inputs), parameters=_parse_pairs(parameters)).run()
 
 
 class ChatSession:
-    """One conversation in a terminal, or over a pipe: then each line is a question, and only answers are printed."""
+    """A conversation in a terminal or over a pipe. In a pipe each line is a question, and only answers are printed."""
 
     def __init__(self, workflow: Workflow, *, inputs: dict[str, Any], parameters: dict[str, Any]) -> None:
         self._workflow = workflow
@@ -223,12 +221,12 @@ class ChatSession:
         self._messages: list[Message] = []
         self._session = secrets.token_hex(16)
         self._screen = ChatScreen(workflow.description.name)
-        self._asked = ""
+        self._last_question = ""
 
-    def hold(self) -> None:
-        """Ask and answer until somebody leaves."""
+    def run(self) -> None:
+        """Run until the user leaves."""
         self._screen.welcome(self._workflow.description)
-        with asyncio.Runner() as runner, self._screen.remembered_lines(_history_file()):
+        with asyncio.Runner() as runner, self._screen.input_history(_history_file()):
             engine = runner.run(_new_engine())
             while (line := self._screen.ask()) is not None:
                 if not line.strip():
@@ -239,19 +237,19 @@ class ChatSession:
                         return
                     if not line:
                         continue
-                with suppress(KeyboardInterrupt):  # The run has been stopped; the conversation goes on.
+                with suppress(KeyboardInterrupt):  # The run was cancelled; the conversation continues.
                     runner.run(self._turn(engine, line))
 
     def _command(self, line: str) -> str | None:
-        """What to ask after a command: nothing, or a question; None to leave."""
+        """Run a slash command. Returns a question to ask, "" for none, or None to leave."""
         match line:
             case "/quit" | "/exit" | "/q":
                 return None
-            case "/again" if self._asked:
+            case "/again" if self._last_question:
                 while self._messages and self._messages[-1].role != "user":
                     self._messages.pop()
                 del self._messages[-1:]
-                return self._asked
+                return self._last_question
             case "/reset":
                 self._messages, self._session = [], secrets.token_hex(16)
                 self._screen.note("The conversation is forgotten.")
@@ -262,7 +260,7 @@ class ChatSession:
         return ""
 
     async def _turn(self, engine: Engine, line: str) -> None:
-        self._asked = line
+        self._last_question = line
         question = Message.user(line)
         call = Call(
             workflow=self._workflow.description.name,
@@ -272,14 +270,14 @@ class ChatSession:
             session=self._session,
         )
         try:
-            run = engine.start(self._workflow, call, attend=self._screen.attend)
+            run = engine.start(self._workflow, call, attend=self._screen.show_events)
         except PalaverError as error:
             self._screen.error(error.message)
             return
         await _wait_or_cancel(run)
         last = run.log[-1]
         if isinstance(last, RunFailed):
-            self._screen.error(last.message)  # What failed never becomes part of the history.
+            self._screen.error(last.message)  # Failed turns are not added to the history.
             return
         reply = fold(run.log)
         self._screen.end(reply)
@@ -298,9 +296,9 @@ async def _wait_or_cancel(run: Run) -> None:
         await run.wait_ended()
 
 
-def _parse_pairs(given: Iterable[str]) -> dict[str, Any]:
+def _parse_pairs(items: Iterable[str]) -> dict[str, Any]:
     pairs: dict[str, Any] = {}
-    for pair in given:
+    for pair in items:
         key, sign, value = pair.partition("=")
         if not sign:
             raise click.UsageError(f"{pair!r} is not KEY=VALUE.")

@@ -22,12 +22,10 @@ _NOT_SERVED = (404, 405, 410, 501)
 _CREDENTIALS_WANTED = (401, 403)
 _MODELS_TIMEOUT_S = 5.0
 _TABLE_COLUMNS = 160
-"""Of the table where there is no terminal: wide enough for a line per check."""
+"""Of the table without a terminal: wide enough for a line per check."""
 
 
 class _GradeOptions(NamedTuple):
-    """How a server is to be asked."""
-
     model: str | None
     prompt: str
     ui_version: Literal[5, 6, 7]
@@ -36,17 +34,15 @@ class _GradeOptions(NamedTuple):
 
 
 class _GradedCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the table."""
-
     protocol: Protocol
     check: str
     place: str
     report: Report | None
-    """None where nothing could be graded."""
+    """None if nothing could be graded."""
     note: str = ""
-    """Why not."""
+    """Why nothing could be graded."""
     refused: bool = False
-    """Does it want credentials?"""
+    """Whether the server asks for credentials."""
 
     @property
     def result(self) -> str:
@@ -120,38 +116,38 @@ def command(
     return 0 if all(check.report is None or check.report.ok for check in checks) else 1
 
 
-def _parse_header(given: str) -> tuple[str, str]:
-    name, colon, value = given.partition(":")
+def _parse_header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
     if not colon:
         raise click.UsageError("A header is written as 'name: value'.")
     return name.strip(), value.strip()
 
 
-# Asking
+# Requests
 
 
 async def _grade_server(
-    url: str, protocol: Protocol | None, headers: dict[str, str], asked: _GradeOptions
+    url: str, protocol: Protocol | None, headers: dict[str, str], options: _GradeOptions
 ) -> list[_GradedCheck]:
     try:
         check_url(url)
-        found = probe_urls(url, protocol)
-        if not found.endpoints:
+        endpoints = probe_urls(url, protocol)
+        if not endpoints.endpoints:
             raise click.UsageError("A service has a name: give its URL, as …/services/NAME.")
-        async with outbound(headers=headers, timeout=asked.seconds) as http:
-            model = asked.model or await _only_model(http, found)
+        async with outbound(headers=headers, timeout=options.seconds) as http:
+            model = options.model or await _only_model(http, endpoints)
             checks: list[_GradedCheck] = []
-            for spoken, place in found.endpoints.items():
-                checks += await _grade_endpoint(http, spoken, place, asked._replace(model=model))
+            for protocol_, place in endpoints.endpoints.items():
+                checks += await _grade_endpoint(http, protocol_, place, options._replace(model=model))
             return checks
-    except PalaverError as error:  # A URL or a header that cannot be used, or a server that cannot be reached.
+    except PalaverError as error:  # An unusable URL or header, or an unreachable server.
         raise click.ClickException(printable(error.message, 500)) from None
 
 
-async def _only_model(http: "httpx.AsyncClient", found: ProbeUrls) -> str | None:
-    """The model of a server that lists just one."""
-    answer = await _send(http, "GET", found.models, None, {}, _MODELS_TIMEOUT_S)
-    match json.parse_or_text(answer.body.decode("utf-8", "replace")) if answer.status == 200 else None:
+async def _only_model(http: "httpx.AsyncClient", endpoints: ProbeUrls) -> str | None:
+    """Return the model if the server lists exactly one."""
+    response = await _send(http, "GET", endpoints.models, None, {}, _MODELS_TIMEOUT_S)
+    match json.parse_or_text(response.body.decode("utf-8", "replace")) if response.status == 200 else None:
         case {"data": [{"id": str(name)}]}:
             return name
         case _:
@@ -159,38 +155,39 @@ async def _only_model(http: "httpx.AsyncClient", found: ProbeUrls) -> str | None
 
 
 async def _grade_endpoint(
-    http: "httpx.AsyncClient", protocol: Protocol, place: str, asked: _GradeOptions
+    http: "httpx.AsyncClient", protocol: Protocol, place: str, options: _GradeOptions
 ) -> list[_GradedCheck]:
     checks: list[_GradedCheck] = []
     streamed: bytes | None = None
-    for probe in build_probes(protocol, prompt=asked.prompt, model=asked.model, ui_version=asked.ui_version):
-        asked_at = place + probe.below
-        answer = await _send(http, "POST", asked_at, json.encode(probe.body), probe.headers, asked.seconds)
-        if not checks and answer.status in (*_NOT_SERVED, *_CREDENTIALS_WANTED):
-            note, refused = f"{answer.status}: {_error_message(answer.body)}", answer.status in _CREDENTIALS_WANTED
+    for probe in build_probes(protocol, prompt=options.prompt, model=options.model, ui_version=options.ui_version):
+        url = place + probe.below
+        response = await _send(http, "POST", url, json.encode(probe.body), probe.headers, options.seconds)
+        if not checks and response.status in (*_NOT_SERVED, *_CREDENTIALS_WANTED):
+            note, refused = (
+                f"{response.status}: {_error_message(response.body)}",
+                response.status in _CREDENTIALS_WANTED,
+            )
             return [
-                _GradedCheck(
-                    protocol=protocol, check=probe.name, place=asked_at, report=None, note=note, refused=refused
-                )
+                _GradedCheck(protocol=protocol, check=probe.name, place=url, report=None, note=note, refused=refused)
             ]
-        report = _grade_response(probe, answer, streamed, asked)
+        report = _grade_response(probe, response, streamed, options)
         if probe.kind == "stream" and streamed is None:
-            streamed = answer.body
-        checks.append(_GradedCheck(protocol=protocol, check=probe.name, place=asked_at, report=report))
+            streamed = response.body
+        checks.append(_GradedCheck(protocol=protocol, check=probe.name, place=url, report=report))
     return checks
 
 
-def _grade_response(probe: Probe, answer: _Response, streamed: bytes | None, asked: _GradeOptions) -> Report:
-    protocol, strict = probe.protocol, asked.strict
-    if answer.fault:
-        return grade_unanswered(answer.fault, protocol, strict=strict)
+def _grade_response(probe: Probe, response: _Response, streamed: bytes | None, options: _GradeOptions) -> Report:
+    protocol, strict = probe.protocol, options.strict
+    if response.fault:
+        return grade_unanswered(response.fault, protocol, strict=strict)
     if probe.kind == "refusal":
-        return grade_refusal(answer.status, answer.body, protocol, strict=strict)
-    if answer.status != 200:
-        return grade_unanswered(f"the answer is {answer.status}: {_error_message(answer.body)}", protocol, strict=strict)
+        return grade_refusal(response.status, response.body, protocol, strict=strict)
+    if response.status != 200:
+        return grade_unanswered(f"the answer is {response.status}: {_error_message(response.body)}", protocol, strict=strict)
     if probe.kind == "whole":
-        return grade_whole(answer.body, protocol, stream=streamed, whole_from="another-run", strict=strict)
-    return grade(answer.body, protocol, headers=answer.headers, ui_version=asked.ui_version, strict=strict)
+        return grade_whole(response.body, protocol, stream=streamed, whole_from="another-run", strict=strict)
+    return grade(response.body, protocol, headers=response.headers, ui_version=options.ui_version, strict=strict)
 
 
 async def _send(
@@ -198,10 +195,17 @@ async def _send(
 ) -> _Response:
     import httpx
 
-    sent = {"connection": "close", **({"content-type": "application/json"} if body is not None else {}), **headers}
+    request_headers = {
+        "connection": "close",
+        **({"content-type": "application/json"} if body is not None else {}),
+        **headers,
+    }
     status, head = 0, dict[str, str]()
     try:
-        async with asyncio.timeout(seconds), http.stream(method, url, content=body, headers=sent) as response:
+        async with (
+            asyncio.timeout(seconds),
+            http.stream(method, url, content=body, headers=request_headers) as response,
+        ):
             status, head = response.status_code, dict(response.headers)
             return _Response(status, head, await read_limited(response, _MAX_RESPONSE_BYTES))
     except (httpx.ConnectError, httpx.ConnectTimeout) as error:
@@ -215,7 +219,7 @@ async def _send(
 
 
 def _error_message(body: bytes) -> str:
-    """What a refusal says, in any of the usual shapes."""
+    """Return the error message, in any of the usual shapes."""
     match json.parse_or_text(body.decode("utf-8", "replace")):
         case {"error": {"message": str(message)}} | {"detail": str(message)} | {"message": str(message)}:
             return message
@@ -225,7 +229,7 @@ def _error_message(body: bytes) -> str:
             return "no message"
 
 
-# Printing. Whatever a server said is made printable here, and nowhere sooner.
+# Output. Text of the server is made printable here only.
 
 
 def _print_table(checks: Sequence[_GradedCheck]) -> None:
@@ -261,13 +265,13 @@ def _first_violation(check: _GradedCheck) -> Violation | None:
 
 
 def _detail_lines(check: _GradedCheck) -> list[str]:
-    """Each broken rule once, with the first frame that broke it."""
+    """Return each broken rule once, with the first frame that broke it."""
     lines: list[str] = []
     by_rule: dict[str, list[Violation]] = {}
-    for one in check.report.broken if check.report is not None else ():
-        by_rule.setdefault(one.rule, []).append(one)
-    for rule, found in by_rule.items():
-        first, more = found[0], f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    for violation in check.report.broken if check.report is not None else ():
+        by_rule.setdefault(violation.rule, []).append(violation)
+    for rule, violations in by_rule.items():
+        first, more = violations[0], f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
         at = "" if first.frame_index is None else f", frame {first.frame_index} (line {first.line})"
         lines += [
             f"{check.protocol}, {check.check}{at}: {rule} {first.severity}{more}: {printable(first.why, 300)}",
@@ -278,7 +282,7 @@ def _detail_lines(check: _GradedCheck) -> list[str]:
     return lines
 
 
-def _print_json(checks: Sequence[_GradedCheck], asked: _GradeOptions) -> None:
+def _print_json(checks: Sequence[_GradedCheck], options: _GradeOptions) -> None:
     rows = [
         {
             "protocol": check.protocol,
@@ -292,10 +296,14 @@ def _print_json(checks: Sequence[_GradedCheck], asked: _GradeOptions) -> None:
         for check in checks
     ]
     graded = [check.report for check in checks if check.report is not None]
-    told = {"ok": bool(graded) and all(report.ok for report in graded), "strict": asked.strict, "checks": rows}
-    click.echo(printable_json(msgspec.json.format(msgspec.json.encode(told), indent=2).decode()))
+    document = {"ok": bool(graded) and all(report.ok for report in graded), "strict": options.strict, "checks": rows}
+    click.echo(printable_json(msgspec.json.format(msgspec.json.encode(document), indent=2).decode()))
 
 
-def _violation_json(one: Violation) -> dict[str, Any]:
-    said = {"frame": printable(one.frame, 2000), "why": printable(one.why, 500), "says": RULES[one.rule].says}
-    return msgspec.to_builtins(one) | said
+def _violation_json(violation: Violation) -> dict[str, Any]:
+    fields = {
+        "frame": printable(violation.frame, 2000),
+        "why": printable(violation.why, 500),
+        "says": RULES[violation.rule].says,
+    }
+    return msgspec.to_builtins(violation) | fields

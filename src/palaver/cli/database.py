@@ -1,4 +1,4 @@
-"""The option --db, and the database that it means: the same for every command that touches stored things."""
+"""The database that --db selects, for every command that uses stored data."""
 
 import os
 import re
@@ -17,7 +17,7 @@ _PASSWORD = re.compile(r"(://[^/?#@:]*):[^/?#]*(?=@)|([?&]password=)[^&#]*")
 
 
 def database_url(db: str | None) -> str:
-    """The database that is meant: by the option, else by PALAVER_DB, else by palaver.toml, else this user's own."""
+    """Return the database URL from the option, PALAVER_DB, palaver.toml, or the user's data folder."""
     settings, _ = read_settings(flags={"db": db}, env=os.environ, folder=Path.cwd())
     if settings.db:
         return settings.db
@@ -27,15 +27,15 @@ def database_url(db: str | None) -> str:
 
 
 def open_configured_database(db: str | None) -> "Database":
-    """That database, brought up to date; whoever opens it closes it. A SettingsError says what cannot be."""
-    from palaver.storage.database import open_database  # Late: --help must not wait for SQLAlchemy.
+    """Open the database and migrate it; the caller closes it. Raises SettingsError if it can't be opened."""
+    from palaver.storage.database import open_database  # Imported late: --help must not wait for SQLAlchemy.
 
     return open_database(database_url(db))
 
 
 @asynccontextmanager
 async def use_database(db: str | None) -> AsyncGenerator["Database"]:
-    """The same, for as long as the block takes."""
+    """Open the database, and close it at the end of the block."""
     database = open_configured_database(db)
     try:
         yield database
@@ -44,12 +44,12 @@ async def use_database(db: str | None) -> AsyncGenerator["Database"]:
 
 
 def sqlite_path(url: str) -> Path | None:
-    """The file that a database is in; None: a server has it."""
+    """Return the file of a SQLite database; None for PostgreSQL."""
     from palaver.storage.database import sqlite_path
 
     return None if url.startswith(("postgresql:", "postgres:", "postgresql+psycopg:")) else sqlite_path(url)
 
 
 def postgres_command(*words: str) -> str:
-    """A line for a shell, as PostgreSQL's programs take it; passwords of URLs are left out."""
+    """Return a shell command for a PostgreSQL program, without passwords in URLs."""
     return " ".join(shlex.quote(_PASSWORD.sub(r"\1\2", word).replace("+psycopg://", "://")) for word in words)

@@ -42,24 +42,24 @@ def command(no_browser: bool, fresh: bool, **flags: Any) -> None:
     opening = _open_nothing if no_browser else _open_browser
     if settings.db and fresh:
         raise SettingsError("--fresh forgets the demo's own database, but db names another: leave one of them out.")
-    if settings.db:  # Somebody's own: nothing is put there that nobody asked for.
+    if settings.db:  # The user's own database: no sample data is added.
         serve(_sample_workflows(), settings, sources=sources, or_next=True, started=opening)
         return
-    toured = settings.tour or sources["tour"] == "default"  # Unless somebody wants none.
+    toured = settings.tour or sources["tour"] == "default"  # Unless it is turned off.
     settings = msgspec.structs.replace(settings, db=_demo_database(fresh=fresh), tour=toured)
     serve(_sample_workflows(), settings, sources=sources, or_next=True, started=_fill_then_open(opening))
 
 
 def _sample_workflows() -> list[Workflow]:
-    """The sample workflows, and of the applications beside them those whose packages are installed."""
-    found = [load_installed(name) for name in ("eliza", "calculator", "headline", "echo")]
+    """Load the sample workflows, and the applications whose packages are installed."""
+    workflows = [load_installed(name) for name in ("eliza", "calculator", "headline", "echo")]
     with suppress(PalaverError):
-        found.append(load_installed("job_chat"))
-    return found
+        workflows.append(load_installed("job_chat"))
+    return workflows
 
 
 def _demo_database(*, fresh: bool) -> str:
-    """A file of the demo's own; nothing is kept by a second demo beside the first."""
+    """Return the demo's database file; a second demo runs in memory."""
     path = default_path().with_name("demo.db")
     if is_locked(lock_path(path)):
         return MEMORY_URL
@@ -69,28 +69,28 @@ def _demo_database(*, fresh: bool) -> str:
     return str(path)
 
 
-def _fill_then_open(opening: Callable[[str], None]) -> Callable[[str], None]:
-    """Once it serves: fill it, then open the page."""
-    going: set[asyncio.Task[None]] = set()  # The loop itself would let go of it.
+def _fill_then_open(open_page: Callable[[str], None]) -> Callable[[str], None]:
+    """Return a callback that fills the demo once it serves, and then opens the page."""
+    tasks: set[asyncio.Task[None]] = set()  # The loop holds weak references only.
 
     def started(url: str) -> None:
-        task = asyncio.get_running_loop().create_task(_fill(url, opening))
-        going.add(task)
-        task.add_done_callback(going.discard)
+        task = asyncio.get_running_loop().create_task(_fill(url, open_page))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
 
     return started
 
 
-async def _fill(url: str, opening: Callable[[str], None]) -> None:
-    import httpx  # Late: --help must not wait for it.
+async def _fill(url: str, open_page: Callable[[str], None]) -> None:
+    import httpx  # Imported late: --help must not wait for it.
 
     from palaver.demo.filling import fill
 
-    begun, told = time.monotonic(), False
+    start, has_filled = time.monotonic(), False
 
     def tell(line: str) -> None:
-        nonlocal told
-        told = True
+        nonlocal has_filled
+        has_filled = True
         click.echo(f"  filling the demo: {line}", err=True)
 
     log = logging.getLogger("palaver.access")
@@ -99,19 +99,23 @@ async def _fill(url: str, opening: Callable[[str], None]) -> None:
         async with outbound() as http:
             http.base_url = url
             await fill(http, tell)
-        took = time.monotonic() - begun
-        found = f"Everything is there, after {took:.1f} s" if told else "All is as you left it; --fresh begins anew"
-        click.echo(f"{found}: open {url}", err=True)
+        took = time.monotonic() - start
+        status = (
+            f"Everything is there, after {took:.1f} s" if has_filled else "All is as you left it; --fresh begins anew"
+        )
+        click.echo(f"{status}: open {url}", err=True)
     except (httpx.HTTPError, PalaverError) as error:
-        why = str(error).partition("\n")[0]
-        click.echo(f"The demo is not filled to its end ({why}). It works all the same; --fresh tries again.", err=True)
+        reason = str(error).partition("\n")[0]
+        click.echo(
+            f"The demo is not filled to its end ({reason}). It works all the same; --fresh tries again.", err=True
+        )
     finally:
         log.removeFilter(_drop_record)
-        opening(url)
+        open_page(url)
 
 
 def _drop_record(_record: logging.LogRecord) -> bool:
-    """What fills the demo is no news to whoever started it."""
+    """Hide access log lines while the demo is filled."""
     return False
 
 
@@ -120,7 +124,7 @@ def _open_nothing(url: str) -> None:
 
 
 def _open_browser(url: str) -> None:
-    # A machine without a screen has no browser that webbrowser could find; it says so by returning False.
+    # Without a display there is no browser to find; webbrowser returns False.
     if (
         os.environ.get("DISPLAY")
         or os.environ.get("WAYLAND_DISPLAY")

@@ -1,4 +1,4 @@
-"""palaver erase: forget a user, or a session."""
+"""palaver erase: delete the data of a user or a session."""
 
 import asyncio
 
@@ -31,18 +31,18 @@ def command(user: str | None, session: str | None, project: str, yes: bool, as_j
     """
     if (user is None) == (session is None):
         raise SettingsError("Name a user or a session, one of them: --user LABEL or --session LABEL.")
-    found, kept = asyncio.run(_erase(db, project, user, session, yes))
+    counts, kept = asyncio.run(_erase(db, project, user, session, yes))
     if as_json:
-        click.echo(msgspec.json.encode({**found, "kept": kept}).decode())
+        click.echo(msgspec.json.encode({**counts, "kept": kept}).decode())
         return
-    counted = ", ".join(f"{count} {name}" for name, count in found.items() if name != "running")
-    click.echo(f"Erased: {counted}." if yes else f"Found: {counted}. Nothing was erased: say --yes.")
-    if found["running"]:
-        click.echo(f"{found['running']} runs have not ended, and stay.", err=True)
+    summary = ", ".join(f"{count} {name}" for name, count in counts.items() if name != "running")
+    click.echo(f"Erased: {summary}." if yes else f"Found: {summary}. Nothing was erased: say --yes.")
+    if counts["running"]:
+        click.echo(f"{counts['running']} runs have not ended, and stay.", err=True)
     if kept:
         click.echo("Kept, as copies in test sets; change or purge these yourself:")
-    for one in kept:
-        click.echo(f"  {one['testset']}  {one['id']}")
+    for row in kept:
+        click.echo(f"  {row['testset']}  {row['id']}")
 
 
 async def _erase(
@@ -55,10 +55,10 @@ async def _erase(
     label, value = ("user", user) if user is not None else ("session", session)
     assert value is not None
     async with use_database(db) as database:
-        found = await database.read(erasure.count_labelled_data, project, label, value)
+        counts = await database.read(erasure.count_labelled_data, project, label, value)
         kept = await database.read(
             testset_origins.find_copied_rows, project, label, value
-        )  # Before it is not known any more.
+        )  # Before the erased rows are gone.
         while yes and await database.write(erasure.erase_labelled_data, project, label, value, utc_now()):
             pass
-    return msgspec.structs.asdict(found), kept
+    return msgspec.structs.asdict(counts), kept

@@ -1,4 +1,4 @@
-"""palaver inspect: what a target or a URL declares."""
+"""palaver inspect: print what a target or a URL declares."""
 
 import asyncio
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import click
 import msgspec
 
+from palaver.cli.output import format_json
 from palaver.cli.workflow_lookup import is_url
 from palaver.core.descriptions import Description
 from palaver.discovery.evidence import Discovery, public_report
@@ -32,7 +33,7 @@ def command(target: str, as_json: bool) -> int:
     workflows = [load_installed(target)] if target in installed_workflows() else load_one(target)
     if as_json:
         documents = [inspect_document(workflow.description, routes={}, version=_version()) for workflow in workflows]
-        _print_json(documents[0] if len(documents) == 1 else documents)
+        click.echo(format_json(documents[0] if len(documents) == 1 else documents))
         return 0
     for number, workflow in enumerate(workflows):
         click.echo("\n" * bool(number) + printable_lines(_describe(workflow)))
@@ -42,12 +43,12 @@ def command(target: str, as_json: bool) -> int:
 def _inspect_url(url: str, as_json: bool) -> int:
     from palaver.discovery.probe import discover
 
-    found = asyncio.run(discover(url))
+    evidence = asyncio.run(discover(url))
     if as_json:
-        _print_json(public_report(found))
+        click.echo(format_json(public_report(evidence)))
     else:
-        click.echo(_describe_evidence(found))
-    return 0 if found.evidence != "none" and not found.refused else 1
+        click.echo(_describe_evidence(evidence))
+    return 0 if evidence.evidence != "none" and not evidence.refused else 1
 
 
 def _describe(workflow: Workflow) -> str:
@@ -69,8 +70,8 @@ def _schema_lines(title: str, schema: Any) -> list[str]:
     for name, field in properties.items():
         kind = "messages" if field.get("x-ag-type-ref") == "messages" else _type_name(field)
         note = ", required" if name in required else f" = {msgspec.json.encode(field.get('default')).decode()}"
-        told = f"  {field['description']}" if "description" in field else ""
-        lines.append(f"  {title if not lines else '':<10}  {name:<{width}}  {kind}{note}{told}")
+        description = f"  {field['description']}" if "description" in field else ""
+        lines.append(f"  {title if not lines else '':<10}  {name:<{width}}  {kind}{note}{description}")
     if schema.get("additionalProperties"):
         lines.append(f"  {title if not lines else '':<10}  and any other")
     return lines
@@ -96,26 +97,24 @@ def _kind(description: Description) -> str:
     return "chat" if description.is_chat else "workflow"
 
 
-def _describe_evidence(found: Discovery) -> str:
-    lines = [printable(found.url)]
-    if found.refused:
+def _describe_evidence(evidence: Discovery) -> str:
+    lines = [printable(evidence.url)]
+    if evidence.refused:
         lines.append("  It wants credentials, so nothing could be found out.")
-    elif found.is_chat is None:
+    elif evidence.is_chat is None:
         lines.append("  Nothing at this URL says what it is.")
     else:
-        lines.append(f"  {'a chat' if found.is_chat else 'not a chat'}: {found.confidence} by {found.evidence}")
-    if found.call:
-        lines.append(f"  call      {printable(found.call)}  (dialect {found.dialect})")
-    for tried in found.tried:
-        status = tried.status if tried.status is not None else "-"
-        asked = printable(tried.request or "the documents above")
-        lines.append(f"  {tried.step:<16}  {asked:<22}  {status:<4}  {printable(tried.found)}")
-    lines += [f"  warning: {printable(warning)}" for warning in found.warnings]
+        lines.append(
+            f"  {'a chat' if evidence.is_chat else 'not a chat'}: {evidence.confidence} by {evidence.evidence}"
+        )
+    if evidence.call:
+        lines.append(f"  call      {printable(evidence.call)}  (dialect {evidence.dialect})")
+    for attempt in evidence.tried:
+        status = attempt.status if attempt.status is not None else "-"
+        request = printable(attempt.request or "the documents above")
+        lines.append(f"  {attempt.step:<16}  {request:<22}  {status:<4}  {printable(attempt.found)}")
+    lines += [f"  warning: {printable(warning)}" for warning in evidence.warnings]
     return "\n".join(lines)
-
-
-def _print_json(value: Any) -> None:
-    click.echo(printable_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode()))
 
 
 def _version() -> str:

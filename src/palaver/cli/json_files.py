@@ -1,4 +1,4 @@
-"""The values of a file: one JSON document, or JSONL, which has one value on each line."""
+"""Read the values of a file: one JSON document, or JSONL with one value per line."""
 
 import re
 import sys
@@ -14,26 +14,26 @@ from palaver.errors import InvalidJson, PalaverError, TargetNotFound, TooDeep
 
 _decode = msgspec.json.Decoder().decode
 _JSONL_SUFFIXES = (".jsonl", ".ndjson")
-_BOM = b"\xef\xbb\xbf"  # Some editors begin a UTF-8 file with it.
+_BOM = b"\xef\xbb\xbf"  # Written by some editors.
 _OBJECT_LINE = re.compile(rb"^\{.*\}\s*$")
 _PEEKED_LINES = 10
-"""Lines of a broken file that are tried, to tell which kind it is."""
+"""Lines of a broken file that are tried, to tell JSONL from a document."""
 
 Line = tuple[int, bytes]
 
 
 class JsonRecord(NamedTuple):
-    """A value, or why there is none."""
+    """A value, or why it could not be read."""
 
     line: int | None
-    """Its line, from 1; None for a whole document."""
+    """From 1; None for a whole document."""
     value: Any = None
     fault: str | None = None
 
 
 @contextmanager
 def open_input(name: str) -> Generator[BinaryIO]:
-    """The file of that name, or standard input for `-`."""
+    """Open a file, or standard input for `-`."""
     if name == "-":
         yield sys.stdin.buffer
         return
@@ -46,34 +46,34 @@ def _open_file(name: str) -> BinaryIO:
         return Path(name).open("rb")
     except IsADirectoryError:
         raise TargetNotFound(f"{name} is a folder: give a file.") from None
-    except (OSError, ValueError) as error:  # A name with NUL in it is a ValueError.
+    except (OSError, ValueError) as error:  # A NUL in the name raises ValueError.
         raise TargetNotFound(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
 
 
 def read_records(stream: BinaryIO, name: str) -> Iterator[JsonRecord]:
-    """The values of a file, one at a time. JSONL goes by its name, or shows by a first line that is a whole value.
+    """Yield the values of a file. JSONL is recognized by its name, or by a first line that is a complete value.
 
-    What is wrong with a line is told in its place; a document that cannot be read raises.
+    A broken line yields a record with its fault; a document that cannot be read raises.
     """
     lines = _number_lines(stream)
     if name.endswith(_JSONL_SUFFIXES):
         yield from map(_parse_line, _nonblank(lines))
         return
     head = list(_until_second_nonblank(lines))
-    said = list(_nonblank(head))
-    if not said:
+    nonblank = list(_nonblank(head))
+    if not nonblank:
         raise InvalidJson(f"{_display_name(name)} is empty: there is no JSON in it.")
-    if len(said) > 1 and _parse_line(said[0]).fault is None:
+    if len(nonblank) > 1 and _parse_line(nonblank[0]).fault is None:
         yield from map(_parse_line, _nonblank(chain(head, lines)))
         return
     body = b"".join([text for _, text in head]) + stream.read()
     try:
-        found = iter((JsonRecord(None, _parse_json(body)),))
+        parsed = iter((JsonRecord(None, _parse_json(body)),))
     except PalaverError as error:
         if not _looks_like_jsonl(body):
             raise type(error)(f"{_display_name(name)} {error.message}.") from None
-        found = map(_parse_line, _nonblank(enumerate(body.split(b"\n"), 1)))
-    yield from found
+        parsed = map(_parse_line, _nonblank(enumerate(body.split(b"\n"), 1)))
+    yield from parsed
 
 
 def _display_name(name: str) -> str:
@@ -90,19 +90,19 @@ def _nonblank(lines: Iterable[Line]) -> Iterator[Line]:
 
 
 def _until_second_nonblank(lines: Iterator[Line]) -> Iterator[Line]:
-    """The lines up to the second that says something."""
-    said = 0
+    """Yield the lines up to the second nonblank one."""
+    count = 0
     for line in lines:
         yield line
-        said += not line[1].isspace()
-        if said == 2:
+        count += not line[1].isspace()
+        if count == 2:
             return
 
 
 def _looks_like_jsonl(body: bytes) -> bool:
-    """Were these meant as lines, though the first is broken? Then one of the next is an object, whole, unindented."""
-    some = body.split(b"\n", _PEEKED_LINES)[1:_PEEKED_LINES]
-    return any(_OBJECT_LINE.match(text) is not None and _parse_line((0, text)).fault is None for text in some)
+    """Whether a file with a broken first line is JSONL: one of the next lines is a complete object."""
+    lines = body.split(b"\n", _PEEKED_LINES)[1:_PEEKED_LINES]
+    return any(_OBJECT_LINE.match(text) is not None and _parse_line((0, text)).fault is None for text in lines)
 
 
 def _parse_line(line: Line) -> JsonRecord:
@@ -123,5 +123,5 @@ def _parse_json(text: bytes) -> Any:
             text.decode()
         except UnicodeDecodeError:
             raise InvalidJson("is not UTF-8") from None
-        why = str(error).removeprefix("JSON is malformed: ")
-        raise InvalidJson(f"is not JSON: {why[:1].lower()}{why[1:]}") from None
+        reason = str(error).removeprefix("JSON is malformed: ")
+        raise InvalidJson(f"is not JSON: {reason[:1].lower()}{reason[1:]}") from None

@@ -1,4 +1,4 @@
-"""palaver key: give keys out, list them, take them back."""
+"""palaver key: create, list and revoke keys."""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,10 +10,11 @@ import msgspec
 
 from palaver.cli.database import use_database
 from palaver.cli.options import db_option
+from palaver.cli.output import format_json
 from palaver.core import api_keys
 from palaver.core.runs import DEFAULT_PROJECT
 from palaver.errors import NotFound, RequestError, SettingsError
-from palaver.outbound import printable, printable_json
+from palaver.outbound import printable
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -67,21 +68,21 @@ def create(name: str, words: tuple[str, ...], project: str, expires: str | None,
             "expires_at": api_keys.parse_expiry(expires, now=now) if expires is not None else None,
         }
     except RequestError as error:
-        raise SettingsError(error.message) from None  # Here the one who asked wrongly is at the keyboard.
+        raise SettingsError(error.message) from None  # A usage error here, not a request error.
     key, secret = asyncio.run(_create(db, options, now))
-    click.echo(_json(_key_json(key) | {"secret": secret}) if as_json else secret)
+    click.echo(format_json(_key_json(key) | {"secret": secret}) if as_json else secret)
 
 
 async def _create(db: str | None, options: dict[str, Any], now: datetime) -> "tuple[ApiKey, str]":
-    from palaver.storage import api_keys as kept  # Late: --help must not wait for SQLAlchemy.
+    from palaver.storage import api_keys as stored_keys  # Imported late: --help must not wait for SQLAlchemy.
     from palaver.storage import projects
     from palaver.storage.projects import Project
 
-    key, secret = kept.new_api_key(**options, now=now)
+    key, secret = stored_keys.new_api_key(**options, now=now)
 
     def make(connection: "Connection") -> None:
         projects.insert_project(connection, Project(name=key.project, created_at=now))
-        kept.insert_key(connection, key)
+        stored_keys.insert_key(connection, key)
 
     async with use_database(db) as database:
         await database.write(make)
@@ -100,18 +101,18 @@ def list_(project: str | None, as_json: bool, db: str | None) -> None:
       palaver key list
       palaver key list --project team-a --json
     """
-    found = asyncio.run(_load_keys(db, project))
+    keys_found = asyncio.run(_load_keys(db, project))
     if as_json:
-        click.echo(_json([_key_json(key) for key in found]))
+        click.echo(format_json([_key_json(key) for key in keys_found]))
     else:
-        _print(found)
+        _print(keys_found)
 
 
 async def _load_keys(db: str | None, project: str | None) -> "list[ApiKey]":
-    from palaver.storage import api_keys as kept
+    from palaver.storage import api_keys as stored_keys
 
     async with use_database(db) as database:
-        return await database.read(kept.list_all_keys, project)
+        return await database.read(stored_keys.list_all_keys, project)
 
 
 @command.command()
@@ -125,29 +126,29 @@ def revoke(key: str, as_json: bool, db: str | None) -> None:
     Example:
       palaver key revoke key_8h2k4m6p
     """
-    whole = api_keys.parse_key(key)
-    named = whole.id if whole else api_keys.parse_key_id(key)
-    revoked = asyncio.run(_revoke(db, named)) if named else None
+    parsed = api_keys.parse_key(key)
+    key_id = parsed.id if parsed else api_keys.parse_key_id(key)
+    revoked = asyncio.run(_revoke(db, key_id)) if key_id else None
     if revoked is None:
         raise NotFound(
-            f"There is no key {api_keys.format_key_id(whole.id) if whole else key[:40]!r}: see palaver key list."
+            f"There is no key {api_keys.format_key_id(parsed.id) if parsed else key[:40]!r}: see palaver key list."
         )
-    told = f"Revoked {api_keys.format_key_id(revoked.id)} ({printable(revoked.name)}) of the project {revoked.project}."
-    click.echo(_json(_key_json(revoked)) if as_json else told)
+    text = f"Revoked {api_keys.format_key_id(revoked.id)} ({printable(revoked.name)}) of the project {revoked.project}."
+    click.echo(format_json(_key_json(revoked)) if as_json else text)
 
 
-async def _revoke(db: str | None, named: str) -> "ApiKey | None":
-    from palaver.storage import api_keys as kept
+async def _revoke(db: str | None, key_id: str) -> "ApiKey | None":
+    from palaver.storage import api_keys as stored_keys
 
     def revoke(connection: "Connection") -> "ApiKey | None":
-        found = kept.find_keys(connection, [named])
-        return kept.revoke_key(connection, found[0].project, named, at=datetime.now(UTC)) if found else None
+        rows = stored_keys.find_keys(connection, [key_id])
+        return stored_keys.revoke_key(connection, rows[0].project, key_id, at=datetime.now(UTC)) if rows else None
 
     async with use_database(db) as database:
         return await database.write(revoke)
 
 
-# How keys are shown
+# Formatting
 
 
 def _key_json(key: "ApiKey") -> dict[str, Any]:
@@ -161,8 +162,8 @@ def _key_json(key: "ApiKey") -> dict[str, Any]:
     }
 
 
-def _print(found: "Sequence[ApiKey]") -> None:
-    if not found:
+def _print(rows_of_keys: "Sequence[ApiKey]") -> None:
+    if not rows_of_keys:
         click.echo("No keys.")
         return
     rows = [("id", "project", "scopes", "state", "last used", "name")]
@@ -175,7 +176,7 @@ def _print(found: "Sequence[ApiKey]") -> None:
             _last_used(key),
             key.name,
         )
-        for key in found
+        for key in rows_of_keys
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
     for *cells, name in rows:
@@ -194,7 +195,3 @@ def _state(key: "ApiKey") -> str:
 
 def _last_used(key: "ApiKey") -> str:
     return f"{key.last_used_at:%Y-%m-%d}" if key.last_used_at else "never"
-
-
-def _json(value: Any) -> str:
-    return printable_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())

@@ -65,7 +65,7 @@ def cli() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run a command. Exit code 0: done; 1: it could not be done; 2: it was asked for wrongly."""
+    """Run a command and exit: 0 for success, 1 for a failure, 2 for wrong usage."""
     try:
         result: Any = cli.main(args=arguments, prog_name="palaver", standalone_mode=False)
     except click.exceptions.Exit as done:

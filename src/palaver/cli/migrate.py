@@ -1,4 +1,4 @@
-"""palaver migrate: bring a database to the form that this Palaver knows."""
+"""palaver migrate: upgrade a database to this version's schema."""
 
 from pathlib import Path
 
@@ -11,15 +11,13 @@ from palaver.outbound import printable
 
 
 class _MigrationReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done, or what would be."""
-
     database: str
     before: str | None = msgspec.field(name="from")
-    """The form it had; null: there was none."""
+    """The previous schema version; null for a new database."""
     to: str
     changed: bool
     copy: str | None = None
-    """Where it is kept as it was before."""
+    """Path of the copy made before the migration."""
 
 
 @click.command()
@@ -39,8 +37,8 @@ def command(db: str | None, dry_run: bool, as_json: bool) -> None:
     """
     url = database_url(db)
     path = sqlite_path(url)
-    told = _migrate_server(url, dry_run) if path is None else _migrate_file(path, dry_run)
-    click.echo(msgspec.json.encode(told).decode() if as_json else printable(_summary(told, dry_run), 2000))
+    report = _migrate_server(url, dry_run) if path is None else _migrate_file(path, dry_run)
+    click.echo(msgspec.json.encode(report).decode() if as_json else printable(_summary(report, dry_run), 2000))
 
 
 def _migrate_file(path: Path, dry_run: bool) -> _MigrationReport:
@@ -56,13 +54,13 @@ def _migrate_file(path: Path, dry_run: bool) -> _MigrationReport:
                 copy = upgrade.upgrade_file(path)
         else:
             _open_once(str(path))
-    kept = None if copy is None else str(copy)
+    copy_path = None if copy is None else str(copy)
     return _MigrationReport(
         database=str(path),
         before=state.version,
         to=upgrade.SCHEMA_VERSION,
         changed=not state.is_current and not dry_run,
-        copy=kept,
+        copy=copy_path,
     )
 
 
@@ -71,31 +69,36 @@ def _migrate_server(url: str, dry_run: bool) -> _MigrationReport:
     from palaver.storage.paths import redact_url
     from palaver.storage.postgres import create_postgres_engine
 
-    place = redact_url(url)
+    display_url = redact_url(url)
     engine = create_postgres_engine(url)
     try:
-        state = upgrade.server_schema_state(engine, place)
-        state.check(place)
+        state = upgrade.server_schema_state(engine, display_url)
+        state.check(display_url)
     finally:
         engine.dispose()
     if not state.is_current and not dry_run:
         _open_once(url)
     return _MigrationReport(
-        database=place, before=state.version, to=upgrade.SCHEMA_VERSION, changed=not state.is_current and not dry_run
+        database=display_url,
+        before=state.version,
+        to=upgrade.SCHEMA_VERSION,
+        changed=not state.is_current and not dry_run,
     )
 
 
 def _open_once(url: str) -> None:
-    """Opening is what brings one up to date."""
+    """Open and close the database, which migrates it."""
     import asyncio
 
     asyncio.run(open_configured_database(url).close())
 
 
-def _summary(told: _MigrationReport, dry_run: bool) -> str:
-    if told.before == told.to:
-        return f"{told.database} is up to date (form {told.to})."
-    if told.before is None:
-        return f"{told.database} {'would be' if dry_run else 'was'} made, in form {told.to}."
-    done = f"{told.database} {'would be' if dry_run else 'was'} brought from form {told.before} to form {told.to}."
-    return done + (f" As it was before, it is kept as {told.copy}." if told.copy else "")
+def _summary(report: _MigrationReport, dry_run: bool) -> str:
+    if report.before == report.to:
+        return f"{report.database} is up to date (form {report.to})."
+    if report.before is None:
+        return f"{report.database} {'would be' if dry_run else 'was'} made, in form {report.to}."
+    text = (
+        f"{report.database} {'would be' if dry_run else 'was'} brought from form {report.before} to form {report.to}."
+    )
+    return text + (f" As it was before, it is kept as {report.copy}." if report.copy else "")

@@ -16,7 +16,7 @@ _COLOURS = {"user": "cyan", "assistant": "magenta", "tool": "green"}
 
 
 def render_transcript(messages: Sequence[Message]) -> Iterator[str]:
-    """The lines of a conversation, none of them left out."""
+    """Yield all lines of a conversation: roles, texts, calls, results and files."""
     calls = {call.call_id: call.name for message in messages for call in message.tool_calls}
     for message in messages:
         name = f" ({one_line(message.name)})" if message.name else ""
@@ -27,7 +27,7 @@ def render_transcript(messages: Sequence[Message]) -> Iterator[str]:
 
 
 def one_line(text: str) -> str:
-    """A text on one line, whole."""
+    """Make a text printable on one line, without truncating it."""
     return printable(text, len(text))
 
 
@@ -58,22 +58,22 @@ def _labelled(label: str, value: object) -> list[str]:
 
 
 def _file_summary(part: File) -> str:
-    held = f"{len(part.data):,} characters of base64" if part.data is not None else ""
+    size = f"{len(part.data):,} characters of base64" if part.data is not None else ""
     url = part.url or ""
     if url.startswith("data:"):
-        url, held = "", f"{len(url):,} characters in its URL"
-    return " ".join(filter(None, (part.media_type, part.filename, url, part.file_id, held)))
+        url, size = "", f"{len(url):,} characters in its URL"
+    return " ".join(filter(None, (part.media_type, part.filename, url, part.file_id, size)))
 
 
 def _lines(text: str, first: str = "") -> list[str]:
-    """The lines of a text, tabs kept; `first` begins the first of them, and the others stand under it."""
-    whole = (first + text.replace("\r\n", "\n")).split("\n")
-    shown = ["\t".join(map(one_line, line.split("\t"))) for line in whole]
+    """Split a text into printable lines, keeping tabs; `first` precedes the first line and indents the others."""
+    lines = (first + text.replace("\r\n", "\n")).split("\n")
+    shown = ["\t".join(map(one_line, line.split("\t"))) for line in lines]
     return [shown[0], *(f"{_INDENT}{line}" if first and line else line for line in shown[1:])]
 
 
 def echo(text: str | bytes, *, err: bool = False) -> None:
-    """Print a text, whatever the terminal's encoding can hold of it; data goes out as it stands."""
+    """Print text, escaping what the terminal's encoding lacks; bytes are written unchanged."""
     if isinstance(text, str):
         encoding = (sys.stderr if err else sys.stdout).encoding or "utf-8"
         text = text.encode(encoding, "backslashreplace").decode(encoding)
@@ -81,10 +81,9 @@ def echo(text: str | bytes, *, err: bool = False) -> None:
 
 
 def format_json(value: Any) -> str:
-    """JSON for a screen."""
+    """Return indented JSON without characters that steer a terminal."""
     return printable_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def format_count(number: int, word: str) -> str:
-    """`1 row`, `2 rows`."""
     return f"{number:,} {word}{'s' * (number != 1)}"

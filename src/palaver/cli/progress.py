@@ -1,4 +1,4 @@
-"""A bar while a large file is read, for whoever looks; and printing that does not disturb it."""
+"""A progress bar for reading a large file, and printing above it."""
 
 import os
 import stat
@@ -15,22 +15,20 @@ if TYPE_CHECKING:
 
 
 _MIN_BAR_BYTES = 1_000_000
-"""Bytes of a file whose reading is worth a bar."""
+"""Smaller files get no bar."""
 _PRINT_INTERVAL_S = 0.1
 """Between two prints above the bar."""
 
 
 class Printer(Protocol):
-    """How to print."""
-
     def __call__(self, text: str | bytes, *, err: bool = False) -> None:
-        """Print a text, or data as it stands, to standard output or to standard error."""
+        """Print text or bytes to standard output or standard error."""
         ...
 
 
 @contextmanager
 def read_progress(stream: BinaryIO) -> Generator[tuple[BinaryIO, Printer]]:
-    """The file, under a bar where it is large and standard error is a terminal; and how to print meanwhile."""
+    """Yield the file, with a bar if it is large and standard error is a terminal, and a function to print with."""
     size = _file_bytes(stream)
     if size < _MIN_BAR_BYTES or not sys.stderr.isatty():
         yield stream, echo
@@ -41,45 +39,45 @@ def read_progress(stream: BinaryIO) -> Generator[tuple[BinaryIO, Printer]]:
     columns = BarColumn(), DownloadColumn(), TimeRemainingColumn()
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False) as bar:
-        above = _BufferedPrinter(bar)
-        yield bar.wrap_file(stream, total=size), above.say
-    above.rest()
+        printer = _BufferedPrinter(bar)
+        yield bar.wrap_file(stream, total=size), printer.print
+    printer.flush()
 
 
 def _file_bytes(stream: BinaryIO) -> int:
-    """Bytes of a file on disk; 0 for a pipe, whose end nobody knows."""
+    """Return the size of a regular file; 0 for a pipe."""
     try:
-        about = os.fstat(stream.fileno())
+        info = os.fstat(stream.fileno())
     except OSError:
         return 0
-    return about.st_size if stat.S_ISREG(about.st_mode) else 0
+    return info.st_size if stat.S_ISREG(info.st_mode) else 0
 
 
 class _BufferedPrinter:
-    """Prints above a bar on the same screen, some lines at a time: each print draws the bar anew."""
+    """Prints above a bar, several lines at a time, as each print redraws the bar."""
 
     def __init__(self, bar: "Progress") -> None:
         self._console = bar.console
-        self._shared = sys.stdout.isatty()
-        self._waiting: list[tuple[str | bytes, bool]] = []
+        self._is_shared = sys.stdout.isatty()
+        self._lines: list[tuple[str | bytes, bool]] = []
         self._since = 0.0
 
-    def say(self, text: str | bytes, *, err: bool = False) -> None:
-        """Print it, at once or soon."""
-        if not err and not self._shared:
+    def print(self, text: str | bytes, *, err: bool = False) -> None:
+        """Print now or with the next lines."""
+        if not err and not self._is_shared:
             echo(text)
             return
-        if not self._waiting:
+        if not self._lines:
             self._since = time.monotonic()
-        self._waiting.append((text, err))
+        self._lines.append((text, err))
         if time.monotonic() - self._since > _PRINT_INTERVAL_S:
             from rich.text import Text
 
-            lines = (text if isinstance(text, str) else text.decode() for text, _ in self._waiting)
+            lines = (text if isinstance(text, str) else text.decode() for text, _ in self._lines)
             self._console.print(Text("\n".join(lines)), soft_wrap=True)
-            self._waiting.clear()
+            self._lines.clear()
 
-    def rest(self) -> None:
-        """Print what still waits, now that the bar is gone."""
-        for text, err in self._waiting:
+    def flush(self) -> None:
+        """Print what is left once the bar is gone."""
+        for text, err in self._lines:
             echo(text, err=err)

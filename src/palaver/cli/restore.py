@@ -1,4 +1,4 @@
-"""palaver restore: a backup takes the place of a database."""
+"""palaver restore: replace a database by a backup."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,11 +36,11 @@ def command(file: Path, db: str | None, force: bool, as_json: bool) -> None:
         line = postgres_command("pg_restore", "--clean", "--if-exists", f"--dbname={url}", str(file))
         raise SettingsError(f"PostgreSQL has a program for that: {line}")
     manifest = backup.read_manifest(file)
-    aside = [str(kept) for kept in backup.restore_backup(file, path, replace=force, now=datetime.now(UTC))]
+    kept_paths = [str(copy) for copy in backup.restore_backup(file, path, replace=force, now=datetime.now(UTC))]
     if as_json:
-        told = {"database": str(path), "schema": manifest.schema, "made_at": manifest.made_at, "aside": aside}
-        click.echo(msgspec.json.encode(told).decode())
+        report = {"database": str(path), "schema": manifest.schema, "made_at": manifest.made_at, "aside": kept_paths}
+        click.echo(msgspec.json.encode(report).decode())
         return
     made = f"{manifest.made_at:%Y-%m-%d %H:%M} UTC, form {manifest.schema}"
-    kept = f" What was there before is kept as {' and '.join(aside)}." if aside else ""
-    click.echo(printable(f"{path} is as it was at {made}.{kept}", 2000))
+    note = f" What was there before is kept as {' and '.join(kept_paths)}." if kept_paths else ""
+    click.echo(printable(f"{path} is as it was at {made}.{note}", 2000))

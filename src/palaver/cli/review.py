@@ -1,4 +1,4 @@
-"""palaver review: which reviews there are, and what people said in one, as lines of JSON."""
+"""palaver review: list reviews, and export their answers as lines of JSON."""
 
 import asyncio
 import sys
@@ -44,14 +44,14 @@ def list_(run: str | None, project: str, as_json: bool, db: str | None) -> None:
       palaver review list
       palaver review list --run ev_01k… --json
     """
-    found = asyncio.run(_load_reviews(db, project, run))
+    review_rows = asyncio.run(_load_reviews(db, project, run))
     if as_json:
-        click.echo(format_json([_review_json(one) for one in found]))
+        click.echo(format_json([_review_json(review) for review in review_rows]))
         return
-    for one in found:
-        items, answers = format_count(one.total, "item"), format_count(one.answers, "answer")
-        click.echo(f"{one.id}  {one.state:<6}  {items:>12}  {answers:>14}  {printable(one.name)}")
-    if not found:
+    for review in review_rows:
+        items, answers = format_count(review.total, "item"), format_count(review.answers, "answer")
+        click.echo(f"{review.id}  {review.state:<6}  {items:>12}  {answers:>14}  {printable(review.name)}")
+    if not review_rows:
         click.echo("No reviews.")
 
 
@@ -83,22 +83,22 @@ def export(review: str, output: str | None, project: str, db: str | None) -> Non
 
 async def _load_reviews(db: str | None, project: str, run: str | None) -> "list[Review]":
     from palaver.storage.pagination import Window
-    from palaver.storage.reviews import repository as reviews  # Late: --help must not wait for SQLAlchemy.
+    from palaver.storage.reviews import repository as reviews  # Imported late: --help must not wait for SQLAlchemy.
 
-    found: list[Review] = []
+    rows: list[Review] = []
     async with use_database(db) as database:
         after: str | None = None
         while True:
             filters = reviews.ReviewFilters(evaluation=run)
             page = await database.read(reviews.list_reviews, project, filters, Window(200, after))
-            found += page.data
+            rows += page.data
             after = page.next
             if after is None:
-                return found
+                return rows
 
 
-def _review_json(one: "Review") -> dict[str, Any]:
-    fields = msgspec.structs.asdict(one)
+def _review_json(review: "Review") -> dict[str, Any]:
+    fields = msgspec.structs.asdict(review)
     fields["run"] = fields.pop("evaluation")
     return fields
 
@@ -110,14 +110,14 @@ async def _export(db: str | None, project: str, review: str, stream: BinaryIO) -
 
     lines = 0
     async with use_database(db) as database:
-        found = await database.read(reviews.get_review, project, review)
+        review_row = await database.read(reviews.get_review, project, review)
         after: str | None = None
         while True:
             page = await database.read(review_items.list_items, project, review, Window(200, after))
             places = [item.place for item in page.data]
-            said = await database.read(review_items.list_answers, project, review, places)
+            answers = await database.read(review_items.list_answers, project, review, places)
             for item in page.data:
-                for line in _answer_lines(found, item, said[item.place]):
+                for line in _answer_lines(review_row, item, answers[item.place]):
                     stream.write(line + b"\n")
                     lines += 1
             after = page.next
@@ -125,19 +125,19 @@ async def _export(db: str | None, project: str, review: str, stream: BinaryIO) -
                 return lines
 
 
-def _answer_lines(review: "Review", item: "ReviewItem", said: "list[ReviewAnswer]") -> Iterator[bytes]:
-    last = {one.reviewer: one.number for one in said}
-    for one in said:
-        told: dict[str, Any] = {
+def _answer_lines(review: "Review", item: "ReviewItem", answers: "list[ReviewAnswer]") -> Iterator[bytes]:
+    last = {answer.reviewer: answer.number for answer in answers}
+    for answer in answers:
+        fields: dict[str, Any] = {
             "review": review.id,
             "item": f"item_{item.place}",
             "run": review.evaluation,
             "result": None if item.cell is None else f"cell_{item.cell}",
             "trace_id": item.trace,
-            "reviewer": one.reviewer,
-            "answers": one.answers,
-            "comment": one.comment,
-            "counts": last[one.reviewer] == one.number,
-            "created_at": one.created_at,
+            "reviewer": answer.reviewer,
+            "answers": answer.answers,
+            "comment": answer.comment,
+            "counts": last[answer.reviewer] == answer.number,
+            "created_at": answer.created_at,
         }
-        yield msgspec.json.encode(told)
+        yield msgspec.json.encode(fields)

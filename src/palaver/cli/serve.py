@@ -64,13 +64,13 @@ def command(targets: tuple[str, ...], reload: bool, inherit: str | None, **flags
 
 
 def print_unknown_settings(folder: Path) -> None:
-    """Say what stands in palaver.toml and is no setting: nobody would notice that it is not read."""
-    for name, do in unknown_names(folder).items():
-        click.echo(f"hint: palaver.toml sets {printable(name, 60)}, which is no setting. {do}", err=True)
+    """Print a hint for each unknown setting in palaver.toml, which would go unnoticed."""
+    for name, advice in unknown_names(folder).items():
+        click.echo(f"hint: palaver.toml sets {printable(name, 60)}, which is no setting. {advice}", err=True)
 
 
 def _run_workers(settings: Settings) -> int:
-    """Start processes like this one, on one socket, and look after them."""
+    """Start worker processes on one socket, and supervise them."""
     from palaver.server import supervisor
     from palaver.server.serve import open_socket
 
@@ -83,7 +83,7 @@ def _run_workers(settings: Settings) -> int:
 
 
 def _run_as_worker(targets: tuple[str, ...], settings: Settings, sources: Mapping[str, Source], inherit: str) -> None:
-    """Be one of those processes."""
+    """Serve as one of the worker processes."""
     from palaver.server.supervisor import InheritedSockets
 
     inherited = InheritedSockets.read(inherit)
@@ -101,9 +101,9 @@ def serve(
     inherited: "InheritedSockets | None" = None,
     evaluators: Sequence[DeclaredEvaluator] = (),
 ) -> None:
-    """Serve these until told to stop; prints a line each and the address."""
+    """Serve until stopped; prints a line per workflow and the address."""
     from palaver.server.app import Server
-    from palaver.server.serve import (  # Late: --help must not wait for uvicorn.
+    from palaver.server.serve import (  # Imported late: --help must not wait for uvicorn.
         check_exposure,
         open_locked_database,
         open_socket,
@@ -113,9 +113,9 @@ def serve(
     logging_setup.configure_logging(verbose=settings.debug, worker=inherited.number if inherited else None)
     with open_locked_database(settings.db or str(default_path())) as database:
         check_exposure(settings, database)
-        connections, alone = declared_workflows(settings.connections, os.environ), database.kind == "sqlite"
+        connections, is_only_server = declared_workflows(settings.connections, os.environ), database.kind == "sqlite"
         registry = Registry(workflows, connections=connections, default=settings.default, evaluators=evaluators)
-        server = Server(registry, settings, database=database, only_server=alone, sources=sources)
+        server = Server(registry, settings, database=database, only_server=is_only_server, sources=sources)
         if inherited is not None:
             if inherited.speaks:
                 _announce(registry, settings, inherited.listening.getsockname()[1])
@@ -139,12 +139,12 @@ def _announce(workflows: Iterable[Workflow], settings: Settings, port: int) -> s
 
 
 def _is_undiscovered(workflow: Workflow) -> bool:
-    """Is it a service that was not asked yet what it is?"""
+    """Whether it is a remote service that has not been discovered yet."""
     return workflow.description.remote and getattr(workflow, "service", None) is None
 
 
 def _load(targets: tuple[str, ...]) -> list[Workflow]:
-    """The workflows of the targets; hints are shown as lines, not as Python warnings."""
+    """Load the workflows; hints are printed as lines, not as Python warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TakesMessages)
         workflows = load(targets)

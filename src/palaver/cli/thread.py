@@ -1,4 +1,4 @@
-"""palaver thread: list, read, save and take back conversations."""
+"""palaver thread: list, show, export and import conversations."""
 
 import asyncio
 import secrets
@@ -14,7 +14,7 @@ import msgspec
 from palaver.cli.database import use_database
 from palaver.cli.json_files import JsonRecord, open_input, read_records
 from palaver.cli.options import CommandT, db_option, project_option
-from palaver.cli.output import one_line, render_transcript
+from palaver.cli.output import format_json, one_line, render_transcript
 from palaver.core.ids import sortable_id
 from palaver.core.messages import Message
 from palaver.errors import InvalidValue, RequestError, TargetNotFound
@@ -32,12 +32,12 @@ _TITLE_CHARS = 60
 
 
 def _filter_options(command: CommandT) -> CommandT:
-    for option, told in (
+    for option, text in (
         ("--origin", "Only those that were made there: playground, api, import."),
         ("--workflow", "Only those of this workflow."),
         ("--search", "Only those with this text in the title or in a message."),
     ):
-        command = click.option(option, help=told)(command)
+        command = click.option(option, help=text)(command)
     return command
 
 
@@ -77,22 +77,22 @@ def list_(
       palaver thread list
       palaver thread list --search "sky" --workflow tutor --json
     """
-    found = asyncio.run(_load_threads(db, project, limit, {"search": search, "workflow": workflow, "origin": origin}))
+    rows = asyncio.run(_load_threads(db, project, limit, {"search": search, "workflow": workflow, "origin": origin}))
     if as_json:
-        click.echo(_json([msgspec.to_builtins(one.thread) for one in found]))
+        click.echo(format_json([msgspec.to_builtins(row.thread) for row in rows]))
         return
-    if not found:
+    if not rows:
         click.echo("No threads.")
-    for one in found:
-        thread = one.thread
-        about = printable(one.match.text if one.match else thread.title or "(nothing said yet)", _TITLE_CHARS)
+    for row in rows:
+        thread = row.thread
+        about = printable(row.match.text if row.match else thread.title or "(nothing said yet)", _TITLE_CHARS)
         at = f"{thread.updated_at:%Y-%m-%d %H:%M}"
         click.echo(f"{thread.id}  {at}  {thread.messages:>5}  {thread.workflow or '-':<14}  {about}")
 
 
 async def _load_threads(db: str | None, project: str, limit: int, filters: dict[str, Any]) -> "list[ThreadListItem]":
     from palaver.storage.pagination import Window
-    from palaver.storage.threads import repository as threads  # Late: --help must not wait for SQLAlchemy.
+    from palaver.storage.threads import repository as threads  # Imported late: --help must not wait for SQLAlchemy.
 
     async with use_database(db) as database:
         page = await database.read(threads.list_threads, project, threads.ThreadFilters(**filters), Window(limit))
@@ -112,11 +112,13 @@ def show(thread: str, at: str, as_json: bool, project: str, db: str | None) -> N
     Example:
       palaver thread show conv_01k2…
     """
-    found, branch = asyncio.run(_load_branch(db, project, thread, at))
+    stored, branch = asyncio.run(_load_branch(db, project, thread, at))
     if as_json:
-        click.echo(_json({"thread": msgspec.to_builtins(found), "messages": [msgspec.to_builtins(n) for n in branch]}))
+        click.echo(
+            format_json({"thread": msgspec.to_builtins(stored), "messages": [msgspec.to_builtins(n) for n in branch]})
+        )
         return
-    click.echo(click.style(one_line(found.title or found.id), bold=True))
+    click.echo(click.style(one_line(stored.title or stored.id), bold=True))
     messages: list[Message] = [node.message for node in branch]
     for line in ("", *render_transcript(messages)):
         click.echo(line)
@@ -125,11 +127,11 @@ def show(thread: str, at: str, as_json: bool, project: str, db: str | None) -> N
 async def _load_branch(db: str | None, project: str, thread: str, at: str) -> "tuple[Thread, list[Node]]":
     from palaver.storage.threads import repository as threads
 
-    def look(connection: "Connection") -> "tuple[Thread, list[Node]]":
+    def load(connection: "Connection") -> "tuple[Thread, list[Node]]":
         return threads.require_thread(connection, project, thread), threads.get_branch(connection, project, thread, at)
 
     async with use_database(db) as database:
-        return await database.read(look)
+        return await database.read(load)
 
 
 @command.command()
@@ -205,8 +207,8 @@ async def _thread_ids(database: "Database", project: str, filters: "ThreadFilter
     after: str | None = None
     while True:
         page = await database.read(threads.list_threads, project, filters, Window(200, after))
-        for found in page.data:
-            yield found.thread.id
+        for row in page.data:
+            yield row.thread.id
         after = page.next
         if after is None:
             return
@@ -228,12 +230,12 @@ def import_(file: str, as_json: bool, project: str, db: str | None) -> int:
     """
     with open_input(file) as stream:
         files = [_parse_thread(record) for record in read_records(stream, file)]
-    made = asyncio.run(_import(db, project, files))
-    unchanged = len(files) - len(made)
+    created = asyncio.run(_import(db, project, files))
+    unchanged = len(files) - len(created)
     if as_json:
-        click.echo(_json({"created": len(made), "unchanged": unchanged, "threads": made}))
+        click.echo(format_json({"created": len(created), "unchanged": unchanged, "threads": created}))
     else:
-        click.echo(f"{len(made)} made, {unchanged} there already.")
+        click.echo(f"{len(created)} made, {unchanged} there already.")
     return 0
 
 
@@ -250,28 +252,23 @@ def _parse_thread(record: JsonRecord) -> "ThreadFile":
 
 
 async def _import(db: str | None, project: str, files: "list[ThreadFile]") -> list[str]:
-    """All of them, or none."""
+    """Import all threads in one transaction."""
     from palaver.storage.threads import import_export as thread_files
 
-    def take(connection: "Connection") -> list[str]:
-        made = [thread_files.import_thread(connection, project, file, id=_new_id()) for file in files]
-        return [thread.id for thread in made if thread is not None]
+    def import_all(connection: "Connection") -> list[str]:
+        imported = [thread_files.import_thread(connection, project, file, id=_new_id()) for file in files]
+        return [thread.id for thread in imported if thread is not None]
 
     async with use_database(db) as database:
-        return await database.write(take)
+        return await database.write(import_all)
 
 
 def _new_id() -> str:
     return f"conv_{sortable_id(time.time_ns() // 1_000_000, secrets.randbits(80))}"
 
 
-# What is printed
-
-
-def _json(value: Any) -> str:
-    return printable_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+# Output
 
 
 def _print(text: bytes) -> None:
-    """Lines of JSON, or a page, on standard output."""
     sys.stdout.buffer.write(printable_json(text.decode()).encode() if text.startswith(b"{") else text)

@@ -1,4 +1,4 @@
-"""palaver variant: list and compare variants, and move them between a database and files beside the code."""
+"""palaver variant: list and compare variants, and move them between a database and files."""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ import msgspec
 
 from palaver.cli.database import use_database
 from palaver.cli.options import db_option, json_option, project_option
+from palaver.cli.output import format_json
 from palaver.core.variants import (
     Change,
     VariantFile,
@@ -21,7 +22,7 @@ from palaver.core.variants import (
     parse_reference,
 )
 from palaver.errors import NotFound, PalaverError, RequestError, SettingsError
-from palaver.outbound import printable, printable_json
+from palaver.outbound import printable
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from palaver.storage.variants import ImportCounts, Variant
 
 _MAX_FILE_BYTES = 1024 * 1024
-"""Bytes of a file that is read."""
 
 
 @click.group()
@@ -60,34 +60,35 @@ def list_(workflow: str | None, project: str, as_json: bool, db: str | None) -> 
       palaver variant list
       palaver variant list --workflow tutor --json
     """
-    found = asyncio.run(_load_variants(db, project, workflow))
+    variant_rows = asyncio.run(_load_variants(db, project, workflow))
     if as_json:
-        click.echo(_format_json(found))
+        click.echo(format_json(variant_rows))
         return
     rows = [
-        (str(VariantReference(one.name, one.head, one.workflow)), f"{one.updated_at:%Y-%m-%d %H:%M}") for one in found
+        (str(VariantReference(variant.name, variant.head, variant.workflow)), f"{variant.updated_at:%Y-%m-%d %H:%M}")
+        for variant in variant_rows
     ]
     width = max((len(name) for name, _ in rows), default=0)
-    for (name, updated), one in zip(rows, found, strict=True):
-        click.echo(f"{name:<{width}}  {updated}  {printable(one.description)}".rstrip())
-    if not found:
+    for (name, updated), variant in zip(rows, variant_rows, strict=True):
+        click.echo(f"{name:<{width}}  {updated}  {printable(variant.description)}".rstrip())
+    if not variant_rows:
         click.echo("No variants.")
 
 
 async def _load_variants(db: str | None, project: str, workflow: str | None) -> "list[Variant]":
-    from palaver.storage import variants  # Late: --help must not wait for SQLAlchemy.
+    from palaver.storage import variants  # Imported late: --help must not wait for SQLAlchemy.
     from palaver.storage.pagination import Window
 
-    found: list[Variant] = []
+    rows: list[Variant] = []
     async with use_database(db) as database:
         after: str | None = None
         while True:
             window = Window(200, after)
             page: Page[Variant] = await database.read(variants.list_variants, project, workflow=workflow, window=window)
-            found += page.data
+            rows += page.data
             after = page.next
             if after is None:
-                return found
+                return rows
 
 
 @command.command()
@@ -104,14 +105,14 @@ def diff(before: str, after: str, project: str, as_json: bool, db: str | None) -
       palaver variant diff tutor@short:2 tutor@short:3
     """
     references = [_parse_reference(before), _parse_reference(after)]
-    found = asyncio.run(_load_changes(db, project, references))
+    differences = asyncio.run(_load_changes(db, project, references))
     if as_json:
-        click.echo(_format_json({"changes": found}))
+        click.echo(format_json({"changes": differences}))
         return
-    for change in found:
+    for change in differences:
         sides = [_format_value(change.before), _format_value(change.after)]
         click.echo(f"{printable(change.path, 200)}: {' -> '.join(sides)}")
-    if not found:
+    if not differences:
         click.echo("They set the same.")
 
 
@@ -119,7 +120,7 @@ def _parse_reference(text: str) -> VariantReference:
     try:
         reference = parse_reference(text)
     except RequestError as error:
-        raise SettingsError(error.message) from None  # Here the one who asked wrongly is at the keyboard.
+        raise SettingsError(error.message) from None  # A usage error here, not a request error.
     if reference.workflow is None:
         raise SettingsError(f"Whose variant is {text!r}? Name its workflow too: tutor@{text}.")
     return reference
@@ -128,18 +129,18 @@ def _parse_reference(text: str) -> VariantReference:
 async def _load_changes(db: str | None, project: str, references: Sequence[VariantReference]) -> list[Change]:
     from palaver.storage import variants
 
-    def both(connection: "Connection") -> list[Any]:
+    def load_both(connection: "Connection") -> list[Any]:
         sides: list[Any] = []
         for reference in references:
-            found = variants.find_variant(connection, project, reference.workflow or "", reference.name)
-            if found is None:
+            variant = variants.find_variant(connection, project, reference.workflow or "", reference.name)
+            if variant is None:
                 raise NotFound(f"There is no variant {str(reference)!r}.")
-            number = reference.version or found.head
-            sides.append(variants.get_version(connection, project, found.id, number).parameters)
+            number = reference.version or variant.head
+            sides.append(variants.get_version(connection, project, variant.id, number).parameters)
         return sides
 
     async with use_database(db) as database:
-        before, after = await database.read(both)
+        before, after = await database.read(load_both)
     return diff_json(before, after)
 
 
@@ -161,12 +162,12 @@ def export(folder: Path, workflow: str | None, project: str, db: str | None) -> 
     """
     files = asyncio.run(_load_files(db, project, workflow))
     for file in files:
-        place = folder / file.workflow / f"{file.name}.json"
+        path = folder / file.workflow / f"{file.name}.json"
         try:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(encode_variant_file(file))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(encode_variant_file(file))
         except OSError as error:
-            raise SettingsError(f"{place} cannot be written: {error.strerror}.") from None
+            raise SettingsError(f"{path} cannot be written: {error.strerror}.") from None
     click.echo(f"{len(files)} variant{'s' * (len(files) != 1)} in {folder}.")
 
 
@@ -201,16 +202,16 @@ def import_(folder: Path, against: str | None, dry_run: bool, project: str, as_j
       palaver variant import variants/ --against app.py --dry-run
     """
     files, faults = _read_folder(folder, _load_registry(against) if against else None)
-    report = asyncio.run(_import_files(db, project, files, look=dry_run or bool(faults)))
+    report = asyncio.run(_import_files(db, project, files, is_dry_run=dry_run or bool(faults)))
     counts = msgspec.structs.asdict(report)
     if as_json:
-        click.echo(_format_json(counts | {"faults": faults}))
+        click.echo(format_json(counts | {"faults": faults}))
     else:
         for fault in faults:
             click.echo(f"{fault['file']}: {printable(fault['message'], 500)}", err=True)
-        told = ", ".join(f"{count} {word}" for word, count in counts.items())
+        text = ", ".join(f"{count} {word}" for word, count in counts.items())
         tail = " (nothing was written)" if dry_run or faults else ""
-        click.echo(f"{told}{tail}")
+        click.echo(f"{text}{tail}")
     return 1 if faults else 0
 
 
@@ -222,39 +223,41 @@ def _load_registry(target: str) -> "Registry":
 
 
 def _read_folder(folder: Path, registry: "Registry | None") -> tuple[list[VariantFile], list[dict[str, Any]]]:
-    """The variants of a folder, and what is wrong with its files."""
+    """Return the variants of a folder, and the faults of its files."""
     from palaver.workflows.workflow import find_parameter_faults
 
     files: list[VariantFile] = []
     faults: list[dict[str, Any]] = []
-    for place in sorted(folder.glob("*/*.json")):
-        name = str(place.relative_to(folder))
+    for path in sorted(folder.glob("*/*.json")):
+        name = str(path.relative_to(folder))
         try:
-            file = _read_variant_file(place)
-            found: list[RequestError] = []
+            file = _read_variant_file(path)
+            errors: list[RequestError] = []
             if registry is not None:
-                found += find_parameter_faults(registry.workflow(file.workflow), file.parameters)
+                errors += find_parameter_faults(registry.workflow(file.workflow), file.parameters)
         except PalaverError as error:
             faults.append({"file": name, "code": error.code, "message": error.message})
             continue
         files.append(file)
-        faults += [{"file": name, "code": error.code, "message": error.message} for error in found]
+        faults += [{"file": name, "code": error.code, "message": error.message} for error in errors]
     return files, faults
 
 
-def _read_variant_file(place: Path) -> VariantFile:
+def _read_variant_file(path: Path) -> VariantFile:
     try:
-        with place.open("rb") as stream:
+        with path.open("rb") as stream:
             raw = stream.read(_MAX_FILE_BYTES)
     except OSError as error:
         raise NotFound(f"It cannot be read: {error.strerror}.") from None
     file = decode_variant_file(raw)
-    if (file.workflow, f"{file.name}.json") != (place.parent.name, place.name):
+    if (file.workflow, f"{file.name}.json") != (path.parent.name, path.name):
         raise NotFound(f"It holds {file.workflow}@{file.name}: that belongs in {file.workflow}/{file.name}.json.")
     return file
 
 
-async def _import_files(db: str | None, project: str, files: Sequence[VariantFile], *, look: bool) -> "ImportCounts":
+async def _import_files(
+    db: str | None, project: str, files: Sequence[VariantFile], *, is_dry_run: bool
+) -> "ImportCounts":
     from palaver.storage import variants
 
     async with use_database(db) as database:
@@ -264,7 +267,7 @@ async def _import_files(db: str | None, project: str, files: Sequence[VariantFil
             files,
             new_id=_new_id,
             at=datetime.now(UTC),
-            mode="look" if look else "commit",
+            mode="look" if is_dry_run else "commit",
         )
 
 
@@ -275,7 +278,3 @@ def _new_id() -> str:
     from palaver.core.ids import sortable_id
 
     return f"var_{sortable_id(time.time_ns() // 1_000_000, secrets.randbits(80))}"
-
-
-def _format_json(value: Any) -> str:
-    return printable_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())

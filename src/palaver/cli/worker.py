@@ -1,4 +1,4 @@
-"""palaver worker: a process that takes background runs and cells of evaluations, and serves nobody."""
+"""palaver worker: run background runs and cells of evaluations, without serving."""
 
 import asyncio
 import os
@@ -49,7 +49,7 @@ def command(targets: tuple[str, ...], db: str | None, runs: int | None, allow_pr
 
 @contextmanager
 def hold_worker_lock(url: str) -> Generator[None]:
-    """Say of a file of SQLite's that somebody is at work on it, as a server does: any number of workers may be."""
+    """Hold a shared lock on a SQLite file, as any number of workers may."""
     path = None if url == MEMORY_URL else sqlite_path(url)
     if path is None:
         yield
@@ -62,7 +62,7 @@ def hold_worker_lock(url: str) -> Generator[None]:
 async def _run_worker(
     workflows: list[Workflow], evaluators: list[DeclaredEvaluator], settings: Settings, url: str
 ) -> None:
-    from palaver.server.app import Server  # Late: --help must not wait for SQLAlchemy.
+    from palaver.server.app import Server  # Imported late: --help must not wait for SQLAlchemy.
     from palaver.server.worker import run_worker
     from palaver.storage.database import open_database
     from palaver.storage.paths import redact_url
@@ -72,5 +72,5 @@ async def _run_worker(
     registry = Registry(workflows, connections=connections, evaluators=evaluators)
     worker = Server(registry, settings, database=database, kind="worker")
     names = ", ".join(registry.names())
-    told = f"Working on background runs of {names}: {settings.background_runs} at once, from {redact_url(url)}"
-    await run_worker(worker, started=lambda: click.echo(f"{told}  (Ctrl+C stops)", err=True))
+    text = f"Working on background runs of {names}: {settings.background_runs} at once, from {redact_url(url)}"
+    await run_worker(worker, started=lambda: click.echo(f"{text}  (Ctrl+C stops)", err=True))

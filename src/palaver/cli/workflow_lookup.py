@@ -1,4 +1,7 @@
-"""Which workflow is meant: a URL, a target (file, folder, module:name), or a name on the local server or installed."""
+"""Find the workflow that is meant:
+
+a URL, a target (file, folder, module:name), or a name, served locally or installed.
+"""
 
 import socket
 from pathlib import Path
@@ -13,25 +16,23 @@ LOCAL_SERVER_URL = "http://127.0.0.1:8642"
 
 
 def is_url(text: str) -> bool:
-    """Does it name a service rather than something here?"""
     return text.startswith(("http://", "https://"))
 
 
 def is_target(text: str) -> bool:
-    """Does it name code: a file, a folder, a module?"""
     return ":" in text or text.endswith(".py") or "/" in text or Path(text).is_dir()
 
 
 def find_workflow(text: str, *, url: str | None = None) -> Workflow:
-    """The one workflow that is meant. A bare NAME is looked up on the server at `url`, else among installed ones."""
+    """Return the workflow. A bare name is looked up on the server at `url`, else on the local one, else installed."""
     if is_url(text):
         return connect(text)
     if is_target(text):
-        found = load_one(text)
-        if len(found) > 1:
-            names = ", ".join(workflow.description.name for workflow in found)
+        workflows = load_one(text)
+        if len(workflows) > 1:
+            names = ", ".join(workflow.description.name for workflow in workflows)
             raise TargetNotFound(f"{text} declares several workflows: say which one, as {text}:NAME ({names}).")
-        return found[0]
+        return workflows[0]
     if url is not None:
         return connect(f"{url.rstrip('/')}/{text}", name=text)
     served = _on_local_server(text)
@@ -39,7 +40,7 @@ def find_workflow(text: str, *, url: str | None = None) -> Workflow:
 
 
 def _on_local_server(name: str) -> Workflow | None:
-    """A workflow of that name on the server that runs here by default, if one does and has it."""
+    """Return a workflow of the server on the default port, if one runs and has it."""
     if not is_listening(LOCAL_SERVER_URL):
         return None
     try:
@@ -50,7 +51,7 @@ def _on_local_server(name: str) -> Workflow | None:
 
 
 def is_listening(url: str) -> bool:
-    """Does anything answer at that address?"""
+    """Whether a server accepts connections at this address."""
     parts = urlsplit(url)
     try:
         with socket.create_connection((parts.hostname or "", parts.port or 80), timeout=0.3):

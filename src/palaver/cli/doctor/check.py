@@ -1,4 +1,4 @@
-"""What a check of the doctor's says."""
+"""The result of a check, and the printed list of results."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -12,33 +12,32 @@ CheckLevel = Literal["ok", "warning", "problem"]
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the list."""
+    """One result. The field names are JSON keys of `palaver doctor --json`."""
 
     subject: str
-    """What it is about: settings, database, extras …"""
+    """settings, database, extras …"""
     sign: CheckLevel
     says: str
     do: str = ""
-    """What to do about it; empty where nothing needs doing."""
+    """What to do; empty if nothing is needed."""
 
     @property
     def line(self) -> str:
-        """All of it as a sentence or two."""
         return f"{self.says} {self.do}".rstrip()
 
 
 def ok(subject: str, says: str, do: str = "") -> Check:
-    """All is well; `do` is what one may do, not what one must."""
+    """A passed check; `do` is optional advice."""
     return Check(subject=subject, sign="ok", says=says, do=do)
 
 
 def warning(subject: str, says: str, do: str) -> Check:
-    """It works, but perhaps not as somebody means it."""
+    """Something works, but perhaps not as intended."""
     return Check(subject=subject, sign="warning", says=says, do=do)
 
 
 def problem(subject: str, says: str, do: str) -> Check:
-    """It does not work, or is not safe."""
+    """Something does not work, or is not safe."""
     return Check(subject=subject, sign="problem", says=says, do=do)
 
 
@@ -46,7 +45,7 @@ _SIGNS: dict[CheckLevel, tuple[str, str]] = {"ok": ("✓", "green"), "warning": 
 
 
 def print_checks(checks: Sequence[Check]) -> None:
-    """Print them in their order, and how many are not well."""
+    """Print all checks and a summary."""
     width = max(len(check.subject) for check in checks)
     for check in checks:
         mark, colour = _SIGNS[check.sign]
@@ -57,12 +56,12 @@ def print_checks(checks: Sequence[Check]) -> None:
 
 
 def summarize_checks(checks: Sequence[Check]) -> str:
-    """How it stands, in a sentence."""
+    """Return the numbers of problems and warnings as a sentence."""
     problems, warnings = (sum(check.sign == sign for check in checks) for sign in ("problem", "warning"))
     if not problems and not warnings:
         return "No problems found."
-    beside = f", {_format_plural(warnings, 'warning')}" if warnings else ""
-    return f"{_format_plural(problems, 'problem') if problems else 'No problems'}{beside}."
+    warning_part = f", {_format_plural(warnings, 'warning')}" if warnings else ""
+    return f"{_format_plural(problems, 'problem') if problems else 'No problems'}{warning_part}."
 
 
 def _format_plural(count: int, word: str) -> str:

@@ -1,4 +1,4 @@
-"""palaver doctor: is this installation well? With --attack: does a server keep what the security statements say?"""
+"""palaver doctor: check this installation. With --attack: check whether a server withstands attacks."""
 
 import os
 import platform
@@ -67,7 +67,7 @@ def _run_checks(targets: tuple[str, ...], db: str | None, as_json: bool) -> int:
     workflows, faults = _inspect_workflows(targets, settings)
     checks += faults
     problems = [check.line for check in checks if check.sign == "problem"]
-    found: dict[str, Any] = {
+    report: dict[str, Any] = {
         "python": platform.python_version(),
         "packages": _package_versions(),
         "workflows": workflows,
@@ -79,28 +79,28 @@ def _run_checks(targets: tuple[str, ...], db: str | None, as_json: bool) -> int:
         ],
     }
     if as_json:
-        click.echo(printable_json(msgspec.json.format(msgspec.json.encode(found), indent=2).decode()))
+        click.echo(printable_json(msgspec.json.format(msgspec.json.encode(report), indent=2).decode()))
     else:
-        _print_report(found)
+        _print_report(report)
     return 1 if problems else 0
 
 
 def _collect_checks(settings: Settings, sources: dict[str, Source], url: str) -> list[Check]:
-    """Every check, in the order in which they are shown."""
-    from palaver.cli.doctor import database, machine, packages  # Late: --help must not wait for them.
+    """Run all checks, in the order in which they are printed."""
+    from palaver.cli.doctor import database, machine, packages  # Imported late: --help must not wait for them.
     from palaver.cli.doctor import settings as set_
 
     folder = Path.cwd()
-    first = _read_clocks()
-    seen = database.check_database(url, _now)
+    first_reading = _read_clocks()
+    database_report = database.check_database(url, _now)
     checks = [
         *packages.check_packages(),
-        *set_.check_settings(settings, folder=folder, env=os.environ, database=url, has_key=seen.has_key),
-        *seen.checks,
+        *set_.check_settings(settings, folder=folder, env=os.environ, database=url, has_key=database_report.has_key),
+        *database_report.checks,
         *machine.check_port(settings),
-        *machine.check_file_modes(settings, sources, folder=folder, database=seen.path),
+        *machine.check_file_modes(settings, sources, folder=folder, database=database_report.path),
     ]
-    return [*checks, *machine.check_clock(first, _read_clocks(), seen.look)]
+    return [*checks, *machine.check_clock(first_reading, _read_clocks(), database_report.look)]
 
 
 def _now() -> datetime:
@@ -114,11 +114,11 @@ def _read_clocks() -> Any:
 
 
 def _setting_value(settings: Settings, name: str) -> Any:
-    """What is set, without passwords."""
+    """Return a setting's value without secrets."""
     if name == "connections":
         return mask_connections(settings.connections)
     if name == "redact":
-        return len(settings.redact)  # How many rules.
+        return len(settings.redact)  # The number of rules.
     if name == "otlp_headers":
         return mask_headers(settings.otlp_headers)
     if name != "db":
@@ -137,8 +137,8 @@ def _inspect_workflows(targets: tuple[str, ...], settings: Settings) -> tuple[li
         faults.append(problem("workflows", error.message, "Nothing of it can be served so."))
     names = {workflow.description.name for workflow in workflows} | set(settings.connections)
     if targets and workflows and settings.default is not None and settings.default not in names:
-        says = f"default is {settings.default}, and no workflow has that name."
-        faults.append(problem("workflows", says, f"Known: {', '.join(sorted(names))}."))
+        message = f"default is {settings.default}, and no workflow has that name."
+        faults.append(problem("workflows", message, f"Known: {', '.join(sorted(names))}."))
     rows: list[dict[str, Any]] = []
     for workflow in workflows:
         description = workflow.description
@@ -154,20 +154,20 @@ def _package_versions() -> dict[str, str | None]:
     return {name: version(name) for name in _LISTED_PACKAGES}
 
 
-def _print_report(found: dict[str, Any]) -> None:
+def _print_report(report: dict[str, Any]) -> None:
     from palaver.cli.doctor.check import print_checks
 
-    click.echo(f"Python {found['python']}")
-    click.echo("  ".join(f"{name} {told or '(not installed)'}" for name, told in found["packages"].items()))
+    click.echo(f"Python {report['python']}")
+    click.echo("  ".join(f"{name} {version or '(not installed)'}" for name, version in report["packages"].items()))
     click.echo("\nWorkflows")
-    for row in found["workflows"]:
+    for row in report["workflows"]:
         kind = "chat" if row["is_chat"] else "workflow"
         unknown = f"  no schema for: {', '.join(row['without_schema'])}" if row["without_schema"] else ""
         click.echo(f"  {row['name']:<14}  {kind:<8}  {row['place']}{unknown}")
     click.echo("\nSettings")
-    width = max(len(row["name"]) for row in found["settings"])
-    for row in found["settings"]:
+    width = max(len(row["name"]) for row in report["settings"])
+    for row in report["settings"]:
         value = msgspec.json.encode(row["value"]).decode()
         click.echo(f"  {row['name']:<{width}}  {printable(value):<15}  {row['source']}")
     click.echo("\nChecks")
-    print_checks(found["checks"])
+    print_checks(report["checks"])

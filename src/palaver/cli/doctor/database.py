@@ -1,4 +1,4 @@
-"""Is the database there, in the form that this Palaver knows, to be written, with room to grow?"""
+"""Check whether the database is there, current, writable, and has room to grow."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ _MIN_FREE_BYTES, _LOW_FREE_BYTES = 100 * _MIB, 1024 * _MIB
 
 
 class DatabaseReport(NamedTuple):
-    """What was seen of the database, for whoever else has to know."""
+    """The checks of the database, and what other checks need of it."""
 
     checks: list[Check]
     look: DatabaseReport | None = None
@@ -29,50 +29,50 @@ class DatabaseReport(NamedTuple):
 
     @property
     def has_key(self) -> bool | None:
-        """Is there a key that opens something? None: nobody can tell."""
+        """Whether there is a valid key; None if unknown."""
         if self.look is None:
-            return False if self.path is not None else None  # A file that is not there yet has none.
-        return False if self.look.state.is_empty else self.look.has_valid_key
+            return False if self.path is not None else None  # A missing file has no key.
+        return False if self.look.state.is_empty else self.look.has_key
 
 
 def check_database(url: str, now: Callable[[], datetime], free: Callable[[Path], int] | None = None) -> DatabaseReport:
-    """Look at it. Nothing is made, changed or brought up to date."""
+    """Check the database without creating, changing or migrating it."""
     if url in (MEMORY_URL, "sqlite:///:memory:"):
-        says = "The database is in memory: all of it is gone with the server."
-        return DatabaseReport([warning("database", says, "Give a file with --db to keep it.")])
+        message = "The database is in memory: all of it is gone with the server."
+        return DatabaseReport([warning("database", message, "Give a file with --db to keep it.")])
     try:
         path = sqlite_path(url)
         if path is None:
             look = diagnostics.inspect_server(url, now)
             return DatabaseReport(list(_check_opened(look, redact_url(url))), look)
-        room = list(_check_free_space(path, free or _free_bytes))
+        space_checks = list(_check_free_space(path, free or _free_bytes))
         if not path.exists():
-            return DatabaseReport([*_check_missing_file(path), *room], None, path)
+            return DatabaseReport([*_check_missing_file(path), *space_checks], None, path)
         look = diagnostics.inspect_file(path, now())
     except SettingsError as error:
         return DatabaseReport(
             [problem("database", printable(error.message, 400), "See that it is there, or give another --db.")]
         )
-    return DatabaseReport([*_check_opened(look, str(path)), *room], look, path)
+    return DatabaseReport([*_check_opened(look, str(path)), *space_checks], look, path)
 
 
 def _check_missing_file(path: Path) -> Iterator[Check]:
     folder = _existing_folder(path)
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        says = f"{path} is not there, and cannot be made: {folder} is not ours to write."
-        yield problem("database", says, "Give another place with --db.")
+        message = f"{path} is not there, and cannot be made: {folder} is not ours to write."
+        yield problem("database", message, "Give another place with --db.")
     else:
         yield ok("database", f"{path} is not there yet: a server makes it when it starts.")
 
 
-def _check_opened(look: DatabaseReport, place: str) -> Iterator[Check]:
+def _check_opened(look: DatabaseReport, name_: str) -> Iterator[Check]:
     name = "SQLite" if look.kind == "sqlite" else "PostgreSQL"
-    yield ok("database", f"{place} answers: {name} {printable(look.version, 40)}, {_format_bytes(look.bytes)}.")
+    yield ok("database", f"{name_} answers: {name} {printable(look.version, 40)}, {_format_bytes(look.bytes)}.")
     try:
-        look.state.check(place)
+        look.state.check(name_)
     except SettingsError as error:
-        says, _, do = error.message.partition(": ")
-        yield problem("database", f"{says}.", do[:1].upper() + do[1:])
+        message, _, advice = error.message.partition(": ")
+        yield problem("database", f"{message}.", advice[:1].upper() + advice[1:])
         return
     if look.state.is_current:
         yield ok("database", f"Its form is {upgrade.SCHEMA_VERSION}, the one that this Palaver knows.")
@@ -80,36 +80,38 @@ def _check_opened(look: DatabaseReport, place: str) -> Iterator[Check]:
         yield ok("database", "It is empty: a server makes its tables when it starts.")
     else:
         known = upgrade.SCHEMA_VERSION
-        says = f"Its form is {look.state.version}; this Palaver knows {known}, and a server brings it there."
-        yield warning("database", says, "To do so now: palaver backup FILE, then palaver migrate.")
-    if look.write_obstacle:
-        do = "End who holds it, or give this user the right to write."
-        yield problem("database", f"It cannot be written: {printable(look.write_obstacle)}.", do)
+        message = f"Its form is {look.state.version}; this Palaver knows {known}, and a server brings it there."
+        yield warning("database", message, "To do so now: palaver backup FILE, then palaver migrate.")
+    if look.locked:
+        advice = "End who holds it, or give this user the right to write."
+        yield problem("database", f"It cannot be written: {printable(look.locked)}.", advice)
     else:
         yield ok("database", "It can be written.")
     if look.kind == "sqlite" and look.journal != "wal" and look.state.version is not None:
-        says = f"It is written by way of {printable(look.journal, 20)}, not WAL: readers wait for writers."
-        yield warning("database", says, "A server changes that when it starts, if the file system can do it.")
+        message = f"It is written by way of {printable(look.journal, 20)}, not WAL: readers wait for writers."
+        yield warning("database", message, "A server changes that when it starts, if the file system can do it.")
     if look.encoding != "UTF8":
-        says = f"Its texts are {printable(look.encoding, 40)}: not every text can be kept."
-        yield problem("database", says, "Make a database with ENCODING 'UTF8'.")
+        message = f"Its texts are {printable(look.encoding, 40)}: not every text can be kept."
+        yield problem("database", message, "Make a database with ENCODING 'UTF8'.")
 
 
 def _check_free_space(path: Path, free: Callable[[Path], int]) -> Iterator[Check]:
-    left = free(_existing_folder(path))
+    free_bytes = free(_existing_folder(path))
     size = path.stat().st_size if path.is_file() else 0
-    if left < _MIN_FREE_BYTES:
-        yield problem("database", f"Only {_format_bytes(left)} are free beside {path}: writes will fail.", "Make room.")
-    elif left < max(_LOW_FREE_BYTES, size):
-        free_text = f"{_format_bytes(left)} are free beside {path}"
-        says = f"{free_text}: little, as a new version keeps a copy before it changes the file."
-        yield warning("database", says, "Make room, or keep less: trace_retention_days, trace_max_bytes, run_days.")
+    if free_bytes < _MIN_FREE_BYTES:
+        yield problem(
+            "database", f"Only {_format_bytes(free_bytes)} are free beside {path}: writes will fail.", "Make room."
+        )
+    elif free_bytes < max(_LOW_FREE_BYTES, size):
+        free_text = f"{_format_bytes(free_bytes)} are free beside {path}"
+        message = f"{free_text}: little, as a new version keeps a copy before it changes the file."
+        yield warning("database", message, "Make room, or keep less: trace_retention_days, trace_max_bytes, run_days.")
     else:
-        yield ok("database", f"{_format_bytes(left)} are free beside it.")
+        yield ok("database", f"{_format_bytes(free_bytes)} are free beside it.")
 
 
 def _existing_folder(path: Path) -> Path:
-    """The folder that it is in, or would be made in."""
+    """Return the nearest existing parent folder."""
     return next(parent for parent in path.absolute().parents if parent.exists())
 
 

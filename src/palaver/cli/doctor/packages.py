@@ -1,4 +1,4 @@
-"""What Palaver needs and what its extras bring, by what its own metadata says: no list of packages to keep up here."""
+"""Check required packages and extras by the distribution's metadata."""
 
 import os
 import re
@@ -17,7 +17,6 @@ EXTRA_PURPOSES = {
     "embeddings": "vectors of a model2vec model: search by meaning in Job Chat, semantic_similarity without a provider",
     "parquet": "test sets in and out of Parquet",
 }
-"""What each extra is for."""
 
 _REQUIREMENT = re.compile(
     r"(?P<name>[A-Za-z0-9._-]+)(?:\[[^]]*\])?\s*(?:>=\s*(?P<least>[0-9.]+))?[^;]*"
@@ -27,67 +26,69 @@ VersionLookup = Callable[[str], str | None]
 
 
 class Requirement(NamedTuple):
-    """A package that is needed."""
-
     name: str
-    least: str
-    """The oldest version that will do."""
+    min_version: str
+    """Minimum version, or ""."""
     extra: str | None
-    """None: everybody needs it."""
+    """None if always required."""
 
 
 def installed_version(name: str) -> str | None:
-    """Its version; None if it is not there."""
+    """Return the version, or None."""
     try:
         return version(name)
     except PackageNotFoundError:
         return None
 
 
-def check_packages(lines: Sequence[str] | None = None, found: VersionLookup = installed_version) -> Iterator[Check]:
-    """Every package that everybody needs in one line, and a line for each extra."""
-    needs = list(_parse_requirements(requires("palaver") or () if lines is None else lines))
-    faults = [fault for need in needs if need.extra is None and (fault := _requirement_fault(need, found))]
+def check_packages(lines: Sequence[str] | None = None, lookup: VersionLookup = installed_version) -> Iterator[Check]:
+    """Yield one check for all required packages, and one per extra."""
+    requirements = list(_parse_requirements(requires("palaver") or () if lines is None else lines))
+    faults = [
+        fault
+        for requirement in requirements
+        if requirement.extra is None and (fault := _requirement_fault(requirement, lookup))
+    ]
     if faults:
         yield problem("packages", f"{'; '.join(faults)}.", "Install Palaver again: pip install --upgrade palaver.")
     else:
-        count = sum(need.extra is None for need in needs)
+        count = sum(requirement.extra is None for requirement in requirements)
         yield ok("packages", f"All {count} packages that Palaver needs are here.")
-    if found("uvloop") is None and os.name != "nt":
+    if lookup("uvloop") is None and os.name != "nt":
         yield problem("packages", "uvloop is missing: streams will be slower.", "Install it with pip install uvloop.")
-    for extra in sorted({need.extra for need in needs if need.extra is not None}):
-        yield _check_extra(extra, [need for need in needs if need.extra == extra], found)
+    for extra in sorted({requirement.extra for requirement in requirements if requirement.extra is not None}):
+        yield _check_extra(extra, [requirement for requirement in requirements if requirement.extra == extra], lookup)
 
 
-def _check_extra(extra: str, needs: Sequence[Requirement], found: VersionLookup) -> Check:
-    gives, install = EXTRA_PURPOSES.get(extra, "more"), f"pip install 'palaver[{extra}]'"
-    faults = [fault for need in needs if (fault := _requirement_fault(need, found))]
+def _check_extra(extra: str, requirements: Sequence[Requirement], lookup: VersionLookup) -> Check:
+    purpose, install = EXTRA_PURPOSES.get(extra, "more"), f"pip install 'palaver[{extra}]'"
+    faults = [fault for requirement in requirements if (fault := _requirement_fault(requirement, lookup))]
     if not faults:
-        return ok("extras", f"{extra} is installed: {gives}.")
-    if all(found(need.name) is None for need in needs):
-        return ok("extras", f"{extra} is not installed: it gives {gives}.", f"To have it: {install}.")
-    return warning("extras", f"{extra} is installed in part: {'; '.join(faults)}.", f"For {gives}: {install}.")
+        return ok("extras", f"{extra} is installed: {purpose}.")
+    if all(lookup(requirement.name) is None for requirement in requirements):
+        return ok("extras", f"{extra} is not installed: it gives {purpose}.", f"To have it: {install}.")
+    return warning("extras", f"{extra} is installed in part: {'; '.join(faults)}.", f"For {purpose}: {install}.")
 
 
-def _requirement_fault(need: Requirement, found: VersionLookup) -> str:
-    has = found(need.name)
-    if has is None:
-        return f"{need.name} is missing"
-    if need.least and _version_tuple(has) < _version_tuple(need.least):
-        return f"{need.name} {has} is older than {need.least}"
+def _requirement_fault(requirement: Requirement, lookup: VersionLookup) -> str:
+    installed = lookup(requirement.name)
+    if installed is None:
+        return f"{requirement.name} is missing"
+    if requirement.min_version and _version_tuple(installed) < _version_tuple(requirement.min_version):
+        return f"{requirement.name} {installed} is older than {requirement.min_version}"
     return ""
 
 
 def _parse_requirements(lines: Sequence[str]) -> Iterator[Requirement]:
     for line in lines:
-        found = _REQUIREMENT.fullmatch(line.strip())
-        # What only some systems need (uvloop) is asked for by name.
-        if found is not None and found["marked"] is None:
-            yield Requirement(found["name"], found["least"] or "", found["extra"])
+        match = _REQUIREMENT.fullmatch(line.strip())
+        # Packages that only some systems need (uvloop) are checked by name.
+        if match is not None and match["marked"] is None:
+            yield Requirement(match["name"], match["least"] or "", match["extra"])
 
 
 def _version_tuple(text: str) -> tuple[int, ...]:
-    """A version as numbers, up to what is no number: of `2.0rc1` that is 2, 0. Zeros at its end say nothing."""
+    """Parse the leading numbers of a version: 2, 0 of `2.0rc1`. Trailing zeros are dropped."""
     numbers: list[int] = []
     for part in text.split("."):
         digits = re.match(r"\d+", part)

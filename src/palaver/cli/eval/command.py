@@ -1,4 +1,4 @@
-"""palaver eval: run a test set over a workflow, score what it answers, and fail where it is not good enough."""
+"""palaver eval: run a test set over a workflow, score the answers, and fail if a gate does not pass."""
 
 import asyncio
 import logging
@@ -82,8 +82,8 @@ def command(target: str | None, testset: str | None, **given: Any) -> int:
     try:
         return _list_evaluators(target) if given["evaluators"] else _evaluate(target, testset, given)
     except PalaverError as error:
-        place = error.pointer if isinstance(error, RequestError) else None
-        hint = " Here: --map WHAT=COLUMN." if place is not None and place.startswith("/map/") else ""
+        pointer = error.pointer if isinstance(error, RequestError) else None
+        hint = " Here: --map WHAT=COLUMN." if pointer is not None and pointer.startswith("/map/") else ""
         click.echo(f"error: {printable(error.message, 2000)}{hint}", err=True)
         return 2
 
@@ -95,34 +95,37 @@ def _evaluate(target: str | None, testset: str | None, given: Mapping[str, Any])
         raise click.UsageError("Name at least one --evaluator; --evaluators lists them.")
     registry, workflow = _load_registry(target)
     wanted = _build_request(workflow, testset, given)
-    stored = (
+    is_stored = (
         given["db"] is not None
         or given["compare"] is not None
         or wanted.file is None
         or any(options.is_stored(one) for one in wanted.request.variants)
     )
-    url = database_url(given["db"]) if stored else MEMORY_URL
+    url = database_url(given["db"]) if is_stored else MEMORY_URL
     with hold_worker_lock(url):
-        found = asyncio.run(_run(url, registry, wanted, given))
-    return _print_outcome(found, given)
+        outcome = asyncio.run(_run(url, registry, wanted, given))
+    return _print_outcome(outcome, given)
 
 
-def _print_outcome(found: "EvalOutcome", given: Mapping[str, Any]) -> int:
+def _print_outcome(outcome: "EvalOutcome", given: Mapping[str, Any]) -> int:
     from palaver.cli.eval import report as eval_report
 
     if given["as_json"]:
-        click.echo(eval_report.encode_outcome(found))
+        click.echo(eval_report.encode_outcome(outcome))
     else:
-        eval_report.print_outcome(found)
-    eval_report.print_failed_gates(found.failed)
-    if found.evaluation.state == "cancelled":
+        eval_report.print_outcome(outcome)
+    eval_report.print_failed_gates(outcome.failed)
+    if outcome.evaluation.state == "cancelled":
         return 130
-    if found.evaluation.state in ("queued", "running"):  # The database went away, and the rest is not recorded.
+    if outcome.evaluation.state in (
+        "queued",
+        "running",
+    ):  # The database became unavailable, and the rest is not recorded.
         return 2
-    return 1 if found.failed else 2 if found.evaluation.state == "failed" else 0
+    return 1 if outcome.failed else 2 if outcome.evaluation.state == "failed" else 0
 
 
-# What is asked for
+# Request
 
 
 def _load_registry(target: str) -> "tuple[Registry, Workflow]":
@@ -132,8 +135,8 @@ def _load_registry(target: str) -> "tuple[Registry, Workflow]":
     workflow = find_workflow(target)
     if not is_target(target) or is_url(target):
         return Registry([workflow]), workflow
-    # The others of its file may judge, or play the user.
-    others = {one.description.name: one for one in load_modules_of(target)}
+    # Other workflows of its file may judge, or play the user.
+    others = {other.description.name: other for other in load_modules_of(target)}
     others.pop(workflow.description.name, None)
     return Registry([workflow, *others.values()], evaluators=load_evaluators([target])), workflow
 
@@ -144,18 +147,19 @@ def _build_request(workflow: "Workflow", testset: str, given: Mapping[str, Any])
     from palaver.evaluation.results.gates import Gates, parse_fail_under
 
     name = workflow.description.name
-    least, under = parse_fail_under(given["fail_under"])
+    min_rate, under = parse_fail_under(given["fail_under"])
     compares = given["compare"] is not None or len(given["variant"]) > 1
     if not compares and (given["max_regressions"] is not None or given["fail_on"]):
         raise click.UsageError("--max-regressions and --fail-on need --compare, or several variants.")
-    chosen = given["limit"] is not None or given["sample"] is not None
-    rows = WantedRows(sample=given["sample"], seed=given["seed"], limit=given["limit"]) if chosen else None
+    has_row_options = given["limit"] is not None or given["sample"] is not None
+    rows = WantedRows(sample=given["sample"], seed=given["seed"], limit=given["limit"]) if has_row_options else None
     request = NewEvaluation(
         name=given["name"],
         testset=WantedTestset(id="", rows=rows),
-        variants=tuple(options.read_variant(one, name) for one in given["variant"]) or (WantedVariant(workflow=name),),
+        variants=tuple(options.read_variant(text, name) for text in given["variant"])
+        or (WantedVariant(workflow=name),),
         evaluators=(
-            *(options.read_evaluator(one) for one in given["evaluator"]),
+            *(options.read_evaluator(text) for text in given["evaluator"]),
             *(options.read_agenta(given["agenta"]) if given["agenta"] is not None else ()),
         ),
         map=options.read_map(given["columns"]),
@@ -175,7 +179,7 @@ def _build_request(workflow: "Workflow", testset: str, given: Mapping[str, Any])
         types=given["types"],
         compare=given["compare"],
         gates=Gates(
-            least=least,
+            least=min_rate,
             fail_under=under,
             max_regressions=given["max_regressions"],
             fail_on_worse=given["fail_on"] == "worse",
@@ -184,18 +188,18 @@ def _build_request(workflow: "Workflow", testset: str, given: Mapping[str, Any])
     )
 
 
-# Running it
+# Run
 
 
 async def _run(url: str, registry: "Registry", wanted: "EvalRequest", given: Mapping[str, Any]) -> "EvalOutcome":
-    from palaver.cli.eval import runner as eval_running  # Late: --help must not wait for SQLAlchemy.
+    from palaver.cli.eval import runner as eval_running  # Imported late: --help must not wait for SQLAlchemy.
     from palaver.server.settings import read_settings
     from palaver.storage.database import open_database
 
-    # What a database in memory would keep of runs, nobody could ever look at.
-    lean = {"record": "off", "trace_content": "off"} if url == MEMORY_URL else {}
-    settings, _ = read_settings(flags=lean, env=os.environ, folder=Path.cwd())
-    # Whoever runs this wrote the workflow, and may know what goes wrong in it; each failure is told once, in the end.
+    # Runs in an in-memory database can't be looked at later.
+    flags = {"record": "off", "trace_content": "off"} if url == MEMORY_URL else {}
+    settings, _ = read_settings(flags=flags, env=os.environ, folder=Path.cwd())
+    # The user wrote the workflow, and may see its errors; each failure is printed once, at the end.
     settings = msgspec.structs.replace(settings, debug=True)
     database = open_database(url)
     try:
@@ -209,14 +213,14 @@ async def _run(url: str, registry: "Registry", wanted: "EvalRequest", given: Map
 
 @contextmanager
 def _silence_logger(name: str) -> Generator[None]:
-    """Let a logger say nothing but what is critical."""
+    """Silence a logger, except for critical records."""
     logger = logging.getLogger(name)
-    before = logger.level
+    level = logger.level
     logger.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
-        logger.setLevel(before)
+        logger.setLevel(level)
 
 
 def _write_reports(report: "Report", given: Mapping[str, Any]) -> None:
@@ -231,7 +235,7 @@ def _write_reports(report: "Report", given: Mapping[str, Any]) -> None:
                 raise PalaverError(f"{given[form]} cannot be written: {error.strerror}.") from None
 
 
-# What can score
+# Evaluators
 
 
 def _list_evaluators(target: str | None) -> int:
@@ -239,9 +243,9 @@ def _list_evaluators(target: str | None) -> int:
     from palaver.evaluation.registry import EvaluatorRegistry
 
     registry = _load_registry(target)[0] if target is not None else Registry()
-    known = EvaluatorRegistry(registry.evaluators, served=registry.names)
-    lines = [(one.key, one.title, ", ".join(sorted(one.needs))) for one in known]
-    width, wide = max(len(key) for key, _, _ in lines), max(len(title) for _, title, _ in lines)
-    for key, title, needs in lines:
-        click.echo(f"{key.ljust(width)}  {title.ljust(wide)}  {needs and f'needs {needs}'}".rstrip())
+    evaluators = EvaluatorRegistry(registry.evaluators, served=registry.names)
+    rows = [(evaluator.key, evaluator.title, ", ".join(sorted(evaluator.needs))) for evaluator in evaluators]
+    width, title_width = max(len(key) for key, _, _ in rows), max(len(title) for _, title, _ in rows)
+    for key, title, needs in rows:
+        click.echo(f"{key.ljust(width)}  {title.ljust(title_width)}  {needs and f'needs {needs}'}".rstrip())
     return 0

@@ -1,4 +1,4 @@
-"""How far an evaluation is, on standard error: a bar for whoever looks, a line now and then for a log."""
+"""Progress of an evaluation on standard error: a bar on a terminal, else a line now and then."""
 
 import asyncio
 import sys
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 TERMINAL_INTERVAL_S = 0.25
-"""Seconds until it is looked again,"""
+"""Between two updates of the bar."""
 LOG_INTERVAL_S = 10.0
-"""and until another line is written where there is no terminal."""
+"""Between two lines without a terminal."""
 ShowProgress = Callable[[Evaluation, EvaluationProgress], None]
 
 
 @asynccontextmanager
 async def show_progress(database: Database, project: str, evaluation: str) -> AsyncGenerator[None]:
-    """Show it while the block takes its time, and once more as it is in the end."""
+    """Show progress during the block, and once more at its end."""
     if sys.stderr.isatty():
         with _progress_bar() as bar:
             async with _poll_progress(database, project, evaluation, _bar_updater(bar), TERMINAL_INTERVAL_S):
@@ -39,40 +39,39 @@ async def show_progress(database: Database, project: str, evaluation: str) -> As
 
 @asynccontextmanager
 async def _poll_progress(
-    database: Database, project: str, evaluation: str, show: ShowProgress, every: float
+    database: Database, project: str, evaluation: str, show: ShowProgress, interval_s: float
 ) -> AsyncGenerator[None]:
-    async def look() -> None:
-        found = await database.read(evaluations.get_evaluation, project, evaluation)
+    async def update() -> None:
+        evaluation_row = await database.read(evaluations.get_evaluation, project, evaluation)
         last = await database.read(evaluation_results.recent_pace, project, evaluation)
-        show(found, estimate_progress(found, last, datetime.now(UTC)))
+        show(evaluation_row, estimate_progress(evaluation_row, last, datetime.now(UTC)))
 
-    async def look_on() -> None:
+    async def update_forever() -> None:
         while True:
-            await asyncio.sleep(every)
-            await look()
+            await asyncio.sleep(interval_s)
+            await update()
 
-    looking = asyncio.get_running_loop().create_task(look_on())
+    task = asyncio.get_running_loop().create_task(update_forever())
     try:
         yield
     finally:
-        looking.cancel()
+        task.cancel()
         with suppress(asyncio.CancelledError):
-            await looking
-    await look()
+            await task
+    await update()
 
 
-def _print_line(found: Evaluation, pace: EvaluationProgress) -> None:
-    click.echo(format_progress(found, pace), err=True)
+def _print_line(evaluation: Evaluation, pace: EvaluationProgress) -> None:
+    click.echo(format_progress(evaluation, pace), err=True)
 
 
-def format_progress(found: Evaluation, pace: EvaluationProgress) -> str:
-    """How far it is, in a line."""
-    parts = [f"{found.done + found.failed} of {found.total}"]
-    parts += [f"{found.failed} failed"] if found.failed else []
-    parts += [f"{found.errors} scores missing"] if found.errors else []
+def format_progress(evaluation: Evaluation, pace: EvaluationProgress) -> str:
+    parts = [f"{evaluation.done + evaluation.failed} of {evaluation.total}"]
+    parts += [f"{evaluation.failed} failed"] if evaluation.failed else []
+    parts += [f"{evaluation.errors} scores missing"] if evaluation.errors else []
     parts += [f"{pace.rate:.1f} a second"] if pace.rate is not None else []
     parts += [f"{_format_seconds(pace.eta_seconds)} left"] if pace.eta_seconds else []
-    parts += [f"${found.cost:.4f}"] if found.cost is not None else []
+    parts += [f"${evaluation.cost:.4f}"] if evaluation.cost is not None else []
     return ", ".join(parts)
 
 
@@ -93,9 +92,12 @@ def _progress_bar() -> "Progress":
 def _bar_updater(bar: "Progress") -> ShowProgress:
     task = bar.add_task("begins", total=None)
 
-    def show(found: Evaluation, pace: EvaluationProgress) -> None:
+    def show(evaluation: Evaluation, pace: EvaluationProgress) -> None:
         bar.update(
-            task, total=found.total, completed=found.done + found.failed, description=format_progress(found, pace)
+            task,
+            total=evaluation.total,
+            completed=evaluation.done + evaluation.failed,
+            description=format_progress(evaluation, pace),
         )
 
     return show

@@ -1,4 +1,4 @@
-"""What `palaver eval` prints in the end: a table of figures, what was compared, and the gates that were not passed."""
+"""Print the outcome of `palaver eval`: figures, comparisons, and the gates that failed."""
 
 import sys
 from collections.abc import Sequence
@@ -26,120 +26,122 @@ _SUMMARY_COLUMNS = ("variant", "evaluator", "passed", "95 %", "mean", "rows", "n
 _COMPARISON_COLUMNS = ("evaluator", "verdict", "base", "now", "difference", "95 %", "worse", "better")
 
 
-def print_outcome(found: "EvalOutcome") -> None:
-    """Print it, for a person."""
-    evaluation = found.evaluation
+def print_outcome(outcome: "EvalOutcome") -> None:
+    """Print the outcome as text."""
+    evaluation = outcome.evaluation
     rows = [
-        _summary_row(variant.name if place == 0 else "", one)
-        for variant in found.summary.variants
-        for place, one in enumerate(variant.evaluators)
+        _summary_row(variant.name if index == 0 else "", item)
+        for variant in outcome.summary.variants
+        for index, item in enumerate(variant.evaluators)
     ]
     _print_table(_SUMMARY_COLUMNS, rows)
-    for variant in found.summary.variants:
+    for variant in outcome.summary.variants:
         if variant.failed:
-            counted = "they count as not passed" if found.plan.failed_as == "not_passed" else "they are left out"
+            counted = "they count as not passed" if outcome.plan.failed_as == "not_passed" else "they are left out"
             echo(f"{printable(variant.name)}: {variant.failed} of {variant.cells} calls failed; {counted}.")
-    for line in found.failures:
+    for line in outcome.failures:
         echo(f"  {printable(line, 300)}", err=True)
-    for one in found.comparisons:
-        _print_comparison(one)
-    if found.note is not None:
-        echo(found.note, err=True)
+    for item in outcome.comparisons:
+        _print_comparison(item)
+    if outcome.note is not None:
+        echo(outcome.note, err=True)
     if evaluation.state not in ("succeeded", "partly"):
         why = f": {printable(str(evaluation.reason['message']), 500)}" if evaluation.reason else ""
         echo(f"The evaluation is {evaluation.state}{why}", err=True)
 
 
 def print_failed_gates(failed: Sequence[str]) -> None:
-    """Print the gates that were not passed."""
     for line in failed:
         click.secho(f"gate: {printable(line, 500)}", err=True, fg="red" if sys.stderr.isatty() else None)
 
 
-def encode_outcome(found: "EvalOutcome") -> bytes:
-    """The same, for a program."""
-    evaluation = found.evaluation
+def encode_outcome(outcome: "EvalOutcome") -> bytes:
+    """Encode the outcome as JSON."""
+    evaluation = outcome.evaluation
     document = {
         "evaluation": evaluation.id,
         "name": evaluation.name,
         "state": evaluation.state,
         "reason": evaluation.reason,
-        "testset": found.plan.testset.id,
+        "testset": outcome.plan.testset.id,
         "revision": evaluation.revision,
         "total": evaluation.total,
         "done": evaluation.done,
         "failed": evaluation.failed,
         "errors": evaluation.errors,
         "cost": evaluation.cost,
-        "variants": found.summary.variants,
-        "comparisons": found.comparisons,
-        "gates": found.failed,
-        "passed": not found.failed,
+        "variants": outcome.summary.variants,
+        "comparisons": outcome.comparisons,
+        "gates": outcome.failed,
+        "passed": not outcome.failed,
     }
     return msgspec.json.format(msgspec.json.encode(document), indent=2)
 
 
-def _summary_row(variant: str, one: EvaluatorSummary) -> list[str]:
-    by_passes = one.pass_rate is not None
-    interval = format_interval(one.pass_ci) if by_passes else format_interval(one.mean_ci, "mean")
-    flaky = NO_VALUE if one.flaky is None else str(one.flaky)
-    unscored = str(one.errors + one.skipped)
+def _summary_row(variant: str, summary: EvaluatorSummary) -> list[str]:
+    by_passes = summary.pass_rate is not None
+    interval = format_interval(summary.pass_ci) if by_passes else format_interval(summary.mean_ci, "mean")
+    flaky = NO_VALUE if summary.flaky is None else str(summary.flaky)
+    unscored = str(summary.errors + summary.skipped)
     return [
         variant,
-        one.name,
-        format_percent(one.pass_rate),
+        summary.name,
+        format_percent(summary.pass_rate),
         interval,
-        format_number(one.mean),
-        str(one.n),
+        format_number(summary.mean),
+        str(summary.n),
         unscored,
         flaky,
     ]
 
 
-def _print_comparison(found: Comparison) -> None:
-    base, candidate = found.base, found.candidate
-    here = candidate.partition(":")[0] + ":"
-    if base.startswith(here):  # Two variants of this one: their names tell them apart.
-        base, candidate = base.removeprefix(here), candidate.removeprefix(here)
+def _print_comparison(comparison: Comparison) -> None:
+    base, candidate = comparison.base, comparison.candidate
+    prefix = candidate.partition(":")[0] + ":"
+    if base.startswith(prefix):  # Two variants of the same evaluation: their names suffice.
+        base, candidate = base.removeprefix(prefix), candidate.removeprefix(prefix)
     echo(f"\n{printable(candidate)} beside {printable(base)}:")
     rows = [
         [
-            one.name,
-            one.verdict,
-            format_measure(one.base, one.measure),
-            format_measure(one.candidate, one.measure),
-            format_difference(one.difference, one.measure),
-            format_interval(one.ci, one.measure),
-            str(one.regressions),
-            str(one.fixes),
+            item.name,
+            item.verdict,
+            format_measure(item.base, item.measure),
+            format_measure(item.candidate, item.measure),
+            format_difference(item.difference, item.measure),
+            format_interval(item.ci, item.measure),
+            str(item.regressions),
+            str(item.fixes),
         ]
-        for one in found.evaluators
+        for item in comparison.evaluators
     ]
     _print_table(_COMPARISON_COLUMNS, rows)
-    needed = [f"{printable(one.name)}: {one.cases_needed} rows" for one in found.evaluators if one.cases_needed]
+    needed = [
+        f"{printable(item.name)}: {item.cases_needed} rows" for item in comparison.evaluators if item.cases_needed
+    ]
     if needed:
         echo(f"What is unclear would be told by more rows: {', '.join(needed)}.")
 
 
-def _print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    shown = [[printable(cell, 80) for cell in row] for row in rows]
+def _print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    cells_text = [[printable(cell, 80) for cell in row] for row in rows]
     if not sys.stdout.isatty():
-        for line in _plain_table(heads, shown):
+        for line in _plain_table(columns, cells_text):
             echo(line)
         return
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(*heads, box=None, pad_edge=False)
-    for row in shown:
-        cells: list[Any] = [Text(cell) for cell in row]  # Names are no markup.
+    table = Table(*columns, box=None, pad_edge=False)
+    for row in cells_text:
+        cells: list[Any] = [Text(cell) for cell in row]  # Names are not markup.
         table.add_row(*cells)
     Console().print(table)
 
 
-def _plain_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[place]) for row in (heads, *rows)) for place in range(len(heads))]
+def _plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[index]) for row in (columns, *rows)) for index in range(len(columns))]
     return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (heads, *rows)
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in (columns, *rows)
     ]

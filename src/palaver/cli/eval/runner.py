@@ -1,4 +1,4 @@
-"""Run one evaluation to its end, and load its figures, comparison, gates and report."""
+"""Run one evaluation to its end, and load its figures, comparison, gates and report. Prints progress only."""
 
 import asyncio
 import secrets
@@ -42,98 +42,99 @@ if TYPE_CHECKING:
 
 
 LAST_EVALUATION = "last"
-"""As what to compare with: the one before, of the same test set and workflow."""
+"""Compare with the previous evaluation of the same test set and workflow."""
 _MAX_LISTED_FAILURES = 5
-"""Failed calls that are told one by one."""
+"""Of failed calls."""
 _PAGE_CELLS = 100
-"""Cells that are read at once for a file."""
 
 
 class EvalOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How it went."""
+    """The result of an evaluation."""
 
     evaluation: Evaluation
     plan: Plan
     summary: EvaluationSummary
     comparisons: list[Comparison]
     failed: list[str]
-    """The gates that it does not pass, a line for each."""
+    """Failed gates, a line each."""
     failures: list[str]
-    """Why calls failed, those of the first cells."""
+    """Errors of the first failed calls."""
     note: str | None = None
-    """What could not be compared, and why."""
+    """Why there is no comparison."""
 
 
 async def load_outcome(
     database: Database, ended: Evaluation, plan: Plan, base: str | None, gates: Gates
 ) -> EvalOutcome:
-    """All figures of one that has ended; beside `base` (`ev_…:variant`), or its variants beside the first of them."""
-    from palaver.evaluation.results import load  # Late: it computes with numpy.
+    """Load the figures of an ended evaluation, compared with `base` (`ev_…:variant`) or with its first variant."""
+    from palaver.evaluation.results import load  # Imported late: it loads numpy.
     from palaver.evaluation.results.summary import summarize
 
     results = await database.read(load.read_results, DEFAULT_PROJECT, ended.id)
-    told = summarize(results)
-    beside = None
+    figures = summarize(results)
+    base_side = None
     if base is not None:
-        named, variant = load.split_variant_reference(base)
-        older = await database.read(load.read_results, DEFAULT_PROJECT, named)
-        names = list(older.variants)
-        same = [one.name for one in plan.variants if one.name in names]
-        beside = load.compared_variant(older, variant or (same or names)[0], "--compare")
-    comparisons = load.compare_with_base(results, beside)
-    which = evaluation_pages.ResultFilters(status="failed")
-    broken = await database.read(
-        evaluation_pages.list_results, DEFAULT_PROJECT, ended.id, which, Window(_MAX_LISTED_FAILURES)
+        evaluation_id, variant = load.split_variant_reference(base)
+        base_results = await database.read(load.read_results, DEFAULT_PROJECT, evaluation_id)
+        names = list(base_results.variants)
+        common = [item.name for item in plan.variants if item.name in names]
+        base_side = load.compared_variant(base_results, variant or (common or names)[0], "--compare")
+    comparisons = load.compare_with_base(results, base_side)
+    query = evaluation_pages.ResultFilters(status="failed")
+    failed_cells = await database.read(
+        evaluation_pages.list_results, DEFAULT_PROJECT, ended.id, query, Window(_MAX_LISTED_FAILURES)
     )
     return EvalOutcome(
         evaluation=ended,
         plan=plan,
-        summary=told,
+        summary=figures,
         comparisons=comparisons,
-        failed=failed_gates(gates, told, comparisons),
-        failures=[f"{one.row}, {plan.variants[one.variant].name}: {describe_cell_error(one)}" for one in broken.data],
+        failed=failed_gates(gates, figures, comparisons),
+        failures=[
+            f"{item.row}, {plan.variants[item.variant].name}: {describe_cell_error(item)}" for item in failed_cells.data
+        ],
     )
 
 
 async def resolve_base(database: Database, compare: str | None, plan: Plan) -> tuple[str | None, str | None]:
-    """The evaluation to compare with, as `ev_…` or `ev_…:variant`; or what to say where there is none."""
+    """Return the evaluation to compare with, as `ev_…` or `ev_…:variant`, or a note if there is none."""
     if compare is None:
         return None, None
     if compare != LAST_EVALUATION:
-        found = await database.read(evaluations.get_evaluation, DEFAULT_PROJECT, compare.partition(":")[0])
-        if found.ended_at is None:
-            raise StillRunning(f"The evaluation {found.id} has not ended: compare with another.")
+        evaluation = await database.read(evaluations.get_evaluation, DEFAULT_PROJECT, compare.partition(":")[0])
+        if evaluation.ended_at is None:
+            raise StillRunning(f"The evaluation {evaluation.id} has not ended: compare with another.")
         return compare, None
-    workflows = {one.workflow for one in plan.variants}
+    workflows = {item.workflow for item in plan.variants}
     page = await database.read(
         evaluations.list_evaluations, DEFAULT_PROJECT, EvaluationFilters(testset=plan.testset.id)
     )
-    kept = await database.read(evaluations.get_plans, DEFAULT_PROJECT, [one.id for one in page.data])
-    for one in page.data:
-        older = msgspec.convert(kept[one.id], Plan)
-        if one.state in ("succeeded", "partly") and workflows & {variant.workflow for variant in older.variants}:
-            return one.id, None
+    plans = await database.read(evaluations.get_plans, DEFAULT_PROJECT, [item.id for item in page.data])
+    for item in page.data:
+        other_plan = msgspec.convert(plans[item.id], Plan)
+        if item.state in ("succeeded", "partly") and workflows & {variant.workflow for variant in other_plan.variants}:
+            return item.id, None
     return None, "There is no earlier evaluation of this test set to compare with: this is the first."
 
 
 # Files
 
 
-def build_report(database: Database, found: EvalOutcome) -> "Report":
-    """What files are made of; it is for another thread than the loop's, which goes on meanwhile."""
+def build_report(database: Database, outcome: EvalOutcome) -> "Report":
+    """Build the report that files are written from. It may be read in another thread than the event loop's."""
     from palaver.evaluation.results import load
 
     loop = asyncio.get_running_loop()
 
     def cells() -> Iterable[ResultDetail]:
-        return _cells(database, found.evaluation.id, loop)
+        return _cells(database, outcome.evaluation.id, loop)
 
     return load.make_report(
-        found.evaluation,
-        found.plan,
-        summary=found.summary,
-        comparisons=found.comparisons,
-        failed_gates=found.failed,
+        outcome.evaluation,
+        outcome.plan,
+        summary=outcome.summary,
+        comparisons=outcome.comparisons,
+        failed_gates=outcome.failed,
         cells=cells,
     )
 
@@ -141,19 +142,19 @@ def build_report(database: Database, found: EvalOutcome) -> "Report":
 def _cells(database: Database, evaluation: str, loop: asyncio.AbstractEventLoop) -> Iterator[ResultDetail]:
     after = -1
     while True:
-        asked = database.read(evaluation_pages.list_result_details, DEFAULT_PROJECT, evaluation, after, _PAGE_CELLS)
-        some = asyncio.run_coroutine_threadsafe(asked, loop).result()
-        yield from some
-        if not some:
+        query = database.read(evaluation_pages.list_result_details, DEFAULT_PROJECT, evaluation, after, _PAGE_CELLS)
+        page = asyncio.run_coroutine_threadsafe(query, loop).result()
+        yield from page
+        if not page:
             return
-        after = some[-1].result.cell
+        after = page[-1].result.cell
 
 
 class EvalRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked for."""
+    """The evaluation that the command line asks for."""
 
     request: NewEvaluation
-    """Its test set has no id yet."""
+    """Without the id of the test set."""
     testset: str
     file: Path | None
     types: eval_testset.Types = "auto"
@@ -162,51 +163,57 @@ class EvalRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def run_evaluation(
-    database: Database, registry: Registry, settings: Settings, wanted: EvalRequest, tell: "Callable[[Report], None]"
+    database: Database,
+    registry: Registry,
+    settings: Settings,
+    wanted: EvalRequest,
+    write_report: "Callable[[Report], None]",
 ) -> EvalOutcome:
-    """Run it to its end, or until Ctrl+C; `tell` is given the report, in a thread, while the database is open."""
+    """Run to the end, or until Ctrl+C. `tell` is called with the report in a thread, while the database is open."""
     known = EvaluatorRegistry(registry.evaluators, served=registry.names)
     reach = create_evaluator_context(known, registry, settings, allow_private=True)
     testset = await eval_testset.resolve_testset_id(
         database, DEFAULT_PROJECT, wanted.testset, wanted.file, types=wanted.types
     )
-    meant = WantedTestset(id=testset, rows=wanted.request.testset.rows)
-    request = msgspec.structs.replace(wanted.request, testset=meant)
+    testset_ref = WantedTestset(id=testset, rows=wanted.request.testset.rows)
+    request = msgspec.structs.replace(wanted.request, testset=testset_ref)
     planned = await create_planner(registry, database, settings, known, reach).plan(DEFAULT_PROJECT, request)
     check_gate_names(wanted.gates, [one.name for one in planned.plan.evaluators])
     base, note = await resolve_base(database, wanted.compare, planned.plan)
     async with evaluation_runtime(registry, settings, database, known) as runs:
-        made = new_evaluation(_new_id(), planned)
+        evaluation_row = new_evaluation(_new_id(), planned)
         evaluation, slices = await database.write(
-            evaluation_claims.create_claimed, DEFAULT_PROJECT, made, runs.process, utc_now()
+            evaluation_claims.create_claimed, DEFAULT_PROJECT, evaluation_row, runs.process, utc_now()
         )
-        alone = LocalRunner(runs, evaluation, slices, planned.plan.limits.concurrency)
-        async with eval_progress.show_progress(database, DEFAULT_PROJECT, evaluation.id), _interruptible(alone):
-            ended = await alone.run()
-    found = await load_outcome(database, ended, planned.plan, base, wanted.gates)
-    found = msgspec.structs.replace(found, note=note)
-    await asyncio.to_thread(tell, build_report(database, found))
-    return found
+        local_run = LocalRunner(runs, evaluation, slices, planned.plan.limits.concurrency)
+        async with eval_progress.show_progress(database, DEFAULT_PROJECT, evaluation.id), _interruptible(local_run):
+            ended = await local_run.run()
+    outcome = await load_outcome(database, ended, planned.plan, base, wanted.gates)
+    outcome = msgspec.structs.replace(outcome, note=note)
+    await asyncio.to_thread(write_report, build_report(database, outcome))
+    return outcome
 
 
 @asynccontextmanager
-async def _interruptible(alone: LocalRunner) -> AsyncGenerator[None]:
-    """Ctrl+C lets it end with what is recorded; a second one ends everything."""
+async def _interruptible(local_run: LocalRunner) -> AsyncGenerator[None]:
+    """Let Ctrl+C end the evaluation with what is recorded; a second one interrupts."""
     loop = asyncio.get_running_loop()
     cancelling: set[asyncio.Task[None]] = set()
 
     def stop() -> None:
         if cancelling:
             raise KeyboardInterrupt
-        cancelling.add(loop.create_task(alone.cancel()))
+        cancelling.add(loop.create_task(local_run.cancel()))
 
-    not_here = suppress(NotImplementedError, RuntimeError, ValueError)  # Not on Windows, and not in every thread.
-    with not_here:
+    suppress_unsupported = suppress(
+        NotImplementedError, RuntimeError, ValueError
+    )  # Signal handlers need the main thread, and not Windows.
+    with suppress_unsupported:
         loop.add_signal_handler(signal.SIGINT, stop)
     try:
         yield
     finally:
-        with not_here:
+        with suppress_unsupported:
             loop.remove_signal_handler(signal.SIGINT)
         await asyncio.gather(*cancelling)
 

@@ -1,4 +1,4 @@
-"""The test set that `palaver eval` runs over: a file, one that is stored, or one that an installed package brings."""
+"""The test set of `palaver eval`: a file, a stored set, or one of an installed package."""
 
 import secrets
 import time
@@ -22,7 +22,7 @@ Types = Literal["auto", "text"]
 
 
 def find_file(text: str) -> Path | None:
-    """The file that is meant; None: it is the name of a set that is stored."""
+    """Return the file that is meant; None for the name of a stored set."""
     path = Path(text)
     if path.is_file() or text.lower().endswith(_FILE_SUFFIXES):
         return path
@@ -30,25 +30,25 @@ def find_file(text: str) -> Path | None:
 
 
 def _installed_file(name: str) -> Path | None:
-    """The file that an installed package brings under that name: `package:path in it`."""
+    """Return the file that an installed package declares under this name, as `package:path`."""
     for entry in entry_points(group=ENTRY_POINT_GROUP):
         if entry.name == name:
-            package, _, below = entry.value.partition(":")
+            package, _, path = entry.value.partition(":")
             spec = find_spec(package)
-            places = list(spec.submodule_search_locations or ()) if spec is not None else []
-            return Path(places[0], below) if places else None
+            locations = list(spec.submodule_search_locations or ()) if spec is not None else []
+            return Path(locations[0], path) if locations else None
     return None
 
 
 async def resolve_testset_id(database: "Database", project: str, text: str, file: Path | None, *, types: Types) -> str:
-    """The id of the set; a file is brought into the database first, and rows that it had before keep their ids."""
+    """Return the set's id. A file is imported first; rows that it had before keep their ids."""
     if file is not None:
         return await _import_file(database, project, file, types)
     from palaver.storage.testsets import repository as testsets
 
-    found = await database.read(testsets.find_testset, project, text)
-    if found is not None:
-        return found.id
+    testset = await database.read(testsets.find_testset, project, text)
+    if testset is not None:
+        return testset.id
     if text.startswith("ts_"):
         return (await database.read(testsets.get_testset, project, text)).id
     installed = ", ".join(sorted(entry.name for entry in entry_points(group=ENTRY_POINT_GROUP))) or "none"
@@ -63,20 +63,20 @@ async def _import_file(database: "Database", project: str, file: Path, types: Ty
     from palaver.testsets.files import format_of, open_reader
     from palaver.testsets.importer import ImportTarget, import_file
 
-    found = await database.read(testsets.find_testset, project, file.name)
+    testset = await database.read(testsets.find_testset, project, file.name)
     into = (
-        ImportTarget(testset=found.id, mode="replace")
-        if found is not None
+        ImportTarget(testset=testset.id, mode="replace")
+        if testset is not None
         else ImportTarget(testset=_new_id(), is_new=True)
     )
-    reading = open_reader(format_of(file.name), types=types)
-    async with import_file(database, project, into, reading, _read_chunks(file), now=_now) as taken:
-        written, at = CommitInfo(message="palaver eval", at=_now()), _now()
-        if found is not None:
-            await database.write(commits.commit, project, found.id, taken.prepared, written)
+    file_reader = open_reader(format_of(file.name), types=types)
+    async with import_file(database, project, into, file_reader, _read_chunks(file), now=_now) as imported_rows:
+        info, at = CommitInfo(message="palaver eval", at=_now()), _now()
+        if testset is not None:
+            await database.write(commits.commit, project, testset.id, imported_rows.prepared, info)
         else:
-            made = TestSet(id=into.testset, name=file.name, created_at=at, updated_at=at)
-            await database.write(commits.create_testset, project, made, taken.prepared, written)
+            new_testset = TestSet(id=into.testset, name=file.name, created_at=at, updated_at=at)
+            await database.write(commits.create_testset, project, new_testset, imported_rows.prepared, info)
     return into.testset
 
 

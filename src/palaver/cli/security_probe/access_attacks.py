@@ -38,19 +38,19 @@ async def _foreign_host(server: ProbedServer) -> AttackOutcome:
     if not server.target.is_loopback:
         return not_applicable("the name of a server that others reach is for its proxy to check")
     paths = ["/health", "/", "/api/workflows", "/v1/models", "/assets/none.js"]
-    asked = [(path, INVALID_HOST) for path in paths]
-    asked += [("/health", f"localhost.{INVALID_HOST}"), ("/health", "127.0.0.1:1")]
-    tries = [
-        Attempt(f"GET {path} with Host: {host}", partial(server.ask_as_stranger, "GET", path, host=host))
-        for path, host in asked
+    requests = [(path, INVALID_HOST) for path in paths]
+    requests += [("/health", f"localhost.{INVALID_HOST}"), ("/health", "127.0.0.1:1")]
+    attempts = [
+        Attempt(f"GET {path} with Host: {host}", partial(server.send_without_key, "GET", path, host=host))
+        for path, host in requests
     ]
-    return await run_attempts(tries, status_in(400, 403, 421))
+    return await run_attempts(attempts, status_in(400, 403, 421))
 
 
 async def _one_host(server: ProbedServer) -> AttackOutcome:
     own = server.target.authority
-    two = partial(server.ask_as_stranger, "GET", "/health", ("Host", own))
-    none = partial(server.ask_as_stranger, "GET", "/health", host="")
+    two = partial(server.send_without_key, "GET", "/health", ("Host", own))
+    none = partial(server.send_without_key, "GET", "/health", host="")
     return await run_attempts(
         [Attempt("GET /health without Host", none), Attempt("GET /health with two Hosts", two)], _is_refused
     )
@@ -61,10 +61,10 @@ def _is_refused(reply: RawReply) -> bool:
 
 
 async def _foreign_page(server: ProbedServer) -> AttackOutcome:
-    tries = [
+    attempts = [
         Attempt(
             f"{method} {path} with {name}: {value}",
-            partial(server.ask, method, path, JSON_HEADER, (name, value), body=body),
+            partial(server.send, method, path, JSON_HEADER, (name, value), body=body),
         )
         for method, path, body in (
             ("POST", CALL_PATH, CALL_BODY),
@@ -73,18 +73,18 @@ async def _foreign_page(server: ProbedServer) -> AttackOutcome:
         )
         for name, value in _FOREIGN_HEADERS
     ]
-    return await run_attempts(tries, status_in(401, 403))
+    return await run_attempts(attempts, status_in(401, 403))
 
 
 async def _foreign_socket(server: ProbedServer) -> AttackOutcome:
-    # "Connection: close" comes first in every other request; an opening has to say something else there.
+    # Other requests begin with "Connection: close"; an upgrade needs another value.
     def opening(path: str, line: str) -> bytes:
         target = server.target
         lines = [f"GET {target.prefix}{path} HTTP/1.1", f"Host: {target.authority}", "Connection: Upgrade", line]
         lines += [f"{name}: {value}" for name, value in (*_UPGRADE_HEADERS, *server.credential)]
         return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
-    tries = [
+    attempts = [
         Attempt(
             f"a WebSocket at {path} with {name}: {value}",
             partial(send_raw, server.target, opening(path, f"{name}: {value}")),
@@ -92,66 +92,66 @@ async def _foreign_socket(server: ProbedServer) -> AttackOutcome:
         for path in ("/api/socket", "/services/none")
         for name, value in _FOREIGN_HEADERS
     ]
-    return await run_attempts(tries, lambda reply: reply.status != 101 and reply.is_refused)
+    return await run_attempts(attempts, lambda reply: reply.status != 101 and reply.is_refused)
 
 
 async def _forms(server: ProbedServer) -> AttackOutcome:
-    tries = [
+    attempts = [
         Attempt(
             f"POST {path} as {kind or 'no type at all'}",
-            partial(server.ask, "POST", path, *([("Content-Type", kind)] if kind else []), body=CALL_BODY),
+            partial(server.send, "POST", path, *([("Content-Type", kind)] if kind else []), body=CALL_BODY),
         )
         for path in (CALL_PATH, "/v1/responses", "/api/extract")
         for kind in _FORM_TYPES
     ]
-    return await run_attempts(tries, status_in(415))
+    return await run_attempts(attempts, status_in(415))
 
 
 async def _cors(server: ProbedServer) -> AttackOutcome:
-    wish = [("Origin", _FOREIGN_ORIGIN), ("Access-Control-Request-Method", "POST")]
-    wish.append(("Access-Control-Request-Headers", "content-type,authorization"))
-    tries = [
-        Attempt(f"{method} {path} with Origin: {_FOREIGN_ORIGIN}", partial(server.ask, method, path, *headers))
+    headers_ = [("Origin", _FOREIGN_ORIGIN), ("Access-Control-Request-Method", "POST")]
+    headers_.append(("Access-Control-Request-Headers", "content-type,authorization"))
+    attempts = [
+        Attempt(f"{method} {path} with Origin: {_FOREIGN_ORIGIN}", partial(server.send, method, path, *headers))
         for method, path, headers in (
-            ("OPTIONS", CALL_PATH, wish),
-            ("OPTIONS", "/api/workflows", wish),
-            ("GET", "/health", wish[:1]),
-            ("GET", "/v1/models", wish[:1]),
+            ("OPTIONS", CALL_PATH, headers_),
+            ("OPTIONS", "/api/workflows", headers_),
+            ("GET", "/health", headers_[:1]),
+            ("GET", "/v1/models", headers_[:1]),
         )
     ]
     return await run_attempts(
-        tries, lambda reply: not any(name.startswith("access-control-") for name in reply.headers)
+        attempts, lambda reply: not any(name.startswith("access-control-") for name in reply.headers)
     )
 
 
 async def _forwarded(server: ProbedServer) -> AttackOutcome:
-    tries = [
+    attempts = [
         Attempt(
-            f"GET {path} with X-Forwarded-Host: {INVALID_HOST}", partial(server.ask, "GET", path, *_FORWARDED_HEADERS)
+            f"GET {path} with X-Forwarded-Host: {INVALID_HOST}", partial(server.send, "GET", path, *_FORWARDED_HEADERS)
         )
         for path in ("/", "/openapi.json", "/api/bootstrap", "/services")
     ]
-    told = await run_attempts(tries, lambda reply: bool(reply.status) and not reply.holds(INVALID_HOST))
-    if told.verdict == "broken" or not server.target.is_loopback:
-        return told
+    outcome_plain = await run_attempts(attempts, lambda reply: bool(reply.status) and not reply.holds(INVALID_HOST))
+    if outcome_plain.verdict == "broken" or not server.target.is_loopback:
+        return outcome_plain
     headers = [("X-Forwarded-Host", "localhost"), ("Forwarded", "host=localhost")]
     sent = f"GET /health with Host: {INVALID_HOST} and X-Forwarded-Host: localhost"
-    hidden = partial(send_request, server.target, "GET", "/health", headers, host=INVALID_HOST)
-    outcome = await run_attempts([Attempt(sent, hidden)], status_in(400, 403, 421))
-    return outcome if outcome.verdict == "broken" else told
+    send_hidden = partial(send_request, server.target, "GET", "/health", headers, host=INVALID_HOST)
+    outcome = await run_attempts([Attempt(sent, send_hidden)], status_in(400, 403, 421))
+    return outcome if outcome.verdict == "broken" else outcome_plain
 
 
 async def _paths(server: ProbedServer) -> AttackOutcome:
-    tries = [
-        Attempt(f"GET {path}", partial(server.ask, "GET", path))
+    attempts = [
+        Attempt(f"GET {path}", partial(server.send, "GET", path))
         for name in ("health", "livez", "v1/models")
         for path in _spellings(name)
     ]
-    return await run_attempts(tries, _is_refused)
+    return await run_attempts(attempts, _is_refused)
 
 
 def _spellings(name: str) -> list[str]:
-    """Other ways to write a path, of which some reader somewhere takes each for the plain one."""
+    """Return other spellings of a path that some readers take for the plain one."""
     before = [f"{start}{name}" for start in ("//", "/./", "/x/../", "/%2e%2e/", "/%2f", "/%25", "\\")]
     return before + [f"/{name}{end}" for end in (";a=b", ".", "%00", "%5c")]
 
@@ -168,7 +168,7 @@ ORIGIN_ATTACKS = (
 )
 
 WRONG_KEY = f"plv_doctor00_{'wr0ng' * 8}"
-"""Made like a key, and nobody's."""
+"""Shaped like a key, but not one."""
 _SESSION_PATH = "/api/session"
 _GET_PATHS = ["/api/workflows", "/api/keys", "/api/traces", "/v1/models", "/version", "/metrics", "/openapi.json"]
 _POST_PATHS = [CALL_PATH, "/v1/responses", f"/{INVALID_HOST}/invoke", "/v1/traces", "/services/none"]
@@ -183,18 +183,20 @@ async def _no_key(server: ProbedServer) -> AttackOutcome:
         return AttackOutcome(
             "not applicable", "", "no key was ever given out there, and only this machine can reach it"
         )
-    tries = [Attempt(f"GET {path} without a key", partial(server.ask_as_stranger, "GET", path)) for path in _GET_PATHS]
-    tries += [
+    attempts = [
+        Attempt(f"GET {path} without a key", partial(server.send_without_key, "GET", path)) for path in _GET_PATHS
+    ]
+    attempts += [
         Attempt(
-            f"POST {path} without a key", partial(server.ask_as_stranger, "POST", path, JSON_HEADER, body=CALL_BODY)
+            f"POST {path} without a key", partial(server.send_without_key, "POST", path, JSON_HEADER, body=CALL_BODY)
         )
         for path in _POST_PATHS
     ]
-    return await run_attempts(tries, status_in(401))
+    return await run_attempts(attempts, status_in(401))
 
 
 async def _wrong_key(server: ProbedServer) -> AttackOutcome:
-    shown = [
+    headers = [
         ("Authorization", f"Bearer {WRONG_KEY}"),
         ("Authorization", f"ApiKey {WRONG_KEY}"),
         ("x-api-key", WRONG_KEY),
@@ -206,16 +208,16 @@ async def _wrong_key(server: ProbedServer) -> AttackOutcome:
         ("Authorization", "Basic YTpi"),
         ("Cookie", f"palaver={'x' * 43}; __Host-palaver={'x' * 43}"),
     ]
-    tries = [
-        Attempt(f"GET {path} with {name}: {value[:20]}…", partial(server.ask_as_stranger, "GET", path, (name, value)))
-        for name, value in shown
+    attempts = [
+        Attempt(f"GET {path} with {name}: {value[:20]}…", partial(server.send_without_key, "GET", path, (name, value)))
+        for name, value in headers
         for path in ("/api/workflows", "/v1/models")
     ]
-    return await run_attempts(tries, status_in(401))
+    return await run_attempts(attempts, status_in(401))
 
 
 async def _two_keys(server: ProbedServer) -> AttackOutcome:
-    both = partial(server.ask, "GET", "/api/workflows", ("x-api-key", WRONG_KEY))
+    both = partial(server.send, "GET", "/api/workflows", ("x-api-key", WRONG_KEY))
     return await run_attempts(
         [Attempt("GET /api/workflows with a good key and a wrong one", both)], status_in(400, 401)
     )
@@ -223,7 +225,7 @@ async def _two_keys(server: ProbedServer) -> AttackOutcome:
 
 async def _wrong_login(server: ProbedServer) -> AttackOutcome:
     body = json.encode({"key": WRONG_KEY})
-    send = partial(server.ask_as_stranger, "POST", _SESSION_PATH, JSON_HEADER, body=body)
+    send = partial(server.send_without_key, "POST", _SESSION_PATH, JSON_HEADER, body=body)
     sent = f"POST {_SESSION_PATH} with a wrong key, once"
     return await run_attempts(
         [Attempt(sent, send)], lambda reply: reply.status in (401, 429) and "set-cookie" not in reply.headers
@@ -231,24 +233,26 @@ async def _wrong_login(server: ProbedServer) -> AttackOutcome:
 
 
 async def _cookie(server: ProbedServer) -> AttackOutcome:
-    """Log in, look at the cookie, and log out again."""
+    """Log in, check the cookie, and log out again."""
     sent = f"POST {_SESSION_PATH} with the key, then DELETE {_SESSION_PATH}"
-    reply = await server.ask_as_stranger("POST", _SESSION_PATH, JSON_HEADER, body=json.encode({"key": server.key}))
-    told = reply.headers.get("set-cookie", "")
-    pair, *rest = (part.strip() for part in told.split(";"))
-    if not told:
-        return AttackOutcome("broken", sent, f"{reply.told}, and no cookie")
+    reply = await server.send_without_key("POST", _SESSION_PATH, JSON_HEADER, body=json.encode({"key": server.key}))
+    cookie = reply.headers.get("set-cookie", "")
+    pair, *rest = (part.strip() for part in cookie.split(";"))
+    if not cookie:
+        return AttackOutcome("broken", sent, f"{reply.summary}, and no cookie")
     flags = {flag.lower() for flag in rest}
     wanted = {"httponly", "samesite=strict"}
     if not server.target.is_loopback:
         wanted.add("secure")
     missing = sorted(wanted - flags)
-    left = await server.ask_as_stranger("DELETE", _SESSION_PATH, ("Cookie", pair))
-    after = await server.ask_as_stranger("GET", _SESSION_PATH, ("Cookie", pair))
+    logout = await server.send_without_key("DELETE", _SESSION_PATH, ("Cookie", pair))
+    reply_after = await server.send_without_key("GET", _SESSION_PATH, ("Cookie", pair))
     if missing:
         return AttackOutcome("broken", sent, f"a cookie without {', '.join(missing)}")
-    if after.status != 401:
-        return AttackOutcome("broken", sent, f"logging out: {left.told}; with the old cookie then: {after.told}")
+    if reply_after.status != 401:
+        return AttackOutcome(
+            "broken", sent, f"logging out: {logout.summary}; with the old cookie then: {reply_after.summary}"
+        )
     return AttackOutcome("held", sent, f"a cookie with {', '.join(sorted(flags & wanted))}; after logging out 401")
 
 

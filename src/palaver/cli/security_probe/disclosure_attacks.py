@@ -1,4 +1,4 @@
-"""Sections 7 and 8: the headers of the page, and what answers give away."""
+"""Sections 7 and 8: headers of the page, and what replies disclose."""
 
 import re
 from functools import partial
@@ -25,22 +25,22 @@ _LEAKED_TEXTS = ["Traceback (most recent", 'File "', "site-packages", "sqlalchem
 
 
 async def _page_headers(server: ProbedServer) -> AttackOutcome:
-    reply = await server.ask("GET", "/")
+    reply = await server.send("GET", "/")
     missing = _missing_headers(reply)
     if missing:
-        return AttackOutcome("broken", "GET /", f"{reply.told}, without a good {', '.join(missing)}")
-    return AttackOutcome("held", "GET /", f"{reply.told}, with all of them")
+        return AttackOutcome("broken", "GET /", f"{reply.summary}, without a good {', '.join(missing)}")
+    return AttackOutcome("held", "GET /", f"{reply.summary}, with all of them")
 
 
 def _missing_headers(reply: RawReply) -> list[str]:
-    """What the page should say to browsers, and does not."""
+    """Return the security headers that the page lacks."""
     policy = {
         words[0]: words[1:]
         for part in reply.headers.get("content-security-policy", "").split(";")
         if (words := part.split())
     }
     scripts = policy.get("script-src", policy.get("default-src", ["*"]))
-    good = {
+    results = {
         "default-src": policy.get("default-src", ["*"])[0] in ("'none'", "'self'"),
         "script-src": not {"'unsafe-inline'", "'unsafe-eval'", "*"} & set(scripts),
         "frame-ancestors": policy.get("frame-ancestors") == ["'none'"],
@@ -49,7 +49,7 @@ def _missing_headers(reply: RawReply) -> list[str]:
         "Referrer-Policy": _has_header(reply, "referrer-policy", "no-referrer"),
         "Cross-Origin-Opener-Policy": _has_header(reply, "cross-origin-opener-policy", "same-origin"),
     }
-    return [name for name, is_good in good.items() if not is_good]
+    return [name for name, is_good in results.items() if not is_good]
 
 
 def _has_header(reply: RawReply, name: str, value: str) -> bool:
@@ -57,41 +57,41 @@ def _has_header(reply: RawReply, name: str, value: str) -> bool:
 
 
 async def _assets(server: ProbedServer) -> AttackOutcome:
-    page = await server.ask("GET", "/")
-    names = sorted({found.decode() for found in _ASSET_PATH.findall(page.body)})[:3]
+    page = await server.send("GET", "/")
+    names = sorted({match.decode() for match in _ASSET_PATH.findall(page.body)})[:3]
     if not names:
         return not_applicable("the page loads no files of its own")
-    tries = [Attempt(f"GET /{name}", partial(server.ask_as_stranger, "GET", f"/{name}")) for name in names]
+    tries = [Attempt(f"GET /{name}", partial(server.send_without_key, "GET", f"/{name}")) for name in names]
     return await run_attempts(
         tries, lambda reply: reply.status == 200 and _has_header(reply, "x-content-type-options", "nosniff")
     )
 
 
 async def _errors(server: ProbedServer) -> AttackOutcome:
-    tries = [
-        Attempt("GET of what is not there", partial(server.ask, "GET", f"/{INVALID_HOST}/none")),
-        Attempt(f"PUT {CALL_PATH}", partial(server.ask, "PUT", CALL_PATH, JSON_HEADER, body=CALL_BODY)),
-        Attempt(f"POST {CALL_PATH} of no JSON", partial(server.ask, "POST", CALL_PATH, JSON_HEADER, body=b"{")),
-        Attempt(f"POST {CALL_PATH} of a list", partial(server.ask, "POST", CALL_PATH, JSON_HEADER, body=b"[]")),
+    attempts = [
+        Attempt("GET of what is not there", partial(server.send, "GET", f"/{INVALID_HOST}/none")),
+        Attempt(f"PUT {CALL_PATH}", partial(server.send, "PUT", CALL_PATH, JSON_HEADER, body=CALL_BODY)),
+        Attempt(f"POST {CALL_PATH} of no JSON", partial(server.send, "POST", CALL_PATH, JSON_HEADER, body=b"{")),
+        Attempt(f"POST {CALL_PATH} of a list", partial(server.send, "POST", CALL_PATH, JSON_HEADER, body=b"[]")),
         Attempt(
             f"POST {CALL_PATH} of wrong types",
-            partial(server.ask, "POST", CALL_PATH, JSON_HEADER, body=b'{"model": {}, "messages": 7}'),
+            partial(server.send, "POST", CALL_PATH, JSON_HEADER, body=b'{"model": {}, "messages": 7}'),
         ),
-        Attempt("GET /api/runs with a cursor that is none", partial(server.ask, "GET", "/api/runs?after=%27%3B--")),
-        Attempt("GET /api/traces with a filter that is none", partial(server.ask, "GET", "/api/traces?limit=-1")),
+        Attempt("GET /api/runs with a cursor that is none", partial(server.send, "GET", "/api/runs?after=%27%3B--")),
+        Attempt("GET /api/traces with a filter that is none", partial(server.send, "GET", "/api/traces?limit=-1")),
     ]
     return await run_attempts(
-        tries, lambda reply: 400 <= reply.status < 500 and not any(map(reply.holds, _LEAKED_TEXTS))
+        attempts, lambda reply: 400 <= reply.status < 500 and not any(map(reply.holds, _LEAKED_TEXTS))
     )
 
 
 async def _echoed_key(server: ProbedServer) -> AttackOutcome:
-    """With a key that is wrong: should it be written into somebody's log, nothing is lost."""
-    shown, login = ("Authorization", f"Bearer {WRONG_KEY}"), json.encode({"key": WRONG_KEY})
-    tries = [
+    """Uses a wrong key, so that nothing is lost if it ends up in a log."""
+    header, login = ("Authorization", f"Bearer {WRONG_KEY}"), json.encode({"key": WRONG_KEY})
+    attempts = [
         Attempt(
             f"{method} {path} with a wrong key",
-            partial(server.ask_as_stranger, method, path, shown, JSON_HEADER, body=body),
+            partial(server.send_without_key, method, path, header, JSON_HEADER, body=body),
         )
         for method, path, body in (
             ("GET", "/api/workflows", b""),
@@ -102,18 +102,18 @@ async def _echoed_key(server: ProbedServer) -> AttackOutcome:
             ("GET", "/openapi.json", b""),
         )
     ]
-    tries.append(
+    attempts.append(
         Attempt(
             "PUT /api/session with a wrong key",
-            partial(server.ask_as_stranger, "PUT", "/api/session", JSON_HEADER, body=login),
+            partial(server.send_without_key, "PUT", "/api/session", JSON_HEADER, body=login),
         )
     )
-    return await run_attempts(tries, lambda reply: not reply.holds(WRONG_KEY))
+    return await run_attempts(attempts, lambda reply: not reply.holds(WRONG_KEY))
 
 
 async def _still_healthy(server: ProbedServer) -> AttackOutcome:
     return await run_attempts(
-        [Attempt("GET /health", partial(server.ask_as_stranger, "GET", "/health"))], status_in(200)
+        [Attempt("GET /health", partial(server.send_without_key, "GET", "/health"))], status_in(200)
     )
 
 

@@ -24,20 +24,20 @@ _INJECTED_HEADER = "x-palaver-doctor"
 
 
 async def _code_names(server: ProbedServer) -> AttackOutcome:
-    tries = [
+    attempts = [
         Attempt(
             f"POST {CALL_PATH} for model {name}",
-            partial(server.ask, "POST", CALL_PATH, JSON_HEADER, body=_call_body(name)),
+            partial(server.send, "POST", CALL_PATH, JSON_HEADER, body=_call_body(name)),
         )
         for name in _CODE_NAMES
     ]
-    tries += [
+    attempts += [
         Attempt(
-            f"POST /{name}/invoke", partial(server.ask, "POST", f"/{name}/invoke", JSON_HEADER, body=b'{"inputs":{}}')
+            f"POST /{name}/invoke", partial(server.send, "POST", f"/{name}/invoke", JSON_HEADER, body=b'{"inputs":{}}')
         )
         for name in ("os:system", "builtins:eval", "__class__")
     ]
-    return await run_attempts(tries, status_in(400, 404, 422))
+    return await run_attempts(attempts, status_in(400, 404, 422))
 
 
 def _call_body(model: str) -> bytes:
@@ -47,9 +47,9 @@ def _call_body(model: str) -> bytes:
 async def _file_paths(server: ProbedServer) -> AttackOutcome:
     names = [f"{up * 8}etc/passwd" for up in _PARENT_PATHS]
     names += ["/etc/passwd", "%2fetc%2fpasswd", "..%2f__init__.py", "index.html%00.js", "C:%5cWindows%5cwin.ini"]
-    tries = [Attempt(f"GET /assets/{name}", partial(server.ask, "GET", f"/assets/{name}")) for name in names]
-    outcome = await run_attempts(tries, lambda reply: reply.is_refused and b"root:" not in reply.body)
-    if outcome.verdict == "broken":  # What is in such a file is not for somebody's log.
+    attempts = [Attempt(f"GET /assets/{name}", partial(server.send, "GET", f"/assets/{name}")) for name in names]
+    outcome = await run_attempts(attempts, lambda reply: reply.is_refused and b"root:" not in reply.body)
+    if outcome.verdict == "broken":  # The content of such a file must not end up in a log.
         return outcome._replace(came=f"{outcome.came.partition(':')[0]}, with a body that is not shown")
     return outcome
 
@@ -62,16 +62,16 @@ async def _header_lines(server: ProbedServer) -> AttackOutcome:
         f"/health?a=%0d%0a{_INJECTED_HEADER}:%201",
         f"/%0d%0a{_INJECTED_HEADER}:%201",
     ]
-    tries = [Attempt(f"GET {path}", partial(server.ask, "GET", path)) for path in escaped]
-    answered = await run_attempts(tries, lambda reply: bool(reply.told) and _INJECTED_HEADER not in reply.headers)
-    if answered.verdict == "broken":
-        return answered
+    attempts = [Attempt(f"GET {path}", partial(server.send, "GET", path)) for path in escaped]
+    outcome = await run_attempts(attempts, lambda reply: bool(reply.summary) and _INJECTED_HEADER not in reply.headers)
+    if outcome.verdict == "broken":
+        return outcome
     odd = {"CR": "a\rb", "LF": "a\nb: c", "NUL": "a\0b"}
     raw = {f"GET /health with {name} in a header": f"{head}x-doctor: {value}\r\n\r\n" for name, value in odd.items()}
     raw["GET /health with a folded header"] = f"{head}x-doctor: a\r\n b\r\n\r\n"
     raw["GET /health with a space before the colon"] = f"{head}x-doctor : a\r\n\r\n"
-    sent = [Attempt(name, partial(send_raw, target, text.encode("latin-1"))) for name, text in raw.items()]
-    return await run_attempts(sent, lambda reply: reply.is_refused)
+    raw_attempts = [Attempt(name, partial(send_raw, target, text.encode("latin-1"))) for name, text in raw.items()]
+    return await run_attempts(raw_attempts, lambda reply: reply.is_refused)
 
 
 INJECTION_ATTACKS = (
@@ -95,12 +95,12 @@ _ODD_BODIES = {
 
 
 async def _odd_json(server: ProbedServer) -> AttackOutcome:
-    tries = [
-        Attempt(f"POST {path} with {name}", partial(server.ask, "POST", path, JSON_HEADER, body=body))
+    attempts = [
+        Attempt(f"POST {path} with {name}", partial(server.send, "POST", path, JSON_HEADER, body=body))
         for path in (CALL_PATH, "/api/extract")
         for name, body in _ODD_BODIES.items()
     ]
-    return await run_attempts(tries, status_in(400, 413, 422))
+    return await run_attempts(attempts, status_in(400, 413, 422))
 
 
 async def _two_lengths(server: ProbedServer) -> AttackOutcome:
@@ -110,49 +110,49 @@ async def _two_lengths(server: ProbedServer) -> AttackOutcome:
         "a Content-Length of +4": [("Content-Length", "+4")],
         "a Transfer-Encoding nobody knows": [("Transfer-Encoding", "xchunked")],
     }
-    tries = [
+    attempts = [
         Attempt(
             f"POST {CALL_PATH} with {name}",
-            partial(server.ask, "POST", CALL_PATH, JSON_HEADER, *headers, body=b"0\r\n\r\n"),
+            partial(server.send, "POST", CALL_PATH, JSON_HEADER, *headers, body=b"0\r\n\r\n"),
         )
         for name, headers in sent.items()
     ]
-    return await run_attempts(tries, lambda reply: reply.is_refused and reply.status not in (404, 405))
+    return await run_attempts(attempts, lambda reply: reply.is_refused and reply.status not in (404, 405))
 
 
 async def _large_body(server: ProbedServer) -> AttackOutcome:
-    """The size is only announced: of the body itself nothing is sent."""
-    tries = [
+    """Announce a size without sending the body."""
+    attempts = [
         Attempt(
             f"POST {path} that announces {size:,} bytes",
-            partial(server.ask, "POST", path, JSON_HEADER, ("Content-Length", str(size))),
+            partial(server.send, "POST", path, JSON_HEADER, ("Content-Length", str(size))),
         )
         for path in (CALL_PATH, "/api/extract")
         for size in (10**12, 10**18)
     ]
-    return await run_attempts(tries, status_in(400, 413))
+    return await run_attempts(attempts, status_in(400, 413))
 
 
 async def _large_head(server: ProbedServer) -> AttackOutcome:
     many = [(f"x-{number}", "1") for number in range(200)]
-    tries = [
-        Attempt("GET /health?aaa… of 32 KiB", partial(server.ask, "GET", f"/health?{'a' * 32 * _KIB}")),
+    attempts = [
+        Attempt("GET /health?aaa… of 32 KiB", partial(server.send, "GET", f"/health?{'a' * 32 * _KIB}")),
         Attempt(
-            "GET /health with a header of 64 KiB", partial(server.ask, "GET", "/health", ("x-long", "a" * 64 * _KIB))
+            "GET /health with a header of 64 KiB", partial(server.send, "GET", "/health", ("x-long", "a" * 64 * _KIB))
         ),
-        Attempt("GET /health with 200 headers", partial(server.ask, "GET", "/health", *many)),
+        Attempt("GET /health with 200 headers", partial(server.send, "GET", "/health", *many)),
     ]
-    return await run_attempts(tries, lambda reply: reply.is_refused)
+    return await run_attempts(attempts, lambda reply: reply.is_refused)
 
 
 async def _methods(server: ProbedServer) -> AttackOutcome:
-    """A TRACE that is answered says back what was sent, credentials too."""
-    tries = [
-        Attempt(f"{method} {path}", partial(server.ask_as_stranger, method, path, JSON_HEADER, body=CALL_BODY))
+    """A TRACE that is answered echoes the request, credentials included."""
+    attempts = [
+        Attempt(f"{method} {path}", partial(server.send_without_key, method, path, JSON_HEADER, body=CALL_BODY))
         for method in ("TRACE", "PALAVER", "PROPFIND", "get")
         for path in ("/health", CALL_PATH)
     ]
-    return await run_attempts(tries, lambda reply: reply.is_refused)
+    return await run_attempts(attempts, lambda reply: reply.is_refused)
 
 
 BODY_ATTACKS = (
@@ -185,25 +185,27 @@ async def _histories(server: ProbedServer) -> AttackOutcome:
     if model is None:
         return not_applicable("/v1/models lists no chat to say it to")
 
-    def said(*messages: Any) -> bytes:
+    def call_body_of(*messages: Any) -> bytes:
         return json.encode({"model": model, "messages": messages})
 
     sent = {
-        f"a file at {url}": said({"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]})
+        f"a file at {url}": call_body_of(
+            {"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}
+        )
         for url in _FILE_URLS
     }
-    sent["a result that answers no call"] = said({"role": "tool", "tool_call_id": "call_none", "content": "4"})
-    tries = [
-        Attempt(f"POST {CALL_PATH} with {name}", partial(server.ask, "POST", CALL_PATH, JSON_HEADER, body=body))
+    sent["a result that answers no call"] = call_body_of({"role": "tool", "tool_call_id": "call_none", "content": "4"})
+    attempts = [
+        Attempt(f"POST {CALL_PATH} with {name}", partial(server.send, "POST", CALL_PATH, JSON_HEADER, body=body))
         for name, body in sent.items()
     ]
-    return await run_attempts(tries, status_in(400, 413, 422))
+    return await run_attempts(attempts, status_in(400, 413, 422))
 
 
 async def _first_model(server: ProbedServer) -> str | None:
-    reply = await server.ask("GET", "/v1/models")
-    told: Any = json.parse_or_text(reply.body.decode("utf-8", "replace"))
-    match told:
+    reply = await server.send("GET", "/v1/models")
+    document: Any = json.parse_or_text(reply.body.decode("utf-8", "replace"))
+    match document:
         case {"data": [{"id": str(name)}, *_]}:
             return name
         case _:
@@ -211,23 +213,23 @@ async def _first_model(server: ProbedServer) -> str | None:
 
 
 async def _internal_urls(server: ProbedServer) -> AttackOutcome:
-    tries = [
+    attempts = [
         Attempt(
             f"POST /api/connections, as a dry run, to {url}",
             partial(
-                server.ask, "POST", "/api/connections", JSON_HEADER, body=json.encode({"url": url, "dry_run": True})
+                server.send, "POST", "/api/connections", JSON_HEADER, body=json.encode({"url": url, "dry_run": True})
             ),
         )
         for url in _INTERNAL_URLS
     ]
-    first = await tries[0].send()
+    first = await attempts[0].send()
     if first.status == 403:
         return not_applicable("connections need a key with the scope admin")
-    return await run_attempts(tries, _is_guarded)
+    return await run_attempts(attempts, _is_guarded)
 
 
 def _is_guarded(reply: RawReply) -> bool:
-    """By the guard, not because nobody answered there; and without a word on why."""
+    """Whether the URL guard rejected it, rather than a failed connection, and without a reason."""
     return reply.status == 422 and reply.holds('"url_refused"')
 
 

@@ -1,4 +1,4 @@
-"""Permission first; then what the server is; then every attack, one after the other; then the list."""
+"""Probe a server: check permission, identify it, run every attack in order, and print the findings."""
 
 import asyncio
 import os
@@ -36,14 +36,14 @@ _SIGNS: dict[Verdict, tuple[str, str]] = {
 
 
 def probe_server(url: str, *, key_file: str | None, is_mine: bool, as_json: bool) -> int:
-    """Attack the server at a URL, and tell. Exit code 1: something is broken."""
+    """Run all attacks and print the findings. Returns exit code 1 if one succeeded."""
     try:
         target = parse_target(url)
         _check_permission(target, is_mine=is_mine)
         key = _read_key(key_file)
         _check_transport(target, key)
         server, findings = asyncio.run(_run_attacks(target, key))
-    except PalaverError as error:  # A URL that cannot be used, nobody there, a key that is not good.
+    except PalaverError as error:  # An unusable URL, an unreachable server, or an invalid key.
         raise click.ClickException(printable(error.message, 500)) from None
     if as_json:
         _print_json(url, server, findings)
@@ -60,20 +60,20 @@ def _check_permission(target: Target, *, is_mine: bool) -> None:
 
 
 def _read_key(key_file: str | None) -> str | None:
-    """The key, from the file or from PALAVER_KEY: never from the command line, which others of the machine can read."""
+    """Read the key from a file or PALAVER_KEY; never from the command line, which other users can read."""
     if key_file is None:
-        place, key = "PALAVER_KEY", os.environ.get("PALAVER_KEY", "").strip()
+        source, key = "PALAVER_KEY", os.environ.get("PALAVER_KEY", "").strip()
     else:
-        place = "standard input" if key_file == "-" else key_file
+        source = "standard input" if key_file == "-" else key_file
         with json_files.open_input(key_file) as file:
             key = file.read(4096).decode("utf-8", "replace").strip()
         if key_file != "-":
             for check in check_key_file(Path(key_file)):
                 click.echo(f"warning: {printable(check.line, 500)}", err=True)
         if not key:
-            raise click.UsageError(f"There is no key in {place}.")
+            raise click.UsageError(f"There is no key in {source}.")
     if not _KEY_CHARS.fullmatch(key):
-        raise click.UsageError(f"What is in {place} is no key: a key is one word of plain letters, digits and signs.")
+        raise click.UsageError(f"What is in {source} is no key: a key is one word of plain letters, digits and signs.")
     return key or None
 
 
@@ -89,46 +89,48 @@ async def _run_attacks(target: Target, key: str | None) -> tuple[ProbedServer, l
 
 
 async def _identify_server(target: Target, key: str | None) -> ProbedServer:
-    """The server, and whether it is a Palaver, wants a key, and takes ours."""
+    """Find out whether it is a Palaver server, requires a key, and accepts ours."""
     server = ProbedServer(target)
-    said = await server.ask_as_stranger("GET", "/livez")
-    told: Any = json.parse_or_text(said.body.decode("utf-8", "replace"))
+    reply = await server.send_without_key("GET", "/livez")
+    document: Any = json.parse_or_text(reply.body.decode("utf-8", "replace"))
     version = None
-    match told:
-        case {"version": str(named)} if "x-api-version" in said.headers:
-            version = named
+    match document:
+        case {"version": str(reported)} if "x-api-version" in reply.headers:
+            version = reported
         case _:
             pass
-    session = await server.ask_as_stranger("GET", "/api/session")
+    session = await server.send_without_key("GET", "/api/session")
     if session.status != 401:
-        return server._replace(version=version, scopes=frozenset({"admin"}))  # Nobody looks at our key.
+        return server._replace(version=version, scopes=frozenset({"admin"}))  # The server does not check keys.
     server = server._replace(key=key, wants_key=True, version=version)
     if key is None:
         return server
-    session = await server.ask("GET", "/api/session")
+    session = await server.send("GET", "/api/session")
     if session.status == 401:
         raise PalaverError(f"The key is not good at {target.authority}: give another one, or none.")
     return server._replace(scopes=_session_scopes(session))
 
 
 def _session_scopes(session: RawReply) -> frozenset[str]:
-    told: Any = json.parse_or_text(session.body.decode("utf-8", "replace"))
-    match told:
+    document: Any = json.parse_or_text(session.body.decode("utf-8", "replace"))
+    match document:
         case {"scopes": [*scopes]}:
             return frozenset(map(str, scopes))
         case _:
             return frozenset()
 
 
-# Printing. What a server said was made printable where its finding was made.
+# Output. Text of the server was made printable in its finding.
 
 
 def _print_findings(url: str, server: ProbedServer, findings: Sequence[Finding]) -> None:
-    what = (
+    description = (
         f"Palaver {printable(server.version, 40)}" if server.version else "a server that does not say it is a Palaver"
     )
-    how = "with a key" if server.key else "without a key, which it wants" if server.wants_key else "without keys"
-    click.echo(f"{printable(url)}: {what}, {how}\n")
+    key_description = (
+        "with a key" if server.key else "without a key, which it wants" if server.wants_key else "without keys"
+    )
+    click.echo(f"{printable(url)}: {description}, {key_description}\n")
     width = max(len(finding.name) for finding in findings)
     for finding in findings:
         mark, colour = _SIGNS[finding.verdict]
@@ -142,15 +144,15 @@ def _print_findings(url: str, server: ProbedServer, findings: Sequence[Finding])
 
 
 def _summarize(findings: Sequence[Finding]) -> str:
-    held, broken, left = (
-        sum(one.verdict == verdict for one in findings) for verdict in ("held", "broken", "not applicable")
+    held, broken, not_tried = (
+        sum(finding.verdict == verdict for finding in findings) for verdict in ("held", "broken", "not applicable")
     )
-    beside = f", {left} not tried" if left else ""
-    return f"{held} of {len(findings)} held, {broken} broken{beside}."
+    skipped = f", {not_tried} not tried" if not_tried else ""
+    return f"{held} of {len(findings)} held, {broken} broken{skipped}."
 
 
 def _print_json(url: str, server: ProbedServer, findings: Sequence[Finding]) -> None:
-    told = {
+    report = {
         "url": url,
         "palaver": server.version,
         "wants_key": server.wants_key,
@@ -158,4 +160,4 @@ def _print_json(url: str, server: ProbedServer, findings: Sequence[Finding]) -> 
         "ok": all(finding.verdict != "broken" for finding in findings),
         "checks": findings,
     }
-    click.echo(printable_json(msgspec.json.format(msgspec.json.encode(told), indent=2).decode()))
+    click.echo(printable_json(msgspec.json.format(msgspec.json.encode(report), indent=2).decode()))

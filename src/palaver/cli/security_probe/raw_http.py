@@ -1,4 +1,4 @@
-"""One request on a connection of its own, byte for byte: a client that keeps the rules could not send half of these."""
+"""Send one request on its own connection, byte for byte: standard clients could not send half of these."""
 
 import asyncio
 import re
@@ -19,23 +19,20 @@ Headers = Sequence[tuple[str, str]]
 
 
 class Target(NamedTuple):
-    """The server that is asked."""
-
     scheme: str
     host: str
     port: int
     prefix: str
-    """What stands before every path, where a proxy adds something."""
+    """Path prefix, if a proxy adds one."""
 
     @property
     def authority(self) -> str:
-        """As the Host header says it."""
+        """Value of the Host header."""
         name = f"[{self.host}]" if ":" in self.host else self.host
         return name if self.port == {"http": 80, "https": 443}[self.scheme] else f"{name}:{self.port}"
 
     @property
     def is_loopback(self) -> bool:
-        """Is it on this machine, by its name alone?"""
         try:
             return self.host == "localhost" or ip_address(self.host).is_loopback
         except ValueError:
@@ -43,27 +40,24 @@ class Target(NamedTuple):
 
 
 class RawReply(NamedTuple):
-    """What came back."""
-
     status: int
-    """0: nothing that is HTTP."""
+    """0 if the reply is not HTTP."""
     headers: Mapping[str, str]
-    """By names in lower case; of several, all, with line breaks between."""
+    """By lower-case name; repeated headers are joined by newlines."""
     body: bytes
     fault: str = ""
 
     @property
-    def told(self) -> str:
-        """In a few words."""
+    def summary(self) -> str:
         return self.fault or str(self.status)
 
     @property
     def is_refused(self) -> bool:
-        """Was it turned away, by an answer or by hanging up?"""
+        """Whether the request was rejected, by a reply or by closing the connection."""
         return self.fault == CLOSED or 400 <= self.status < 500 or self.status == 501
 
     def holds(self, text: str) -> bool:
-        """Does it say that anywhere?"""
+        """Whether headers or body contain a text."""
         return text.encode() in self.body or any(text in f"{name}: {value}" for name, value in self.headers.items())
 
 
@@ -71,7 +65,6 @@ CLOSED = "it hung up"
 
 
 def parse_target(url: str) -> Target:
-    """The server that a URL means."""
     import httpx
 
     check_url(url)
@@ -81,25 +74,29 @@ def parse_target(url: str) -> Target:
 
 
 async def require_reachable(target: Target) -> None:
-    """Raise if nobody listens there."""
+    """Raises UpstreamFailed."""
     try:
         async with asyncio.timeout(_TIMEOUT_S):
             _, writer = await _connect(target)
             writer.close()
     except (OSError, TimeoutError) as error:
-        why = printable(str(error)) or f"no answer within {_TIMEOUT_S:g} s"
-        raise UpstreamFailed(f"{target.scheme}://{target.authority} cannot be reached: {why}.") from None
+        reason = printable(str(error)) or f"no answer within {_TIMEOUT_S:g} s"
+        raise UpstreamFailed(f"{target.scheme}://{target.authority} cannot be reached: {reason}.") from None
 
 
 async def send_request(
     target: Target, method: str, path: str, headers: Headers = (), body: bytes = b"", *, host: str | None = None
 ) -> RawReply:
-    """One request, and its answer. `host`: what the Host header says instead; empty: there is none.
+    """Send one request. `host` replaces the Host header; "" omits it.
 
-    Every request that has a body says how long it is, unless it says so itself.
+    A body gets a Content-Length, unless the headers have a length or encoding.
     """
-    own = target.authority if host is None else host
-    lines = [f"{method} {target.prefix}{path} HTTP/1.1", *([f"Host: {own}"] if own else []), "Connection: close"]
+    host_header = target.authority if host is None else host
+    lines = [
+        f"{method} {target.prefix}{path} HTTP/1.1",
+        *([f"Host: {host_header}"] if host_header else []),
+        "Connection: close",
+    ]
     lines += [f"{name}: {value}" for name, value in headers]
     if body and not {name.lower() for name, _ in headers} & {"content-length", "transfer-encoding"}:
         lines.append(f"Content-Length: {len(body)}")
@@ -107,7 +104,7 @@ async def send_request(
 
 
 async def send_raw(target: Target, raw: bytes) -> RawReply:
-    """Those bytes, and what is answered."""
+    """Send bytes and read the reply."""
     received = bytearray()
     fault = ""
     try:
@@ -115,13 +112,13 @@ async def send_raw(target: Target, raw: bytes) -> RawReply:
             reader, writer = await _connect(target)
             try:
                 writer.write(raw)
-                with suppress(ConnectionError):  # It may answer and hang up before it has read all.
+                with suppress(ConnectionError):  # It may reply and close before it has read all.
                     await writer.drain()
                 while len(received) < _MAX_REPLY_BYTES and not _is_complete(received):
-                    piece = await reader.read(65_536)
-                    if not piece:
+                    chunk = await reader.read(65_536)
+                    if not chunk:
                         break
-                    received += piece
+                    received += chunk
             finally:
                 writer.close()
     except TimeoutError:
@@ -150,12 +147,12 @@ def _is_complete(received: bytearray) -> bool:
 def _parse_reply(received: bytes, fault: str) -> RawReply:
     head, _, body = received.partition(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")
-    found = re.match(r"HTTP/1\.[01] (\d{3})", first)
-    if found is None:
+    match = re.match(r"HTTP/1\.[01] (\d{3})", first)
+    if match is None:
         return RawReply(0, {}, b"", fault or CLOSED)
     headers: dict[str, str] = {}
     for line in lines:
         name, _, value = line.partition(":")
         name = name.strip().lower()
         headers[name] = f"{headers[name]}\n{value.strip()}" if name in headers else value.strip()
-    return RawReply(int(found[1]), headers, body, fault)
+    return RawReply(int(match[1]), headers, body, fault)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _MAX_CELL_CHARS = 60
-"""Characters of a cell on the screen."""
+"""Of a printed cell."""
 
 
 @click.command(name="list")
@@ -39,32 +39,33 @@ def list_(search: str | None, archived: bool, project: str, as_json: bool, db: s
       palaver testset list
       palaver testset list --search refund --json
     """
-    found = asyncio.run(_load_testsets(db, project, search, archived=archived))
+    testsets_found = asyncio.run(_load_testsets(db, project, search, archived=archived))
     if as_json:
-        click.echo(format_json([_testset_json(one) for one in found]))
+        click.echo(format_json([_testset_json(testset) for testset in testsets_found]))
         return
-    width = max((len(printable(one.name)) for one in found), default=0)
-    for one in found:
-        rows = format_count(one.rows, "row")
-        click.echo(f"{printable(one.name):<{width}}  {rows:>14}  revision {one.head}  {one.updated_at:%Y-%m-%d %H:%M}")
-    if not found:
+    width = max((len(printable(testset.name)) for testset in testsets_found), default=0)
+    for testset in testsets_found:
+        rows = format_count(testset.rows, "row")
+        updated = f"{testset.updated_at:%Y-%m-%d %H:%M}"
+        click.echo(f"{printable(testset.name):<{width}}  {rows:>14}  revision {testset.head}  {updated}")
+    if not testsets_found:
         click.echo("No test sets.")
 
 
 async def _load_testsets(db: str | None, project: str, search: str | None, *, archived: bool) -> "list[TestSet]":
     from palaver.storage.pagination import Window
-    from palaver.storage.testsets import repository as testsets  # Late: --help must not wait for SQLAlchemy.
+    from palaver.storage.testsets import repository as testsets  # Imported late: --help must not wait for SQLAlchemy.
 
-    found: list[TestSet] = []
+    rows: list[TestSet] = []
     async with use_database(db) as database:
         after: str | None = None
         while True:
             window = Window(200, after)
             page = await database.read(testsets.list_testsets, project, search=search, archived=archived, window=window)
-            found += page.data
+            rows += page.data
             after = page.next
             if after is None:
-                return found
+                return rows
 
 
 @click.command()
@@ -82,28 +83,27 @@ def show(name: str, revision: str, limit: int, project: str, as_json: bool, db: 
       palaver testset show refunds
       palaver testset show refunds --revision 3 --rows 50 --json
     """
-    testset, found, history, rows = asyncio.run(_load_testset(db, project, name, revision, limit))
+    testset, revision_row, history, rows = asyncio.run(_load_testset(db, project, name, revision, limit))
     if as_json:
-        shown = [{"id": row.id, "data": row.data} for row in rows]
-        told = _testset_json(testset) | {
-            "revision": _revision_json(found),
-            "history": [_revision_json(one) for one in history],
-            "rows": shown,
+        row_objects = [{"id": row.id, "data": row.data} for row in rows]
+        document = _testset_json(testset) | {
+            "revision": _revision_json(revision_row),
+            "history": [_revision_json(older) for older in history],
+            "rows": row_objects,
         }
-        click.echo(format_json(told))
+        click.echo(format_json(document))
         return
-    click.echo(
-        f"{printable(testset.name)}  {format_count(found.rows, 'row')}  revision {found.number}  {found.digest[:15]}"
-    )
+    rows_text = format_count(revision_row.rows, "row")
+    click.echo(f"{printable(testset.name)}  {rows_text}  revision {revision_row.number}  {revision_row.digest[:15]}")
     if testset.description:
         click.echo(printable(testset.description, 500))
-    for column in found.columns:
-        looks = ", looks like chat" if column.get("looks_like") else ""
+    for column in revision_row.columns:
+        chat_hint = ", looks like chat" if column.get("looks_like") else ""
         click.echo(
-            f"  {printable(column['name'])}: {column['kind']}{looks}, in {format_count(column['present'], 'row')}"
+            f"  {printable(column['name'])}: {column['kind']}{chat_hint}, in {format_count(column['present'], 'row')}"
         )
-    for one in history:
-        click.echo(f"  {one.number}  {one.created_at:%Y-%m-%d %H:%M}  {printable(one.message)}".rstrip())
+    for older in history:
+        click.echo(f"  {older.number}  {older.created_at:%Y-%m-%d %H:%M}  {printable(older.message)}".rstrip())
     for row in rows:
         click.echo(f"{row.id}  {'  '.join(f'{printable(k)}={_format_cell(v)}' for k, v in row.data.items())}")
 
@@ -116,14 +116,14 @@ async def _load_testset(
     from palaver.testsets import row_pages
     from palaver.testsets.row_filter import RowFilter
 
-    def look(connection: "Connection") -> "tuple[TestSet, Revision, list[Revision], list[StoredRow]]":
-        testset, found = require_revision(connection, project, name, revision)
+    def load(connection: "Connection") -> "tuple[TestSet, Revision, list[Revision], list[StoredRow]]":
+        testset, revision_row = require_revision(connection, project, name, revision)
         history = testset_revisions.list_revisions(connection, project, testset.id, Window(10)).data
-        rows = row_pages.list_rows(connection, project, found, RowFilter(), Window(limit)).data if limit else []
-        return testset, found, history, rows
+        rows = row_pages.list_rows(connection, project, revision_row, RowFilter(), Window(limit)).data if limit else []
+        return testset, revision_row, history, rows
 
     async with use_database(db) as database:
-        return await database.read(look)
+        return await database.read(load)
 
 
 def _testset_json(testset: "TestSet") -> dict[str, Any]:
@@ -160,37 +160,37 @@ def diff(name: str, before: str, after: str, project: str, as_json: bool, db: st
     """
     pages = asyncio.run(_load_diff(db, project, name, before, after))
     rows = [row for page in pages for row in page.rows.data]
-    whole = pages[0]
+    first_page = pages[0]
     if as_json:
-        told = {"counts": whole.counts, "columns": whole.columns, "rows": rows}
-        click.echo(format_json(told))
+        summary = {"counts": first_page.counts, "columns": first_page.columns, "rows": rows}
+        click.echo(format_json(summary))
         return
     for row in rows:
         _print_changed_row(row)
-    for sign, names in (("+", whole.columns.added), ("-", whole.columns.removed)):
+    for sign, names in (("+", first_page.columns.added), ("-", first_page.columns.removed)):
         for column in names:
             click.echo(f"{sign} column {printable(column)}")
-    counts = msgspec.structs.asdict(whole.counts)
-    told = ", ".join(f"{count:,} {word}" for word, count in counts.items() if count)
-    click.echo(f"{told}." if told else "They have the same rows.")
+    counts = msgspec.structs.asdict(first_page.counts)
+    summary = ", ".join(f"{count:,} {word}" for word, count in counts.items() if count)
+    click.echo(f"{summary}." if summary else "They have the same rows.")
 
 
 async def _load_diff(db: str | None, project: str, name: str, before: str, after: str) -> "list[Difference]":
     from palaver.storage.pagination import Window
     from palaver.testsets import diff
 
-    def look(connection: "Connection", cursor: str | None) -> "Difference":
+    def load(connection: "Connection", cursor: str | None) -> "Difference":
         sides = [require_revision(connection, project, name, named)[1] for named in (before, after)]
         return diff.diff_revisions(connection, project, sides[0], sides[1], Window(_DIFF_PAGE_ROWS, cursor))
 
-    found: list[Difference] = []
+    pages: list[Difference] = []
     async with use_database(db) as database:
         cursor: str | None = None
         while True:
-            found.append(await database.read(look, cursor))
-            cursor = found[-1].rows.next
+            pages.append(await database.read(load, cursor))
+            cursor = pages[-1].rows.next
             if cursor is None:
-                return found
+                return pages
 
 
 def _print_changed_row(row: "ChangedRow") -> None:

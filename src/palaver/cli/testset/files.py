@@ -51,14 +51,14 @@ def export(
       palaver testset export refunds --revision 3 --format csv > refunds.csv
       palaver testset export refunds --ids -o refunds.csv
     """
-    chosen = _output_format(output, form)
+    format_ = _output_format(output, form)
     if output is None or output == "-":
-        asyncio.run(_export(db, project, name, revision, chosen, sys.stdout.buffer.write, ids=ids))
+        asyncio.run(_export(db, project, name, revision, format_, sys.stdout.buffer.write, ids=ids))
         sys.stdout.buffer.flush()
         return
     try:
         with Path(output).open("wb") as stream:
-            rows = asyncio.run(_export(db, project, name, revision, chosen, stream.write, ids=ids))
+            rows = asyncio.run(_export(db, project, name, revision, format_, stream.write, ids=ids))
     except OSError as error:
         raise TargetNotFound(f"{output} cannot be written: {error.strerror}.") from None
     click.echo(f"{output}: {format_count(rows, 'row')}.", err=True)
@@ -88,10 +88,10 @@ async def _export(
     from palaver.testsets.export import export_revision
 
     async with use_database(db) as database:
-        _, found = await database.read(require_revision, project, name, revision)
-        async for piece in export_revision(database, project, found, form, ids=ids):
-            write(piece)
-    return found.rows
+        _, revision_row = await database.read(require_revision, project, name, revision)
+        async for chunk in export_revision(database, project, revision_row, form, ids=ids):
+            write(chunk)
+    return revision_row.rows
 
 
 _CHUNK_BYTES = 256 * 1024
@@ -124,23 +124,23 @@ def import_(file: str, project: str, as_json: bool, db: str | None, form: str | 
       palaver testset import more.csv --name refunds --mode upsert --key id
     """
     name: str = options.pop("name") or Path(file).stem
-    chosen = _input_format(file, form)
+    format_ = _input_format(file, form)
     if file == "-":
-        told = asyncio.run(_import(sys.stdin.buffer, db, project, name, chosen, **options))
+        result = asyncio.run(_import(sys.stdin.buffer, db, project, name, format_, **options))
     else:
         try:
             stream = Path(file).open("rb")  # noqa: SIM115 - closed below
         except OSError as error:
             raise TargetNotFound(f"{file} cannot be read: {error.strerror}.") from None
-        with stream, read_progress(stream) as (seen, _):
-            told = asyncio.run(_import(seen, db, project, name, chosen, **options))
+        with stream, read_progress(stream) as (watched_stream, _):
+            result = asyncio.run(_import(watched_stream, db, project, name, format_, **options))
     if as_json:
-        click.echo(format_json(told))
+        click.echo(format_json(result))
         return
-    report = told["report"]
+    report = result["report"]
     parts = [f"{report[word]:,} {word}" for word in ("added", "changed", "unchanged", "removed") if report[word]]
     click.echo(
-        f"{name}: revision {told['revision']}, {format_count(told['rows'], 'row')} ({', '.join(parts) or 'none'})."
+        f"{name}: revision {result['revision']}, {format_count(result['rows'], 'row')} ({', '.join(parts) or 'none'})."
     )
     if report["wrapped"]:
         click.echo(f"{format_count(report['wrapped'], 'value')} that were no objects became rows.", err=True)
@@ -177,11 +177,11 @@ async def _import(
 
     reader = files.open_reader(form, types=types, delimiter=delimiter)
     async with use_database(db) as database:
-        known = await _find_testset(database, project, name, mode)
-        into = ImportTarget(testset=known or _new_id(), is_new=known is None, mode=mode or "append", key=key)
-        async with import_file(database, project, into, reader, _read_chunks_async(stream), now=_now) as found:
-            revision = await database.write(_commit, project, name, into, found, message)
-    report = {**msgspec.structs.asdict(found.counts), "wrapped": found.wrapped}
+        testset_id = await _find_testset(database, project, name, mode)
+        into = ImportTarget(testset=testset_id or _new_id(), is_new=testset_id is None, mode=mode or "append", key=key)
+        async with import_file(database, project, into, reader, _read_chunks_async(stream), now=_now) as imported_rows:
+            revision = await database.write(_commit, project, name, into, imported_rows, message)
+    report = {**msgspec.structs.asdict(imported_rows.counts), "wrapped": imported_rows.wrapped}
     return {
         "testset": into.testset,
         "name": name,
@@ -195,31 +195,31 @@ async def _import(
 async def _find_testset(database: "Database", project: str, name: str, mode: "ImportMode | None") -> str | None:
     from palaver.storage.testsets import repository as testsets
 
-    found = await database.read(testsets.find_testset, project, name)
-    if found is not None and mode is None:
-        told = f"A test set {name!r} is there already: say --mode append, replace or upsert, or give another --name."
-        raise NameTaken(told)
-    return None if found is None else found.id
+    testset = await database.read(testsets.find_testset, project, name)
+    if testset is not None and mode is None:
+        text = f"A test set {name!r} is there already: say --mode append, replace or upsert, or give another --name."
+        raise NameTaken(text)
+    return None if testset is None else testset.id
 
 
 def _commit(
-    db: "Connection", project: str, name: str, into: "ImportTarget", found: "ImportedFile", message: str
+    db: "Connection", project: str, name: str, into: "ImportTarget", imported_rows: "ImportedFile", message: str
 ) -> "Revision":
     from palaver.storage.testsets.repository import TestSet
     from palaver.testsets import commits
     from palaver.testsets.commits import CommitInfo
 
     at = _now()
-    written = CommitInfo(message=message, at=at)
+    info = CommitInfo(message=message, at=at)
     if into.is_new:
-        made = TestSet(id=into.testset, name=name, created_at=at, updated_at=at)
-        return commits.create_testset(db, project, made, found.prepared, written)
-    return commits.commit(db, project, into.testset, found.prepared, written)[0]
+        testset = TestSet(id=into.testset, name=name, created_at=at, updated_at=at)
+        return commits.create_testset(db, project, testset, imported_rows.prepared, info)
+    return commits.commit(db, project, into.testset, imported_rows.prepared, info)[0]
 
 
 async def _read_chunks_async(stream: BinaryIO) -> AsyncIterator[bytes]:
-    while piece := await asyncio.to_thread(stream.read, _CHUNK_BYTES):
-        yield piece
+    while chunk := await asyncio.to_thread(stream.read, _CHUNK_BYTES):
+        yield chunk
 
 
 def _now() -> datetime:
@@ -273,36 +273,41 @@ def convert(source: str, target: str, types: str, delimiter: str | None) -> None
 
 
 def _convert_file(
-    stream: BinaryIO, target: Path, given: "Format", form: "Format", types: "CellTypes", delimiter: str | None
+    stream: BinaryIO,
+    target: Path,
+    source_format: "Format",
+    target_format: "Format",
+    types: "CellTypes",
+    delimiter: str | None,
 ) -> tuple[int, int, int]:
-    """Go over the file twice: which columns there are, a header has to tell first. OUT is there when all is written."""
+    """Read the file twice, as a header needs the columns first. OUT appears once it is complete."""
     from palaver.testsets.files import read_file, write_file
     from palaver.testsets.limits import DEFAULT_LIMITS
 
-    def reading() -> "FileRows":
+    def read_rows() -> "FileRows":
         stream.seek(0)
-        return read_file(_read_chunks(stream), given, types=types, delimiter=delimiter)
+        return read_file(_read_chunks(stream), source_format, types=types, delimiter=delimiter)
 
     columns: dict[str, None] = {}
     meta: set[str] = set()
-    first = reading()
+    first = read_rows()
     for row in first:
         columns |= dict.fromkeys(row.data)
         meta |= (row.meta or {}).keys()
         DEFAULT_LIMITS.check_columns(len(columns))
     header = [name for name in first.report.columns or () if name in columns]
-    pieces = write_file(reading(), list(dict.fromkeys((*header, *columns))), form, meta=sorted(meta))
-    unfinished = target.with_name(f".{target.name}.{os.getpid()}")
+    pieces = write_file(read_rows(), list(dict.fromkeys((*header, *columns))), target_format, meta=sorted(meta))
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        with unfinished.open("wb") as out:
+        with partial.open("wb") as out:
             for piece in pieces:
                 out.write(piece)
-        unfinished.replace(target)
+        partial.replace(target)
     finally:
-        unfinished.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
     return first.report.rows, len(columns), first.report.wrapped
 
 
 def _read_chunks(stream: BinaryIO) -> Iterator[bytes]:
-    while piece := stream.read(_CONVERT_CHUNK_BYTES):
-        yield piece
+    while chunk := stream.read(_CONVERT_CHUNK_BYTES):
+        yield chunk

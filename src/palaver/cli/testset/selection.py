@@ -1,4 +1,4 @@
-"""What the commands of test sets have in common: whose sets, which set, which revision, and JSON on the screen."""
+"""Find the test set and revision that a command is about."""
 
 from typing import TYPE_CHECKING
 
@@ -11,20 +11,19 @@ if TYPE_CHECKING:
 
 
 def require_testset(db: "Connection", project: str, name: str) -> "TestSet":
-    """The set of that name, or of that id."""
-    from palaver.storage.testsets import repository as testsets  # Late: --help must not wait for SQLAlchemy.
+    """Find a set by name or id. Raises NotFound."""
+    from palaver.storage.testsets import repository as testsets  # Imported late: --help must not wait for SQLAlchemy.
 
-    found = testsets.find_testset(db, project, name)
-    if found is not None:
-        return found
+    testset = testsets.find_testset(db, project, name)
+    if testset is not None:
+        return testset
     if name.startswith("ts_"):
         return testsets.get_testset(db, project, name)
     raise NotFound(f"There is no test set {name[:80]!r}: palaver testset list names them.")
 
 
-def require_revision(db: "Connection", project: str, name: str, named: str) -> "tuple[TestSet, Revision]":
-    """The set, and the revision of it that is meant."""
+def require_revision(db: "Connection", project: str, name: str, reference: str) -> "tuple[TestSet, Revision]":
     from palaver.storage.testsets import repository as testset_revisions
 
-    found = require_testset(db, project, name)
-    return found, testset_revisions.get_revision(db, project, found.id, named, found.head)
+    testset = require_testset(db, project, name)
+    return testset, testset_revisions.get_revision(db, project, testset.id, reference, testset.head)

@@ -9,7 +9,7 @@ import msgspec
 
 from palaver.cli.database import use_database
 from palaver.cli.options import db_option, project_option
-from palaver.cli.output import echo, one_line, render_transcript
+from palaver.cli.output import echo, format_json, one_line, render_transcript
 from palaver.cli.trace.export import export
 from palaver.cli.trace.formatting import STATUS_COLOURS, format_duration, format_tokens
 from palaver.cli.trace.importer import import_
@@ -17,7 +17,7 @@ from palaver.cli.trace.selection import require_trace_id
 from palaver.cli.trace.tail import tail
 from palaver.core import json
 from palaver.errors import NotFound
-from palaver.outbound import printable, printable_json, printable_lines
+from palaver.outbound import printable, printable_lines
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _PAGE_SPANS = 500
 _MAX_INDENT_LEVELS = 30
-"""Levels that are told apart by how far a line stands in."""
+"""Deeper levels are indented no further."""
 
 
 @click.command()
@@ -52,56 +52,52 @@ def show(trace: str, span: str | None, parts: str | None, as_json: bool, project
     """
     if span is not None:
         record = asyncio.run(_load_span(db, project, trace, span))
-        text = _json(record) if as_json else "\n".join(_span_lines(record))
+        text = format_json(record) if as_json else "\n".join(_span_lines(record))
         echo(text)
         return
     for text in asyncio.run(_trace_output(db, project, trace, parts, as_json)):
         echo(text)
 
 
-def _json(value: Any) -> str:
-    return printable_json(msgspec.json.format(json.encode(value), indent=2).decode())
+# Traces
 
 
-# A trace
-
-
-async def _trace_output(db: str | None, project: str, given: str, parts: str | None, as_json: bool) -> Sequence[str]:
+async def _trace_output(db: str | None, project: str, prefix: str, parts: str | None, as_json: bool) -> Sequence[str]:
     from palaver.storage.spans import traces as span_trees
     from palaver.traces.stored_spans import load_turn
 
     async with use_database(db) as database:
-        trace = await database.read(require_trace_id, project, given)
+        trace = await database.read(require_trace_id, project, prefix)
         summary = await database.read(span_trees.get_trace_overview, project, trace)
-        said = await database.read(load_turn, project, trace)
-        places = await database.read(_load_tree, project, trace)
-    if summary is None or said is None:
+        turn = await database.read(load_turn, project, trace)
+        tree = await database.read(_load_tree, project, trace)
+    if summary is None or turn is None:
         raise NotFound(f"The trace {trace} is gone.")
     if as_json:
-        return [_json(_trace_json(summary, said[1], places))]
-    tree = () if parts == "conversation" else ("", *_tree_lines(places))
-    conversation = () if parts == "tree" else ("", *_conversation_lines(said[1]))
-    return [*_heading_lines(summary), *tree, *conversation]
+        return [format_json(_trace_json(summary, turn[1], tree))]
+    tree_lines = () if parts == "conversation" else ("", *_tree_lines(tree))
+    conversation = () if parts == "tree" else ("", *_conversation_lines(turn[1]))
+    return [*_heading_lines(summary), *tree_lines, *conversation]
 
 
 def _load_tree(db: "Connection", project: str, trace: str) -> "list[tuple[OutlineEntry, SpanListItem]]":
     from palaver.storage.spans import queries as span_pages
     from palaver.storage.spans import traces as span_trees
 
-    places = span_trees.load_outline(db, project, trace)
-    found: dict[str, SpanListItem] = {}
-    for first in range(0, len(places), _PAGE_SPANS):
-        ids = [place.span_id for place in places[first : first + _PAGE_SPANS]]
-        found |= span_pages.get_span_rows(db, project, trace, ids)
-    return [(place, found[place.span_id]) for place in places]
+    nodes = span_trees.load_outline(db, project, trace)
+    rows: dict[str, SpanListItem] = {}
+    for start in range(0, len(nodes), _PAGE_SPANS):
+        ids = [node.span_id for node in nodes[start : start + _PAGE_SPANS]]
+        rows |= span_pages.get_span_rows(db, project, trace, ids)
+    return [(node, rows[node.span_id]) for node in nodes]
 
 
-def _trace_json(summary: "TraceOverview", said: "Turn", places: "list[tuple[OutlineEntry, SpanListItem]]") -> Any:
-    spans = [msgspec.to_builtins(row) | {"depth": place.depth, "notes": place.notes} for place, row in places]
+def _trace_json(summary: "TraceOverview", turn: "Turn", tree: "list[tuple[OutlineEntry, SpanListItem]]") -> Any:
+    spans = [msgspec.to_builtins(row) | {"depth": node.depth, "notes": node.notes} for node, row in tree]
     return msgspec.to_builtins(summary) | {
         "spans": spans,
-        "messages": [*said.messages_in, *said.messages_out],
-        "tools": said.tools,
+        "messages": [*turn.messages_in, *turn.messages_out],
+        "tools": turn.tools,
     }
 
 
@@ -109,14 +105,14 @@ def _heading_lines(summary: "TraceOverview") -> Iterator[str]:
     root = summary.root
     yield click.style(one_line(root.name), bold=True)
     errors = f"{root.errors} error{'s' * (root.errors != 1)}" if root.errors else ""
-    used = "" if root.input_tokens is None else f"{root.input_tokens} tokens in, {root.output_tokens or 0} out"
+    tokens = "" if root.input_tokens is None else f"{root.input_tokens} tokens in, {root.output_tokens or 0} out"
     facts = (
         f"{root.start:%Y-%m-%d %H:%M:%S} UTC",
         click.style(root.status, fg=STATUS_COLOURS.get(root.status, "green")),
         format_duration(root.duration_ms),
         f"{root.spans} span{'s' * (root.spans != 1)}",
         errors,
-        used,
+        tokens,
         "" if root.cost is None else f"${root.cost:.6g}",
     )
     yield "  ".join(filter(None, facts))
@@ -125,59 +121,59 @@ def _heading_lines(summary: "TraceOverview") -> Iterator[str]:
         yield f"session {one_line(session)}"
 
 
-def _tree_lines(places: "list[tuple[OutlineEntry, SpanListItem]]") -> Iterator[str]:
-    for place, row in places:
-        bad = "" if row.status == "ok" else click.style(f"  {row.status}", fg=STATUS_COLOURS.get(row.status))
-        used = "" if row.input_tokens is None and row.output_tokens is None else f"  {format_tokens(row)}"
+def _tree_lines(tree: "list[tuple[OutlineEntry, SpanListItem]]") -> Iterator[str]:
+    for node, row in tree:
+        status = "" if row.status == "ok" else click.style(f"  {row.status}", fg=STATUS_COLOURS.get(row.status))
+        tokens = "" if row.input_tokens is None and row.output_tokens is None else f"  {format_tokens(row)}"
         model = f"  {printable(row.model, 40)}" if row.model and row.model not in row.name else ""
-        notes = f"  ({', '.join(place.notes)})" if place.notes else ""
-        name = "  " * min(place.depth, _MAX_INDENT_LEVELS) + printable(row.name, 80)
+        notes = f"  ({', '.join(node.notes)})" if node.notes else ""
+        name = "  " * min(node.depth, _MAX_INDENT_LEVELS) + printable(row.name, 80)
         label = click.style(f"{row.kind:<9}", dim=True)
-        told = click.style(row.span_id, dim=True)
-        yield f"{format_duration(row.duration_ms):>9}  {told}  {label}  {name}{model}{used}{bad}{notes}"
+        span_id = click.style(row.span_id, dim=True)
+        yield f"{format_duration(row.duration_ms):>9}  {span_id}  {label}  {name}{model}{tokens}{status}{notes}"
 
 
-def _conversation_lines(said: "Turn") -> Iterator[str]:
-    yield from render_transcript(said.messages_in)
-    for tool in said.tools:
+def _conversation_lines(turn: "Turn") -> Iterator[str]:
+    yield from render_transcript(turn.messages_in)
+    for tool in turn.tools:
         yield from _tool_lines(tool)
-    yield from render_transcript(said.messages_out)
+    yield from render_transcript(turn.messages_out)
 
 
 def _tool_lines(tool: "ToolStep") -> Iterator[str]:
-    """A tool of which no message tells."""
+    """Yield the lines of a tool that no message mentions."""
     yield click.style("tool", fg="green", bold=True)
     yield f"  call {one_line(tool.name)}({one_line(_to_text(tool.inputs))})"
     yield from _indented_lines(f"{'error' if tool.status == 'error' else 'result'}: {_to_text(tool.outputs)}")
 
 
-# A span
+# Spans
 
 
-async def _load_span(db: str | None, project: str, given: str, span: str) -> "Span":
+async def _load_span(db: str | None, project: str, prefix: str, span: str) -> "Span":
     from palaver.traces.stored_spans import load_spans
 
     async with use_database(db) as database:
-        trace = await database.read(require_trace_id, project, given)
-        places = await database.read(_span_ids, project, trace, span.lower().rstrip("…"))
-        if len(places) != 1:
-            why = "is no span" if not places else "is the beginning of several spans"
-            raise NotFound(f"{span[:80]!r} {why} of the trace {trace}: see palaver trace show {trace[:8]} --tree.")
-        return (await database.read(load_spans, project, trace, places))[0]
+        trace = await database.read(require_trace_id, project, prefix)
+        ids = await database.read(_span_ids, project, trace, span.lower().rstrip("…"))
+        if len(ids) != 1:
+            problem = "is no span" if not ids else "is the beginning of several spans"
+            raise NotFound(f"{span[:80]!r} {problem} of the trace {trace}: see palaver trace show {trace[:8]} --tree.")
+        return (await database.read(load_spans, project, trace, ids))[0]
 
 
 def _span_ids(db: "Connection", project: str, trace: str, prefix: str) -> list[str]:
     from palaver.storage.spans import traces as span_trees
 
-    return [place.span_id for place in span_trees.load_outline(db, project, trace) if place.span_id.startswith(prefix)]
+    return [node.span_id for node in span_trees.load_outline(db, project, trace) if node.span_id.startswith(prefix)]
 
 
 def _span_lines(span: "Span") -> Iterator[str]:
-    """All of a record, a field a line; what is empty is left out."""
+    """Yield all non-empty fields of a span."""
     yield click.style(one_line(span.name), bold=True)
-    apart = ("name", "messages_in", "messages_out", "inputs", "outputs", "attributes", "events", "links")
+    long_fields = ("name", "messages_in", "messages_out", "inputs", "outputs", "attributes", "events", "links")
     for name, value in msgspec.structs.asdict(span).items():
-        if name not in apart and value not in (None, "", (), {}):
+        if name not in long_fields and value not in (None, "", (), {}):
             yield f"{name}: {one_line(_to_text(value))}"
     for title, messages in (("messages in", span.messages_in), ("messages out", span.messages_out)):
         if messages:
@@ -195,7 +191,7 @@ def _span_lines(span: "Span") -> Iterator[str]:
 
 
 def _indented_lines(text: str) -> list[str]:
-    return [f"  {told}" for told in printable_lines(text).split("\n")]
+    return [f"  {line}" for line in printable_lines(text).split("\n")]
 
 
 def _to_text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""palaver trace export: traces as lines of JSON, as OTLP, or one of them as a page."""
+"""palaver trace export: write traces as lines of JSON, as OTLP, or one of them as a page."""
 
 import asyncio
 import sys
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from palaver.traces.stored_spans import ExportFormat
 
 _PAGE_SIZE = 50
-"""Traces that are looked up at once, and spans that are read."""
+"""Of traces, and of spans."""
 _Format = Literal["jsonl", "otlp", "html"]
 _Write = Callable[[bytes], object]
 
@@ -65,20 +65,20 @@ def export(
       palaver trace export --trace 0af76519 -o trace.html
       palaver trace export --session s-1 -o talk.html
     """
-    page = output is not None and output.endswith((".html", ".htm"))
-    chosen = cast("_Format", form or ("html" if page else "jsonl"))
-    if chosen == "html" and (trace is None) == (session is None):
+    is_page = output is not None and output.endswith((".html", ".htm"))
+    format_ = cast("_Format", form or ("html" if is_page else "jsonl"))
+    if format_ == "html" and (trace is None) == (session is None):
         raise click.UsageError("A page shows one trace or one session: give --trace or --session.")
     query = build_query(**options)
     if output is None or output == "-":
-        asyncio.run(_export(db, project, trace, session, query, chosen, _print))
+        asyncio.run(_export(db, project, trace, session, query, format_, _print))
         return
     try:
         with Path(output).open("wb") as stream:
-            told = asyncio.run(_export(db, project, trace, session, query, chosen, stream.write))
+            summary = asyncio.run(_export(db, project, trace, session, query, format_, stream.write))
     except OSError as error:
         raise TargetNotFound(f"{output} cannot be written: {error.strerror}.") from None
-    click.echo(f"{output}: {told}.", err=True)
+    click.echo(f"{output}: {summary}.", err=True)
 
 
 async def _export(
@@ -91,11 +91,11 @@ async def _export(
     write: _Write,
 ) -> str:
     async with use_database(db) as database:
-        known = None if trace is None else await database.read(require_trace_id, project, trace)
+        trace_id = None if trace is None else await database.read(require_trace_id, project, trace)
         if form == "html":
-            await _write_page(database, project, known, session, write)
+            await _write_page(database, project, trace_id, session, write)
             return "one page"
-        names = _single(known) if known is not None else _trace_ids(database, project, session, query)
+        names = _single(trace_id) if trace_id is not None else _trace_ids(database, project, session, query)
         count = 0
         async for name in names:
             count += 1
@@ -108,13 +108,13 @@ async def _write_page(
 ) -> None:
     from palaver.server.api import trace_page
 
-    made = (
+    chunks = (
         trace_page.of_trace(database.read, project, trace)
         if trace is not None
         else trace_page.of_session(database.read, project, session or "")
     )
-    async for piece in made:
-        write(piece)
+    async for chunk in chunks:
+        write(chunk)
 
 
 async def _write_lines(database: "Database", project: str, trace: str, form: "ExportFormat", write: _Write) -> None:
@@ -134,7 +134,7 @@ async def _single(trace: str) -> AsyncIterator[str]:
 
 
 async def _trace_ids(database: "Database", project: str, session: str | None, query: "SpanQuery") -> AsyncIterator[str]:
-    """The traces that are asked for. A session's are those of which any span says so."""
+    """Yield the selected traces. A session has every trace with a span of it."""
     from palaver.storage.pagination import Window
     from palaver.storage.spans import queries as span_arrivals
     from palaver.storage.spans import queries as span_pages
@@ -145,12 +145,12 @@ async def _trace_ids(database: "Database", project: str, session: str | None, qu
         window = Window(_PAGE_SIZE, after)
         if session is None:
             page = await database.read(span_pages.list_traces, project, query, window)
-            found: list[TraceListItem] = page.data
+            rows: list[TraceListItem] = page.data
         else:
             page = await database.read(span_sessions.list_session_traces, project, session, window)
             ids = [row.trace_id for row in page.data]
-            found = await database.read(span_arrivals.list_matching_traces, project, ids, query)
-        for row in found:
+            rows = await database.read(span_arrivals.list_matching_traces, project, ids, query)
+        for row in rows:
             yield row.trace_id
         after = page.next
         if after is None:
@@ -158,7 +158,7 @@ async def _trace_ids(database: "Database", project: str, session: str | None, qu
 
 
 def _print(text: bytes) -> None:
-    """On standard output; a terminal is given nothing that steers it."""
+    """Write to standard output, without characters that steer a terminal."""
     if text.startswith(b"{"):
         text = printable_json(text.decode()).encode()
     elif sys.stdout.isatty():

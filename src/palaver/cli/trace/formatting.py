@@ -1,4 +1,4 @@
-"""Spans and traces as lines for a terminal. Every text in them is a stranger's: what would steer is written out."""
+"""Format spans and traces as lines for a terminal. Untrusted text is made printable."""
 
 import shutil
 import sys
@@ -15,32 +15,33 @@ if TYPE_CHECKING:
 STATUS_COLOURS = {"error": "red", "cancelled": "yellow", "incomplete": "yellow"}
 _NAME_CHARS = 26
 _PREVIEW_CHARS = 40
-"""Characters of a preview where nobody looks at a terminal; there, what room it has."""
+"""Of a preview without a terminal; else what room it has."""
 _PREFIX_CHARS = 9 + 12 + _NAME_CHARS + 2 + 10 + 14
-"""Characters of a line in front of the previews."""
+"""Of a line before the previews."""
 
 
 def format_row(row: "SpanListItem") -> str:
-    """When, how it ended, what it was, how long it took, tokens, and what went in and came out."""
-    room = (
+    """Format time, status, name, duration, tokens, input and output."""
+    chars = (
         max(12, (shutil.get_terminal_size().columns - _PREFIX_CHARS - 4) // 2)
         if sys.stdout.isatty()
         else _PREVIEW_CHARS
     )
     status = click.style(f"{row.status:<10}", fg=STATUS_COLOURS.get(row.status, "green"))
-    given, came = (printable(preview_text(side), room) for side in (row.preview_in, row.preview_out))
+    input_text, output_text = (printable(preview_text(side), chars) for side in (row.preview_in, row.preview_out))
     name = printable(row.workflow or row.name, _NAME_CHARS)
-    figures = f"{format_duration(row.duration_ms):>9}  {format_tokens(row):>12}"
-    return f"{format_time(row.start)}  {status}  {name:<{_NAME_CHARS}}  {figures}  {given} → {came}".rstrip()
+    numbers = f"{format_duration(row.duration_ms):>9}  {format_tokens(row):>12}"
+    return (
+        f"{format_time(row.start)}  {status}  {name:<{_NAME_CHARS}}  {numbers}  {input_text} → {output_text}".rstrip()
+    )
 
 
 def format_time(at: datetime) -> str:
-    """The time of day, in UTC as everywhere."""
+    """Time of day in UTC."""
     return f"{at:%H:%M:%S}"
 
 
 def format_duration(ms: float) -> str:
-    """How long something took, as people say it."""
     if ms < 1:
         return f"{ms * 1000:.0f} µs"
     if ms < 1000:

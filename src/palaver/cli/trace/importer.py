@@ -1,4 +1,8 @@
-"""palaver trace import: read files of spans, in records or OTLP, and store them."""
+"""palaver trace import: read files of spans, in records or OTLP, and store them.
+
+Files hold records or OTLP requests as lines of JSON, one OTLP request as JSON, or one as protobuf; each may be gzipped.
+The format is recognized by the first bytes, not by the name.
+"""
 
 import asyncio
 import gzip
@@ -30,40 +34,36 @@ if TYPE_CHECKING:
 
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
-"""Bytes of one line, or of a file that is one request."""
+"""Of one line, or of a file that is one request."""
 MAX_BATCH_RECORDS = 500
-"""Records that are handed on together,"""
+"""Of records stored together."""
 MAX_BATCH_BYTES = 4 * 1024 * 1024
-"""or so many bytes of them."""
+"""Of records stored together."""
 
 _Buffered: TypeAlias = "io.BufferedReader[io.RawIOBase]"
 _GZIP = b"\x1f\x8b"
 _BLANK = b" \t\r\n"
-_BOM = b"\xef\xbb\xbf"  # Some editors begin a UTF-8 file with it.
+_BOM = b"\xef\xbb\xbf"  # Written by some editors.
 
 
 class FileLine(NamedTuple):
-    """A line, counted from 1; None: the whole file."""
+    """A line with its number from 1; None for a whole file."""
 
     number: int | None
     text: bytes
 
 
 class RecordBatch(NamedTuple):
-    """Lines of which each is a record."""
-
     lines: list[FileLine]
 
 
 class OtlpRequest(NamedTuple):
-    """A request for /v1/traces."""
-
     line: FileLine
     form: Literal["json", "protobuf"]
 
 
 class LineFault(NamedTuple):
-    """A line that is neither, and why."""
+    """A line that is neither a record nor a request."""
 
     number: int | None
     reason: str
@@ -74,7 +74,7 @@ FileChunk = RecordBatch | OtlpRequest | LineFault
 
 
 class _Shape(msgspec.Struct):
-    """As much of an object as tells what it is."""
+    """The fields that tell records from requests."""
 
     request: Raw | UnsetType = msgspec.field(default=UNSET, name="resourceSpans")
     trace_id: Raw | UnsetType = UNSET
@@ -83,16 +83,16 @@ class _Shape(msgspec.Struct):
 _shape = msgspec.json.Decoder(_Shape).decode
 
 
-def read_chunks(given: BinaryIO, name: str) -> Iterator[FileChunk]:
-    """What a file holds, in its order."""
-    stream = io.BufferedReader(cast("io.RawIOBase", given))
+def read_chunks(file: BinaryIO, name: str) -> Iterator[FileChunk]:
+    """Yield the contents of a file in order."""
+    stream = io.BufferedReader(cast("io.RawIOBase", file))
     try:
         if stream.peek(2)[:2] == _GZIP:
             yield from _gunzip_chunks(stream, name)
         else:
             yield from _plain_chunks(stream, name)
     finally:
-        stream.detach()  # Else it would be closed with us, standard input too.
+        stream.detach()  # Else the file would be closed too, standard input included.
 
 
 def _gunzip_chunks(stream: _Buffered, name: str) -> Iterator[FileChunk]:
@@ -113,13 +113,13 @@ def _plain_chunks(stream: _Buffered, name: str) -> Iterator[FileChunk]:
     body = _read_rest(stream, b"", name)
     if not body.strip(_BLANK):
         return
-    if b"\x12" not in body:  # The tag of a scope's spans: without it there are none, and mostly it is a file of text.
+    if b"\x12" not in body:  # The tag of a scope's spans: without it there are none, and it is probably a text file.
         raise InvalidBody(f"{name} holds no spans: give what palaver trace export writes, or OTLP.")
     yield OtlpRequest(FileLine(None, body), "protobuf")
 
 
-def _read_rest(stream: _Buffered, begun: bytes, name: str) -> bytes:
-    body = begun + stream.read(MAX_LINE_BYTES + 1 - len(begun))
+def _read_rest(stream: _Buffered, start: bytes, name: str) -> bytes:
+    body = start + stream.read(MAX_LINE_BYTES + 1 - len(start))
     if len(body) > MAX_LINE_BYTES:
         raise TooLarge(
             f"{name} is one document of more than {MAX_LINE_BYTES} bytes: only files of lines may be larger."
@@ -128,7 +128,7 @@ def _read_rest(stream: _Buffered, begun: bytes, name: str) -> bytes:
 
 
 def _split_lines(stream: _Buffered, name: str) -> Iterator[FileLine | LineFault]:
-    """The lines of a file; all of it, where the first is no whole value but the file is."""
+    """Yield the lines of a file, or all of it as one if only the whole is a JSON value."""
     for number, line in _numbered_lines(stream):
         if isinstance(line, FileLine) and number == 1 and not _is_json(line.text):
             body = _read_rest(stream, line.text, name)
@@ -141,8 +141,8 @@ def _split_lines(stream: _Buffered, name: str) -> Iterator[FileLine | LineFault]
 
 
 def _numbered_lines(stream: _Buffered) -> Iterator[tuple[int, FileLine | LineFault]]:
-    """Lines and their numbers. One that is too long is left out."""
-    said = 0
+    """Yield nonblank lines with a running number. A line that is too long becomes a fault."""
+    count = 0
     number = 0
     while text := stream.readline(MAX_LINE_BYTES + 1):
         number += 1
@@ -153,12 +153,12 @@ def _numbered_lines(stream: _Buffered) -> Iterator[tuple[int, FileLine | LineFau
                 text = stream.readline(MAX_LINE_BYTES)
             yield 0, LineFault(number, f"it has more than {MAX_LINE_BYTES} bytes")
         elif text.strip(_BLANK):
-            said += 1
-            yield said, FileLine(number, text)
+            count += 1
+            yield count, FileLine(number, text)
 
 
 def _has_lines(body: bytes) -> bool:
-    """Were these meant as lines, though the first is broken?"""
+    """Whether a file with a broken first line has lines of JSON."""
     return any(map(_is_json, body.split(b"\n", 10)[1:10]))
 
 
@@ -168,7 +168,7 @@ def _is_json(text: bytes) -> bool:
 
 
 def _group_lines(lines: Iterator[FileLine | LineFault]) -> Iterator[FileChunk]:
-    """Records together, requests each by itself."""
+    """Group records; requests stay single."""
     records: list[FileLine] = []
     size = 0
     for line in lines:
@@ -206,13 +206,12 @@ def _line_kind(line: FileLine) -> Literal["record", "request"] | LineFault:
 
 _MAX_REASONS = 5
 _TRANSACTION_SPANS = 500
-"""Spans that are kept in one transaction."""
 _MAX_RECORD_BYTES = 32 * 1024 * 1024
-"""Bytes of one record: what a span may hold, in its attributes and once more as they were read."""
+"""Of one record: the attributes of a span, and once more the fields read from them."""
 _TRACE_ID, _SPAN_ID = re.compile(r"(?!0{32})[0-9a-f]{32}"), re.compile(r"(?!0{16})[0-9a-f]{16}")
 _EARLIEST, _LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(2554, 7, 22, tzinfo=UTC)
 _MAX_DURATION_MS = (_LATEST - _EARLIEST) / timedelta(milliseconds=1)
-"""OTLP can tell of no other times."""
+"""OTLP can't express other times."""
 
 
 @click.command(name="import")
@@ -237,27 +236,27 @@ def import_(files: tuple[str, ...], as_json: bool, project: str, db: str | None)
     counts = _ImportCounts()
     asyncio.run(_import(db, project, files, counts))
     if as_json:
-        echo(printable_json(msgspec.json.encode(counts.told()).decode()))
+        echo(printable_json(msgspec.json.encode(counts.as_dict()).decode()))
     else:
         echo(counts.line())
     return 1 if counts.rejected else 0
 
 
 class _ImportCounts:
-    """What became of what was read."""
+    """Counts of stored and rejected spans."""
 
     def __init__(self) -> None:
         self.new = self.replaced = self.unchanged = self.rejected = 0
         self.reasons: list[str] = []
 
-    def reject(self, where: str, reasons: Sequence[str], say: Printer) -> None:
-        """Some were not kept; of the first few it is said why."""
+    def reject(self, where: str, reasons: Sequence[str], printer: Printer) -> None:
+        """Count rejected spans, and print the first reasons."""
         for reason in reasons[: max(0, _MAX_REASONS - len(self.reasons))]:
             self.reasons.append(f"{where}: {printable(reason, 300)}")
-            say(f"rejected: {self.reasons[-1]}", err=True)
+            printer(f"rejected: {self.reasons[-1]}", err=True)
         self.rejected += len(reasons)
 
-    def told(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         return {
             "new": self.new,
             "replaced": self.replaced,
@@ -267,9 +266,9 @@ class _ImportCounts:
         }
 
     def line(self) -> str:
-        several = (f"{self.replaced:,} replaced, " if self.replaced else "") + f"{self.unchanged:,} there already"
+        already = (f"{self.replaced:,} replaced, " if self.replaced else "") + f"{self.unchanged:,} there already"
         rejected = f", {self.rejected:,} rejected" if self.rejected else ""
-        return f"{self.new:,} span{'s' * (self.new != 1)} kept, {several}{rejected}."
+        return f"{self.new:,} span{'s' * (self.new != 1)} kept, {already}{rejected}."
 
 
 async def _import(db: str | None, project: str, files: Sequence[str], counts: _ImportCounts) -> None:
@@ -282,15 +281,15 @@ async def _import(db: str | None, project: str, files: Sequence[str], counts: _I
     async with use_database(db) as database:
         await redacting.begin(database, _now)
         for name in files:
-            called = "standard input" if name == "-" else printable(name)
-            with open_input(name) as stream, read_progress(stream) as (read, say):
-                one = _FileImporter(called, project, database, redacting.span, counts, say)
-                for lot in read_chunks(read, called):
-                    await one.take(lot)
+            display_name = "standard input" if name == "-" else printable(name)
+            with open_input(name) as stream, read_progress(stream) as (input_stream, printer):
+                importer = _FileImporter(display_name, project, database, redacting.span, counts, printer)
+                for chunk in read_chunks(input_stream, display_name):
+                    await importer.store(chunk)
 
 
 class _FileImporter:
-    """Keeps what one file holds."""
+    """Stores the spans of one file."""
 
     def __init__(
         self,
@@ -299,84 +298,84 @@ class _FileImporter:
         database: "Database",
         redact: "Callable[[Span], Span]",
         counts: _ImportCounts,
-        say: Printer,
+        printer: Printer,
     ) -> None:
         self._name = name
         self._project = project
         self._database = database
         self._redact = redact
         self._counts = counts
-        self._say = say
+        self._printer = printer
 
-    async def take(self, lot: FileChunk) -> None:
-        """Keep a piece of it; what cannot be kept is told of."""
-        match lot:
+    async def store(self, chunk: FileChunk) -> None:
+        """Store a chunk, and report what is rejected."""
+        match chunk:
             case LineFault(number=number, reason=reason):
                 self._reject(number, reason)
             case RecordBatch(lines=lines):
-                await self._keep_all(self._of_records(lines), lines[0].number)
+                await self._store_all(self._rows_of_records(lines), lines[0].number)
             case OtlpRequest(line=line):
-                await self._keep_all(self._of_request(lot), line.number)
+                await self._store_all(self._rows_of_request(chunk), line.number)
             case _:
-                assert_never(lot)
+                assert_never(chunk)
 
     def _reject(self, number: int | None, *reasons: str) -> None:
         where = self._name if number is None else f"{self._name}, line {number}"
-        self._counts.reject(where, reasons, self._say)
+        self._counts.reject(where, reasons, self._printer)
 
-    # From a file to rows
+    # Rows
 
-    def _of_request(self, request: OtlpRequest) -> "Sequence[SpanRow]":
+    def _rows_of_request(self, request: OtlpRequest) -> "Sequence[SpanRow]":
         from palaver.traces.ingest import TraceRequest, ingest_request
         from palaver.traces.otlp import MEDIA_TYPES, RequestLimits
 
         number, body = request.line
         kind = MEDIA_TYPES[request.form]
         try:
-            sent = TraceRequest(project=self._project, body=body, media_type=kind, received_at=_now())
-            taken = ingest_request(sent, self._redact, RequestLimits(wire=MAX_LINE_BYTES))
-        except PalaverError as error:  # As a server would refuse it.
+            trace_request = TraceRequest(project=self._project, body=body, media_type=kind, received_at=_now())
+            result = ingest_request(trace_request, self._redact, RequestLimits(wire=MAX_LINE_BYTES))
+        except PalaverError as error:  # As a server would reject it.
             self._reject(number, error.message)
             return []
-        self._reject(number, *map(str, taken.rejected))
-        return taken.rows
+        self._reject(number, *map(str, result.rejected))
+        return result.rows
 
-    def _of_records(self, lines: Sequence[FileLine]) -> "Sequence[SpanRow]":
+    def _rows_of_records(self, lines: Sequence[FileLine]) -> "Sequence[SpanRow]":
         from palaver.traces.ingest import build_rows
 
         rows: list[SpanRow] = []
         for line in lines:
-            read = _parse_record(line, self._project)
-            if isinstance(read, str):
-                self._reject(line.number, read)
-            elif made := build_rows([read], self._redact):
-                rows += made
+            span = _parse_record(line, self._project)
+            if isinstance(span, str):
+                self._reject(line.number, span)
+            elif built := build_rows([span], self._redact):
+                rows += built
             else:
                 self._reject(line.number, "it could not be read")
         return rows
 
-    # Keeping them
+    # Storing
 
-    async def _keep_all(self, rows: "Sequence[SpanRow]", number: int | None) -> None:
-        """Keep them, some at a time: a server on the same database wants its turn."""
+    async def _store_all(self, rows: "Sequence[SpanRow]", number: int | None) -> None:
+        """Store rows in several transactions, so that a server on the same database gets its turn."""
         for first in range(0, len(rows), _TRANSACTION_SPANS):
-            await self._keep(rows[first : first + _TRANSACTION_SPANS], number)
+            await self._store_rows(rows[first : first + _TRANSACTION_SPANS], number)
 
-    async def _keep(self, rows: "Sequence[SpanRow]", number: int | None) -> None:
-        """Keep all but those that cannot be."""
+    async def _store_rows(self, rows: "Sequence[SpanRow]", number: int | None) -> None:
+        """Store rows, rejecting by bisection those that can't be stored."""
         from palaver.storage.spans import writes as spans
 
         try:
             added = await self._database.write(spans.insert_spans, rows, today=_now().date())
         except PalaverError:
-            raise  # Of all: a full disk, say.
+            raise  # Concerns all rows, e.g. a full disk.
         except Exception:
             if len(rows) == 1:
                 self._reject(number, f"the span {rows[0].span_id} could not be kept")
                 return
             half = len(rows) // 2
-            await self._keep(rows[:half], number)
-            await self._keep(rows[half:], number)
+            await self._store_rows(rows[:half], number)
+            await self._store_rows(rows[half:], number)
             return
         counts = self._counts
         counts.new, counts.replaced = counts.new + added.new, counts.replaced + added.replaced
@@ -388,7 +387,7 @@ def _now() -> datetime:
 
 
 def _parse_record(line: FileLine, project: str) -> "Span | str":
-    """The record on a line, or why it is none."""
+    """Return the span on a line, or why it is invalid."""
     from palaver.traces.model import Span
 
     if len(line.text) > _MAX_RECORD_BYTES:

@@ -1,4 +1,4 @@
-"""Which traces a command is about: its options, and what they ask of the database."""
+"""Options that select traces, and the query or trace id that they mean."""
 
 import re
 from collections.abc import Sequence
@@ -41,14 +41,14 @@ _RELATIVE_TIME = re.compile(r"(\d{1,6})([smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _ID_PREFIX = re.compile(r"[0-9a-f]{1,32}")
 _MAX_LISTED_IDS = 5
-"""Traces that are named where an id fits several."""
+"""Listed where a prefix matches several traces."""
 
 
 def filter_options(command: CommandT) -> CommandT:
-    """Which of them: `def command(filters: tuple[str, ...], search: str | None)`."""
-    told = "Like status=error, duration_ms>2000, model~gpt, http.route=/chat (an attribute); or JSON. Repeat it."
+    """Add --filter and --search: `def command(filters: tuple[str, ...], search: str | None)`."""
+    text = "Like status=error, duration_ms>2000, model~gpt, http.route=/chat (an attribute); or JSON. Repeat it."
     command = click.option("--search", help='Only those with these words, and "phrases".')(command)
-    return click.option("--filter", "filters", multiple=True, metavar="CONDITION", help=told)(command)
+    return click.option("--filter", "filters", multiple=True, metavar="CONDITION", help=text)(command)
 
 
 def build_query(
@@ -58,33 +58,35 @@ def build_query(
     until: str | None = None,
     **fields: str | None,
 ) -> "SpanQuery":
-    """What these options ask for; all of it has to hold."""
-    from palaver.storage.spans import filters as span_filters  # Late: --help must not wait for SQLAlchemy.
+    """Build the query; all conditions must hold."""
+    from palaver.storage.spans import filters as span_filters  # Imported late: --help must not wait for SQLAlchemy.
     from palaver.storage.spans.queries import SpanQuery
 
-    given = [{"field": name, "op": "eq", "value": value} for name, value in fields.items() if value is not None]
-    given += [_parse_condition(text) for text in filters]
+    conditions = [{"field": name, "op": "eq", "value": value} for name, value in fields.items() if value is not None]
+    conditions += [_parse_condition(text) for text in filters]
     try:
-        read = span_filters.parse_filter({"and": given}) if given else None
+        condition = span_filters.parse_filter({"and": conditions}) if conditions else None
     except RequestError as error:
         raise click.UsageError(f"--filter: {error.message}") from None
-    return SpanQuery(filter=read, search=search, since=parse_time(since, "--from"), until=parse_time(until, "--to"))
+    return SpanQuery(
+        filter=condition, search=search, since=parse_time(since, "--from"), until=parse_time(until, "--to")
+    )
 
 
 def _parse_condition(text: str) -> dict[str, Any]:
-    """A condition as the filter language of the REST API has it: in short, or as its JSON."""
+    """Parse a condition, in short form or as JSON, into the filter language of the REST API."""
     if text.lstrip().startswith("{"):
         try:
             return json.decode(text.encode())
         except RequestError as error:
             raise click.UsageError(f"--filter: {error.message}") from None
-    found = _CONDITION.fullmatch(text.strip())
-    if found is None:
+    match = _CONDITION.fullmatch(text.strip())
+    if match is None:
         raise click.UsageError(f"--filter {text!r}: write a name, one of {' '.join(_OPERATORS)}, and a value.")
-    name, sign, value = found[1].strip(), found[2], found[3]
+    name, operator, value = match[1].strip(), match[2], match[3]
     return _parse_field(_ALIASES.get(name, name)) | {
-        "op": _OPERATORS[sign],
-        "value": _parse_value(_ALIASES.get(name, name), sign, value),
+        "op": _OPERATORS[operator],
+        "value": _parse_value(_ALIASES.get(name, name), operator, value),
     }
 
 
@@ -93,20 +95,20 @@ def _parse_field(name: str) -> dict[str, Any]:
 
     if name in FILTER_FIELDS:
         return {"field": name}
-    alike = [] if "." in name else get_close_matches(name, [*FILTER_FIELDS, *_ALIASES], n=1, cutoff=0.75)
-    if alike:  # Else a slip would find nothing, and not say why.
+    similar = [] if "." in name else get_close_matches(name, [*FILTER_FIELDS, *_ALIASES], n=1, cutoff=0.75)
+    if similar:  # Else a typo would silently match nothing.
         as_json = f'{{"attribute": "{name}", …}}'
         raise click.UsageError(
-            f"--filter: there is no field {name!r}: {alike[0]}? An attribute is asked for as {as_json}."
+            f"--filter: there is no field {name!r}: {similar[0]}? An attribute is asked for as {as_json}."
         )
     return {"attribute": name}
 
 
-def _parse_value(name: str, sign: str, text: str) -> Any:
+def _parse_value(name: str, operator: str, text: str) -> Any:
     from palaver.storage.spans.filters import FILTER_FIELDS
 
     kind = FILTER_FIELDS.get(name)
-    if kind in ("text", "time") or sign in ("~", "^="):
+    if kind in ("text", "time") or operator in ("~", "^="):
         return text
     try:
         return msgspec.json.decode(text, type=int | float | bool)
@@ -115,31 +117,31 @@ def _parse_value(name: str, sign: str, text: str) -> Any:
 
 
 def parse_time(text: str | None, option: str) -> datetime | None:
-    """A time: a day, RFC 3339, or so long ago, like 30m, 12h, 7d. Without a zone it is UTC."""
+    """Parse a day, an RFC 3339 time, or a time ago like 30m, 12h, 7d. UTC without a zone."""
     if text is None:
         return None
-    if ago := _RELATIVE_TIME.fullmatch(text):
-        return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+    if match := _RELATIVE_TIME.fullmatch(text):
+        return datetime.now(UTC) - timedelta(**{_UNITS[match[2]]: int(match[1])})
     try:
-        read = datetime.fromisoformat(text)
+        parsed = datetime.fromisoformat(text)
     except ValueError:
         raise click.UsageError(f"{option} {text!r}: give 2026-11-15, 2026-11-15T07:20:00Z, 30m, 12h or 7d.") from None
-    return read.replace(tzinfo=UTC) if read.tzinfo is None else read
+    return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed
 
 
 def require_trace_id(db: "Connection", project: str, given: str) -> str:
-    """The one trace whose id is this, or begins so."""
+    """Return the trace id that is or begins with `given`. Raises NotFound if there is none or several."""
     from palaver.storage.spans import queries as span_arrivals
 
     prefix = given.strip().rstrip("…").lower()
-    found = (
+    ids = (
         span_arrivals.find_traces_by_prefix(db, project, prefix, limit=_MAX_LISTED_IDS + 1)
         if _ID_PREFIX.fullmatch(prefix)
         else []
     )
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    if len(ids) == 1:
+        return ids[0]
+    if not ids:
         raise NotFound(f"There is no trace {given[:80]!r} in the project {project}: see palaver trace tail.")
-    named = ", ".join(found[:_MAX_LISTED_IDS]) + (", …" if len(found) > _MAX_LISTED_IDS else "")
-    raise NotFound(f"Several traces begin with {prefix}: {named}")
+    listed = ", ".join(ids[:_MAX_LISTED_IDS]) + (", …" if len(ids) > _MAX_LISTED_IDS else "")
+    raise NotFound(f"Several traces begin with {prefix}: {listed}")

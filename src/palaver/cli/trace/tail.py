@@ -1,4 +1,4 @@
-"""palaver trace tail: traces, or spans, a line each as they come."""
+"""palaver trace tail: follow new traces or spans, a line each."""
 
 import asyncio
 import time
@@ -21,12 +21,11 @@ if TYPE_CHECKING:
     from palaver.storage.spans.queries import SpanListItem, SpanQuery
 
 POLL_INTERVAL_S = 0.5
-"""Seconds between two looks at the database."""
 ROOT_TIMEOUT_S = 10.0
-"""Seconds for which a trace whose root has not come is waited for: exporters send children first."""
+"""Wait for the root of a trace: exporters send children first."""
 _PAGE_SPANS = 500
 _MAX_REMEMBERED_TRACES = 20_000
-"""Traces that were told, which are not told again."""
+"""Printed traces, which are not printed again."""
 
 
 @click.command()
@@ -53,18 +52,18 @@ def tail(
     query = build_query(filters, search)
     try:
         asyncio.run(_follow(db, project, query, lines, by_span, as_json))
-    except KeyboardInterrupt:  # How one stops looking.
+    except KeyboardInterrupt:  # The way to stop.
         click.echo(err=True)
     return 0
 
 
 async def _follow(db: str | None, project: str, query: "SpanQuery", lines: int, by_span: bool, as_json: bool) -> None:
     async with use_database(db) as database:
-        following = SpanFollower(database, project, query) if by_span else TraceFollower(database, project, query)
-        _print(await following.begin(lines), as_json)
+        follower = SpanFollower(database, project, query) if by_span else TraceFollower(database, project, query)
+        _print(await follower.start(lines), as_json)
         while True:
             await asyncio.sleep(POLL_INTERVAL_S)
-            _print(await following.look(), as_json)
+            _print(await follower.poll(), as_json)
 
 
 def _print(rows: "Sequence[SpanListItem]", as_json: bool) -> None:
@@ -73,7 +72,7 @@ def _print(rows: "Sequence[SpanListItem]", as_json: bool) -> None:
 
 
 class SpanFollower:
-    """What is new, by span."""
+    """Follows new spans."""
 
     def __init__(self, database: "Database", project: str, query: "SpanQuery") -> None:
         self._database = database
@@ -81,8 +80,8 @@ class SpanFollower:
         self._query = query
         self._after = 0
 
-    async def begin(self, lines: int) -> "Sequence[SpanListItem]":
-        """The last of what is there; what comes from here on is new."""
+    async def start(self, lines: int) -> "Sequence[SpanListItem]":
+        """Return the last stored spans; later ones are new."""
         from palaver.storage.pagination import Window
         from palaver.storage.spans import queries as span_arrivals
         from palaver.storage.spans import queries as span_pages
@@ -94,34 +93,34 @@ class SpanFollower:
         page = await self._database.read(span_pages.list_spans, self._project, self._query, window)
         return page.data[::-1]
 
-    async def look(self) -> "Sequence[SpanListItem]":
-        """What has come since."""
+    async def poll(self) -> "Sequence[SpanListItem]":
+        """Return the spans stored since."""
         from palaver.storage.spans import queries as span_arrivals
 
-        await self._step_back()
+        await self._rewind()
         read = self._database.read
-        found = await read(span_arrivals.list_arrivals, self._project, self._after, self._query, limit=_PAGE_SPANS)
-        if found:
-            self._after = found[-1].place
-        return [one.row for one in found]
+        new = await read(span_arrivals.list_arrivals, self._project, self._after, self._query, limit=_PAGE_SPANS)
+        if new:
+            self._after = new[-1].place
+        return [arrival.row for arrival in new]
 
-    async def _step_back(self) -> None:
-        """Where the last spans were erased, their places are given again."""
+    async def _rewind(self) -> None:
+        """Positions are reused after the last spans were erased."""
         from palaver.storage.spans import queries as span_arrivals
 
         self._after = min(self._after, await self._database.read(span_arrivals.last_position))
 
 
 class TraceFollower(SpanFollower):
-    """What is new, by trace: told once, when its root is there, or nothing came for a while."""
+    """Follows new traces: each is printed once, when its root is stored or after a timeout."""
 
     def __init__(self, database: "Database", project: str, query: "SpanQuery") -> None:
         super().__init__(database, project, query)
         self._waiting: dict[str, float] = {}
-        self._told: OrderedDict[str, None] = OrderedDict()
+        self._printed: OrderedDict[str, None] = OrderedDict()
 
-    async def begin(self, lines: int) -> "Sequence[SpanListItem]":
-        """The same, of traces."""
+    async def start(self, lines: int) -> "Sequence[SpanListItem]":
+        """Return the last stored traces."""
         from palaver.storage.pagination import Window
         from palaver.storage.spans import queries as span_arrivals
         from palaver.storage.spans import queries as span_pages
@@ -135,18 +134,18 @@ class TraceFollower(SpanFollower):
             self._remember(row.trace_id)
         return page.data[::-1]
 
-    async def look(self) -> "Sequence[SpanListItem]":
-        """What has come since, as far as it is complete."""
+    async def poll(self) -> "Sequence[SpanListItem]":
+        """Return the traces completed since."""
         from palaver.storage.spans import queries as span_arrivals
 
-        await self._step_back()
+        await self._rewind()
         read = self._database.read
-        found = await read(span_arrivals.list_arrivals, self._project, self._after, heads=True, limit=_PAGE_SPANS)
+        new = await read(span_arrivals.list_arrivals, self._project, self._after, heads=True, limit=_PAGE_SPANS)
         now = time.monotonic()
         ready: list[str] = []
-        for place, row in found:
-            self._after = place
-            if row.trace_id in self._told:
+        for position, row in new:
+            self._after = position
+            if row.trace_id in self._printed:
                 continue
             if row.parent_id is None:
                 ready.append(row.trace_id)
@@ -159,6 +158,6 @@ class TraceFollower(SpanFollower):
         return await read(span_arrivals.list_matching_traces, self._project, ready, self._query) if ready else []
 
     def _remember(self, trace: str) -> None:
-        self._told[trace] = None
-        if len(self._told) > _MAX_REMEMBERED_TRACES:
-            self._told.popitem(last=False)
+        self._printed[trace] = None
+        if len(self._printed) > _MAX_REMEMBERED_TRACES:
+            self._printed.popitem(last=False)
