@@ -140,8 +140,8 @@ def command(name: str, payload: BinaryIO, output: Path | None, to_stdout: bool, 
     if output is not None and to_stdout:
         raise click.UsageError("-o and -O say different things: give one of them.")
     body = payload.read()
-    given = json.decode(body)  # Reject a payload that is not JSON here, not on the server.
-    if is_service_call(name, given):
+    parsed = json.decode(body)  # Reject a payload that is not JSON here, not on the server.
+    if is_service_call(name, parsed):
         return asyncio.run(_print_service_reply(name, url, body, stream, output))
     with _open_output(output) as reply:
         asyncio.run(_call(name, url, body, stream, reply))

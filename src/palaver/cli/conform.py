@@ -9,9 +9,10 @@ import msgspec
 
 from palaver.conform import RULES, Protocol, Report, Violation, grade, grade_refusal, grade_unanswered, grade_whole
 from palaver.conform.probes import PROMPT, Probe, ProbeUrls, build_probes, probe_urls
+from palaver.cli.output import format_json
 from palaver.core import json
 from palaver.errors import PalaverError, UpstreamFailed
-from palaver.outbound import check_url, printable, printable_json, read_limited
+from palaver.outbound import check_url, printable, read_limited
 from palaver.outbound import client as outbound
 
 if TYPE_CHECKING:
@@ -297,7 +298,7 @@ def _print_json(checks: Sequence[_GradedCheck], options: _GradeOptions) -> None:
     ]
     graded = [check.report for check in checks if check.report is not None]
     document = {"ok": bool(graded) and all(report.ok for report in graded), "strict": options.strict, "checks": rows}
-    click.echo(printable_json(msgspec.json.format(msgspec.json.encode(document), indent=2).decode()))
+    click.echo(format_json(document))
 
 
 def _violation_json(violation: Violation) -> dict[str, Any]:

@@ -2,12 +2,15 @@
 
 import os
 import re
+import secrets
 import shlex
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from palaver.core.ids import sortable_id
 from palaver.server.settings import read_settings
 
 if TYPE_CHECKING:
@@ -53,3 +56,8 @@ def sqlite_path(url: str) -> Path | None:
 def postgres_command(*words: str) -> str:
     """Return a shell command for a PostgreSQL program, without passwords in URLs."""
     return " ".join(shlex.quote(_PASSWORD.sub(r"\1\2", word).replace("+psycopg://", "://")) for word in words)
+
+
+def new_id(prefix: str) -> str:
+    """Return an id for a new row; ids sort by time."""
+    return f"{prefix}_{sortable_id(time.time_ns() // 1_000_000, secrets.randbits(80))}"

@@ -31,17 +31,17 @@ def command(user: str | None, session: str | None, project: str, yes: bool, as_j
     """
     if (user is None) == (session is None):
         raise SettingsError("Name a user or a session, one of them: --user LABEL or --session LABEL.")
-    counts, kept = asyncio.run(_erase(db, project, user, session, yes))
+    counts, copies = asyncio.run(_erase(db, project, user, session, yes))
     if as_json:
-        click.echo(msgspec.json.encode({**counts, "kept": kept}).decode())
+        click.echo(msgspec.json.encode({**counts, "kept": copies}).decode())
         return
     summary = ", ".join(f"{count} {name}" for name, count in counts.items() if name != "running")
     click.echo(f"Erased: {summary}." if yes else f"Found: {summary}. Nothing was erased: say --yes.")
     if counts["running"]:
         click.echo(f"{counts['running']} runs have not ended, and stay.", err=True)
-    if kept:
+    if copies:
         click.echo("Kept, as copies in test sets; change or purge these yourself:")
-    for row in kept:
+    for row in copies:
         click.echo(f"  {row['testset']}  {row['id']}")
 
 
@@ -56,9 +56,7 @@ async def _erase(
     assert value is not None
     async with use_database(db) as database:
         counts = await database.read(erasure.count_labelled_data, project, label, value)
-        kept = await database.read(
-            testset_origins.find_copied_rows, project, label, value
-        )  # Before the erased rows are gone.
+        copies = await database.read(testset_origins.find_copied_rows, project, label, value)  # Before rows are gone.
         while yes and await database.write(erasure.erase_labelled_data, project, label, value, utc_now()):
             pass
-    return msgspec.structs.asdict(counts), kept
+    return msgspec.structs.asdict(counts), copies

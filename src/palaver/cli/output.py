@@ -1,7 +1,9 @@
 """Terminal output: JSON, counts, transcripts. Untrusted text can't steer the terminal."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, assert_never
 
 import click
@@ -9,6 +11,7 @@ import msgspec
 
 from palaver.core import json
 from palaver.core.messages import Data, File, Message, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.errors import TargetNotFound
 from palaver.outbound import printable, printable_json
 
 _INDENT = "  "
@@ -87,3 +90,17 @@ def format_json(value: Any) -> str:
 
 def format_count(number: int, word: str) -> str:
     return f"{number:,} {word}{'s' * (number != 1)}"
+
+
+@contextmanager
+def open_output(output: str | None, to_stdout: Callable[[bytes], object]) -> Generator[Callable[[bytes], object]]:
+    """Yield a function that writes to a file, or `to_stdout` for None and `-`. Raises TargetNotFound."""
+    if output is None or output == "-":
+        yield to_stdout
+        sys.stdout.buffer.flush()
+        return
+    try:
+        with Path(output).open("wb") as stream:
+            yield stream.write
+    except OSError as error:
+        raise TargetNotFound(f"{output} cannot be written: {error.strerror}.") from None

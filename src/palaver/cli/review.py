@@ -2,17 +2,15 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from palaver.cli.database import use_database
 from palaver.cli.options import db_option, json_option, project_option
-from palaver.cli.output import format_count, format_json
-from palaver.errors import TargetNotFound
+from palaver.cli.output import format_count, format_json, open_output
 from palaver.outbound import printable
 
 if TYPE_CHECKING:
@@ -69,16 +67,10 @@ def export(review: str, output: str | None, project: str, db: str | None) -> Non
     Examples:
       palaver review export rv_01k… > answers.jsonl
     """
-    if output is None or output == "-":
-        asyncio.run(_export(db, project, review, sys.stdout.buffer))
-        sys.stdout.buffer.flush()
-        return
-    try:
-        with Path(output).open("wb") as stream:
-            lines = asyncio.run(_export(db, project, review, stream))
-    except OSError as error:
-        raise TargetNotFound(f"{output} cannot be written: {error.strerror}.") from None
-    click.echo(f"{output}: {format_count(lines, 'answer')}.", err=True)
+    with open_output(output, sys.stdout.buffer.write) as write:
+        lines = asyncio.run(_export(db, project, review, write))
+    if output not in (None, "-"):
+        click.echo(f"{output}: {format_count(lines, 'answer')}.", err=True)
 
 
 async def _load_reviews(db: str | None, project: str, run: str | None) -> "list[Review]":
@@ -103,7 +95,7 @@ def _review_json(review: "Review") -> dict[str, Any]:
     return fields
 
 
-async def _export(db: str | None, project: str, review: str, stream: BinaryIO) -> int:
+async def _export(db: str | None, project: str, review: str, write: Callable[[bytes], object]) -> int:
     from palaver.storage.pagination import Window
     from palaver.storage.reviews import items as review_items
     from palaver.storage.reviews import repository as reviews
@@ -118,7 +110,7 @@ async def _export(db: str | None, project: str, review: str, stream: BinaryIO) -
             answers = await database.read(review_items.list_answers, project, review, places)
             for item in page.data:
                 for line in _answer_lines(review_row, item, answers[item.place]):
-                    stream.write(line + b"\n")
+                    write(line + b"\n")
                     lines += 1
             after = page.next
             if after is None:

@@ -1,23 +1,19 @@
 """palaver thread: list, show, export and import conversations."""
 
 import asyncio
-import secrets
 import sys
-import time
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from palaver.cli.database import use_database
+from palaver.cli.database import new_id, use_database
 from palaver.cli.json_files import JsonRecord, open_input, read_records
 from palaver.cli.options import CommandT, db_option, project_option
-from palaver.cli.output import format_json, one_line, render_transcript
-from palaver.core.ids import sortable_id
+from palaver.cli.output import format_json, one_line, open_output, render_transcript
 from palaver.core.messages import Message
-from palaver.errors import InvalidValue, RequestError, TargetNotFound
+from palaver.errors import InvalidValue, RequestError
 from palaver.outbound import printable, printable_json
 
 if TYPE_CHECKING:
@@ -166,14 +162,8 @@ def export(
     form = form or ("html" if output is not None and output.endswith((".html", ".htm")) else "jsonl")
     if form == "html" and thread is None:
         raise click.UsageError("A page shows one thread: name it.")
-    if output is None or output == "-":
-        asyncio.run(_export(db, project, thread, filters, form, branches, _print))
-        return
-    try:
-        with Path(output).open("wb") as stream:
-            asyncio.run(_export(db, project, thread, filters, form, branches, stream.write))
-    except OSError as error:
-        raise TargetNotFound(f"{output} cannot be written: {error.strerror}.") from None
+    with open_output(output, _print) as write:
+        asyncio.run(_export(db, project, thread, filters, form, branches, write))
 
 
 async def _export(
@@ -256,15 +246,11 @@ async def _import(db: str | None, project: str, files: "list[ThreadFile]") -> li
     from palaver.storage.threads import import_export as thread_files
 
     def import_all(connection: "Connection") -> list[str]:
-        imported = [thread_files.import_thread(connection, project, file, id=_new_id()) for file in files]
+        imported = [thread_files.import_thread(connection, project, file, id=new_id("conv")) for file in files]
         return [thread.id for thread in imported if thread is not None]
 
     async with use_database(db) as database:
         return await database.write(import_all)
-
-
-def _new_id() -> str:
-    return f"conv_{sortable_id(time.time_ns() // 1_000_000, secrets.randbits(80))}"
 
 
 # Output

@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from palaver.cli.database import use_database
+from palaver.cli.database import new_id, use_database
 from palaver.cli.options import db_option, json_option, project_option
 from palaver.cli.output import format_json
 from palaver.core.variants import (
@@ -265,16 +266,7 @@ async def _import_files(
             variants.import_variants,
             project,
             files,
-            new_id=_new_id,
+            new_id=partial(new_id, "var"),
             at=datetime.now(UTC),
             mode="look" if is_dry_run else "commit",
         )
-
-
-def _new_id() -> str:
-    import secrets
-    import time
-
-    from palaver.core.ids import sortable_id
-
-    return f"var_{sortable_id(time.time_ns() // 1_000_000, secrets.randbits(80))}"

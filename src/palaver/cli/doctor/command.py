@@ -15,8 +15,9 @@ from palaver.discovery.targets import installed_workflows, load, load_installed
 from palaver.cli.database import database_url
 from palaver.cli.doctor.check import Check, problem
 from palaver.cli.options import db_option
+from palaver.cli.output import format_json
 from palaver.errors import PalaverError
-from palaver.outbound import printable, printable_json
+from palaver.outbound import printable
 from palaver.server.otlp_exporter import mask_headers
 from palaver.server.settings import Settings, Source, read_settings
 from palaver.workflows.workflow import FunctionWorkflow, Workflow
@@ -79,7 +80,7 @@ def _run_checks(targets: tuple[str, ...], db: str | None, as_json: bool) -> int:
         ],
     }
     if as_json:
-        click.echo(printable_json(msgspec.json.format(msgspec.json.encode(report), indent=2).decode()))
+        click.echo(format_json(report))
     else:
         _print_report(report)
     return 1 if problems else 0

@@ -62,7 +62,7 @@ _file_type = click.Path(dir_okay=False, writable=True)
 @click.option("--jsonl", type=_file_type, help="Write everything.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 @db_option
-def command(target: str | None, testset: str | None, **given: Any) -> int:
+def command(target: str | None, testset: str | None, **flags: Any) -> int:
     """Run TESTSET over the workflow TARGET and score its answers. No server is needed.
 
     TARGET is a file, module:name, a URL, or the name of an installed workflow. TESTSET is a file (CSV, JSON, JSONL or
@@ -80,7 +80,7 @@ def command(target: str | None, testset: str | None, **given: Any) -> int:
       palaver eval app.py questions.csv -e levenshtein --map messages=question --fail-under levenshtein=0.8 --strict
     """
     try:
-        return _list_evaluators(target) if given["evaluators"] else _evaluate(target, testset, given)
+        return _list_evaluators(target) if flags["evaluators"] else _evaluate(target, testset, flags)
     except PalaverError as error:
         pointer = error.pointer if isinstance(error, RequestError) else None
         hint = " Here: --map WHAT=COLUMN." if pointer is not None and pointer.startswith("/map/") else ""
@@ -88,29 +88,29 @@ def command(target: str | None, testset: str | None, **given: Any) -> int:
         return 2
 
 
-def _evaluate(target: str | None, testset: str | None, given: Mapping[str, Any]) -> int:
+def _evaluate(target: str | None, testset: str | None, flags: Mapping[str, Any]) -> int:
     if target is None or testset is None:
         raise click.UsageError("Name a TARGET and a TESTSET.")
-    if not given["evaluator"] and given["agenta"] is None:
+    if not flags["evaluator"] and flags["agenta"] is None:
         raise click.UsageError("Name at least one --evaluator; --evaluators lists them.")
     registry, workflow = _load_registry(target)
-    wanted = _build_request(workflow, testset, given)
+    request = _build_request(workflow, testset, flags)
     is_stored = (
-        given["db"] is not None
-        or given["compare"] is not None
-        or wanted.file is None
-        or any(options.is_stored(one) for one in wanted.request.variants)
+        flags["db"] is not None
+        or flags["compare"] is not None
+        or request.file is None
+        or any(options.is_stored(one) for one in request.request.variants)
     )
-    url = database_url(given["db"]) if is_stored else MEMORY_URL
+    url = database_url(flags["db"]) if is_stored else MEMORY_URL
     with hold_worker_lock(url):
-        outcome = asyncio.run(_run(url, registry, wanted, given))
-    return _print_outcome(outcome, given)
+        outcome = asyncio.run(_run(url, registry, request, flags))
+    return _print_outcome(outcome, flags)
 
 
-def _print_outcome(outcome: "EvalOutcome", given: Mapping[str, Any]) -> int:
+def _print_outcome(outcome: "EvalOutcome", flags: Mapping[str, Any]) -> int:
     from palaver.cli.eval import report as eval_report
 
-    if given["as_json"]:
+    if flags["as_json"]:
         click.echo(eval_report.encode_outcome(outcome))
     else:
         eval_report.print_outcome(outcome)
@@ -141,49 +141,49 @@ def _load_registry(target: str) -> "tuple[Registry, Workflow]":
     return Registry([workflow, *others.values()], evaluators=load_evaluators([target])), workflow
 
 
-def _build_request(workflow: "Workflow", testset: str, given: Mapping[str, Any]) -> "EvalRequest":
+def _build_request(workflow: "Workflow", testset: str, flags: Mapping[str, Any]) -> "EvalRequest":
     from palaver.cli.eval.runner import EvalRequest
     from palaver.evaluation.plan.request import Limits, NewEvaluation, WantedRows, WantedTestset, WantedVariant
     from palaver.evaluation.results.gates import Gates, parse_fail_under
 
     name = workflow.description.name
-    min_rate, under = parse_fail_under(given["fail_under"])
-    compares = given["compare"] is not None or len(given["variant"]) > 1
-    if not compares and (given["max_regressions"] is not None or given["fail_on"]):
+    min_rate, under = parse_fail_under(flags["fail_under"])
+    compares = flags["compare"] is not None or len(flags["variant"]) > 1
+    if not compares and (flags["max_regressions"] is not None or flags["fail_on"]):
         raise click.UsageError("--max-regressions and --fail-on need --compare, or several variants.")
-    has_row_options = given["limit"] is not None or given["sample"] is not None
-    rows = WantedRows(sample=given["sample"], seed=given["seed"], limit=given["limit"]) if has_row_options else None
+    has_row_options = flags["limit"] is not None or flags["sample"] is not None
+    rows = WantedRows(sample=flags["sample"], seed=flags["seed"], limit=flags["limit"]) if has_row_options else None
     request = NewEvaluation(
-        name=given["name"],
+        name=flags["name"],
         testset=WantedTestset(id="", rows=rows),
-        variants=tuple(options.read_variant(text, name) for text in given["variant"])
+        variants=tuple(options.read_variant(text, name) for text in flags["variant"])
         or (WantedVariant(workflow=name),),
         evaluators=(
-            *(options.read_evaluator(text) for text in given["evaluator"]),
-            *(options.read_agenta(given["agenta"]) if given["agenta"] is not None else ()),
+            *(options.read_evaluator(text) for text in flags["evaluator"]),
+            *(options.read_agenta(flags["agenta"]) if flags["agenta"] is not None else ()),
         ),
-        map=options.read_map(given["columns"]),
-        repeats=given["repeats"],
+        map=options.read_map(flags["columns"]),
+        repeats=flags["repeats"],
         limits=Limits(
-            concurrency=given["concurrency"],
-            timeout=given["timeout"],
-            retries=given["retries"],
-            max_cost=given["max_cost"],
-            max_errors=given["max_errors"],
+            concurrency=flags["concurrency"],
+            timeout=flags["timeout"],
+            retries=flags["retries"],
+            max_cost=flags["max_cost"],
+            max_errors=flags["max_errors"],
         ),
     )
     return EvalRequest(
         request=request,
         testset=testset,
         file=eval_testset.find_file(testset),
-        types=given["types"],
-        compare=given["compare"],
+        types=flags["types"],
+        compare=flags["compare"],
         gates=Gates(
             least=min_rate,
             fail_under=under,
-            max_regressions=given["max_regressions"],
-            fail_on_worse=given["fail_on"] == "worse",
-            strict=given["strict"],
+            max_regressions=flags["max_regressions"],
+            fail_on_worse=flags["fail_on"] == "worse",
+            strict=flags["strict"],
         ),
     )
 
@@ -191,21 +191,21 @@ def _build_request(workflow: "Workflow", testset: str, given: Mapping[str, Any])
 # Run
 
 
-async def _run(url: str, registry: "Registry", wanted: "EvalRequest", given: Mapping[str, Any]) -> "EvalOutcome":
+async def _run(url: str, registry: "Registry", request: "EvalRequest", flags: Mapping[str, Any]) -> "EvalOutcome":
     from palaver.cli.eval import runner as eval_running  # Imported late: --help must not wait for SQLAlchemy.
     from palaver.server.settings import read_settings
     from palaver.storage.database import open_database
 
     # Runs in an in-memory database can't be looked at later.
-    flags = {"record": "off", "trace_content": "off"} if url == MEMORY_URL else {}
-    settings, _ = read_settings(flags=flags, env=os.environ, folder=Path.cwd())
+    settings_flags = {"record": "off", "trace_content": "off"} if url == MEMORY_URL else {}
+    settings, _ = read_settings(flags=settings_flags, env=os.environ, folder=Path.cwd())
     # The user wrote the workflow, and may see its errors; each failure is printed once, at the end.
     settings = msgspec.structs.replace(settings, debug=True)
     database = open_database(url)
     try:
         with _silence_logger("palaver.run"):
             return await eval_running.run_evaluation(
-                database, registry, settings, wanted, lambda report: _write_reports(report, given)
+                database, registry, settings, request, lambda report: _write_reports(report, flags)
             )
     finally:
         await database.close()
@@ -223,16 +223,16 @@ def _silence_logger(name: str) -> Generator[None]:
         logger.setLevel(level)
 
 
-def _write_reports(report: "Report", given: Mapping[str, Any]) -> None:
+def _write_reports(report: "Report", flags: Mapping[str, Any]) -> None:
     from palaver.evaluation.results.export import csv, html, jsonl, junit, markdown
 
     for form, write in zip(_REPORT_FORMATS, (junit, markdown, html, csv, jsonl), strict=True):
-        if given[form] is not None:
+        if flags[form] is not None:
             try:
-                with Path(given[form]).open("wb") as file:
+                with Path(flags[form]).open("wb") as file:
                     file.writelines(write.write(report))
             except OSError as error:
-                raise PalaverError(f"{given[form]} cannot be written: {error.strerror}.") from None
+                raise PalaverError(f"{flags[form]} cannot be written: {error.strerror}.") from None
 
 
 # Evaluators

@@ -1,9 +1,7 @@
 """Run one evaluation to its end, and load its figures, comparison, gates and report. Prints progress only."""
 
 import asyncio
-import secrets
 import signal
-import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -11,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from palaver.cli.database import new_id
 from palaver.cli.eval import progress as eval_progress
 from palaver.cli.eval import testset as eval_testset
-from palaver.core.ids import sortable_id
 from palaver.core.runs import DEFAULT_PROJECT
 from palaver.discovery.registry import Registry
 from palaver.engine.engine import utc_now
@@ -181,7 +179,7 @@ async def run_evaluation(
     check_gate_names(wanted.gates, [one.name for one in planned.plan.evaluators])
     base, note = await resolve_base(database, wanted.compare, planned.plan)
     async with evaluation_runtime(registry, settings, database, known) as runs:
-        evaluation_row = new_evaluation(_new_id(), planned)
+        evaluation_row = new_evaluation(new_id("ev"), planned)
         evaluation, slices = await database.write(
             evaluation_claims.create_claimed, DEFAULT_PROJECT, evaluation_row, runs.process, utc_now()
         )
@@ -216,7 +214,3 @@ async def _interruptible(local_run: LocalRunner) -> AsyncGenerator[None]:
         with suppress_unsupported:
             loop.remove_signal_handler(signal.SIGINT)
         await asyncio.gather(*cancelling)
-
-
-def _new_id() -> str:
-    return f"ev_{sortable_id(time.time_ns() // 1_000_000, secrets.randbits(80))}"

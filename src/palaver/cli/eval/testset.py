@@ -1,7 +1,5 @@
 """The test set of `palaver eval`: a file, a stored set, or one of an installed package."""
 
-import secrets
-import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from importlib.metadata import entry_points
@@ -9,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from palaver.core.ids import sortable_id
+from palaver.cli.database import new_id
 from palaver.errors import TargetNotFound
 
 if TYPE_CHECKING:
@@ -67,7 +65,7 @@ async def _import_file(database: "Database", project: str, file: Path, types: Ty
     into = (
         ImportTarget(testset=testset.id, mode="replace")
         if testset is not None
-        else ImportTarget(testset=_new_id(), is_new=True)
+        else ImportTarget(testset=new_id("ts"), is_new=True)
     )
     file_reader = open_reader(format_of(file.name), types=types)
     async with import_file(database, project, into, file_reader, _read_chunks(file), now=_now) as imported_rows:
@@ -88,10 +86,6 @@ async def _read_chunks(file: Path) -> AsyncIterator[bytes]:
     with stream:
         while chunk := stream.read(_CHUNK_BYTES):
             yield chunk
-
-
-def _new_id() -> str:
-    return f"ts_{sortable_id(time.time_ns() // 1_000_000, secrets.randbits(80))}"
 
 
 def _now() -> datetime:

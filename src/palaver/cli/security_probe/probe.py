@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
 from palaver.cli import json_files
 from palaver.cli.doctor.machine import check_key_file
+from palaver.cli.output import format_json
 from palaver.cli.security_probe import access_attacks, disclosure_attacks, input_attacks
 from palaver.cli.security_probe.attack import Attack, Finding, ProbedServer, Verdict, run_attack
 from palaver.cli.security_probe.raw_http import RawReply, Target, parse_target, require_reachable
 from palaver.core import json
 from palaver.errors import PalaverError
-from palaver.outbound import printable, printable_json
+from palaver.outbound import printable
 
 ATTACKS: Sequence[Attack] = (
     *access_attacks.ORIGIN_ATTACKS,
@@ -160,4 +160,4 @@ def _print_json(url: str, server: ProbedServer, findings: Sequence[Finding]) -> 
         "ok": all(finding.verdict != "broken" for finding in findings),
         "checks": findings,
     }
-    click.echo(printable_json(msgspec.json.format(msgspec.json.encode(report), indent=2).decode()))
+    click.echo(format_json(report))

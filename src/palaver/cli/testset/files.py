@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import click
 import msgspec
 
-from palaver.cli.database import use_database
+from palaver.cli.database import new_id, use_database
 from palaver.cli.options import db_option, json_option, project_option
-from palaver.cli.output import format_count, format_json
+from palaver.cli.output import format_count, format_json, open_output
 from palaver.cli.progress import read_progress
 from palaver.cli.testset.selection import require_revision
 from palaver.errors import NameTaken, SettingsError, TargetNotFound, UnsupportedMediaType
@@ -52,16 +52,10 @@ def export(
       palaver testset export refunds --ids -o refunds.csv
     """
     format_ = _output_format(output, form)
-    if output is None or output == "-":
-        asyncio.run(_export(db, project, name, revision, format_, sys.stdout.buffer.write, ids=ids))
-        sys.stdout.buffer.flush()
-        return
-    try:
-        with Path(output).open("wb") as stream:
-            rows = asyncio.run(_export(db, project, name, revision, format_, stream.write, ids=ids))
-    except OSError as error:
-        raise TargetNotFound(f"{output} cannot be written: {error.strerror}.") from None
-    click.echo(f"{output}: {format_count(rows, 'row')}.", err=True)
+    with open_output(output, sys.stdout.buffer.write) as write:
+        rows = asyncio.run(_export(db, project, name, revision, format_, write, ids=ids))
+    if output not in (None, "-"):
+        click.echo(f"{output}: {format_count(rows, 'row')}.", err=True)
 
 
 def _output_format(output: str | None, form: str | None) -> "Format":
@@ -178,7 +172,9 @@ async def _import(
     reader = files.open_reader(form, types=types, delimiter=delimiter)
     async with use_database(db) as database:
         testset_id = await _find_testset(database, project, name, mode)
-        into = ImportTarget(testset=testset_id or _new_id(), is_new=testset_id is None, mode=mode or "append", key=key)
+        into = ImportTarget(
+            testset=testset_id or new_id("ts"), is_new=testset_id is None, mode=mode or "append", key=key
+        )
         async with import_file(database, project, into, reader, _read_chunks_async(stream), now=_now) as imported_rows:
             revision = await database.write(_commit, project, name, into, imported_rows, message)
     report = {**msgspec.structs.asdict(imported_rows.counts), "wrapped": imported_rows.wrapped}
@@ -224,15 +220,6 @@ async def _read_chunks_async(stream: BinaryIO) -> AsyncIterator[bytes]:
 
 def _now() -> datetime:
     return datetime.now(UTC)
-
-
-def _new_id() -> str:
-    import secrets
-    import time
-
-    from palaver.core.ids import sortable_id
-
-    return f"ts_{sortable_id(time.time_ns() // 1_000_000, secrets.randbits(80))}"
 
 
 _CONVERT_CHUNK_BYTES = 256 * 1024

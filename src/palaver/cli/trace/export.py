@@ -3,15 +3,14 @@
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import click
 
 from palaver.cli.database import use_database
 from palaver.cli.options import db_option, project_option
+from palaver.cli.output import open_output
 from palaver.cli.trace.selection import build_query, filter_options, require_trace_id
-from palaver.errors import TargetNotFound
 from palaver.outbound import printable_json, printable_lines
 
 if TYPE_CHECKING:
@@ -70,15 +69,10 @@ def export(
     if format_ == "html" and (trace is None) == (session is None):
         raise click.UsageError("A page shows one trace or one session: give --trace or --session.")
     query = build_query(**options)
-    if output is None or output == "-":
-        asyncio.run(_export(db, project, trace, session, query, format_, _print))
-        return
-    try:
-        with Path(output).open("wb") as stream:
-            summary = asyncio.run(_export(db, project, trace, session, query, format_, stream.write))
-    except OSError as error:
-        raise TargetNotFound(f"{output} cannot be written: {error.strerror}.") from None
-    click.echo(f"{output}: {summary}.", err=True)
+    with open_output(output, _print) as write:
+        summary = asyncio.run(_export(db, project, trace, session, query, format_, write))
+    if output not in (None, "-"):
+        click.echo(f"{output}: {summary}.", err=True)
 
 
 async def _export(

@@ -129,11 +129,11 @@ def parse_time(text: str | None, option: str) -> datetime | None:
     return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed
 
 
-def require_trace_id(db: "Connection", project: str, given: str) -> str:
-    """Return the trace id that is or begins with `given`. Raises NotFound if there is none or several."""
+def require_trace_id(db: "Connection", project: str, text: str) -> str:
+    """Return the trace id that is or begins with `text`. Raises NotFound if there is none, or several."""
     from palaver.storage.spans import queries as span_arrivals
 
-    prefix = given.strip().rstrip("…").lower()
+    prefix = text.strip().rstrip("…").lower()
     ids = (
         span_arrivals.find_traces_by_prefix(db, project, prefix, limit=_MAX_LISTED_IDS + 1)
         if _ID_PREFIX.fullmatch(prefix)
@@ -142,6 +142,6 @@ def require_trace_id(db: "Connection", project: str, given: str) -> str:
     if len(ids) == 1:
         return ids[0]
     if not ids:
-        raise NotFound(f"There is no trace {given[:80]!r} in the project {project}: see palaver trace tail.")
+        raise NotFound(f"There is no trace {text[:80]!r} in the project {project}: see palaver trace tail.")
     listed = ", ".join(ids[:_MAX_LISTED_IDS]) + (", …" if len(ids) > _MAX_LISTED_IDS else "")
     raise NotFound(f"Several traces begin with {prefix}: {listed}")
