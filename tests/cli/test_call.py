@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from palaver.protocols.services.adapter import VERSION
 from palaver.cli import call
+from palaver.protocols.services.adapter import VERSION
 from tests.cli.test_commands import palaver
 from tests.server_process import server_process
 

@@ -68,7 +68,7 @@ def test_the_option_comes_before_the_variable_the_file_and_the_users_own(
 
 async def test_a_database_is_open_for_as_long_as_the_block_takes(tmp_path: Path) -> None:
     async with use_database(str(tmp_path / "palaver.db")) as database:
-        assert (database.kind, database.place) == ("sqlite", tmp_path / "palaver.db")
+        assert (database.kind, database.path) == ("sqlite", tmp_path / "palaver.db")
 
 
 def test_a_line_for_a_shell_has_no_password() -> None:

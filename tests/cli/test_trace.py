@@ -387,7 +387,7 @@ async def test_spans_are_told_as_they_come_and_as_they_are_asked_for(place: Path
     database = await database_with(place)
     following = trace_tail.SpanFollower(database, "default", build_query(["kind=llm"], None))
     assert await following.start(0) == []
-    assert [row.name for row in await trace_tail.SpanFollower(database, "default", ALL_SPANS).begin(2)] == [
+    assert [row.name for row in await trace_tail.SpanFollower(database, "default", ALL_SPANS).start(2)] == [
         "orphan",
         "alone",
     ]
@@ -403,8 +403,8 @@ def test_tail_begins_with_what_is_there(place: Path, monkeypatch: pytest.MonkeyP
         raise KeyboardInterrupt
 
     monkeypatch.setattr(trace_tail, "POLL_INTERVAL_S", 0.0)
-    monkeypatch.setattr(trace_tail.SpanFollower, "look", stopped)
-    monkeypatch.setattr(trace_tail.TraceFollower, "look", stopped)
+    monkeypatch.setattr(trace_tail.SpanFollower, "poll", stopped)
+    monkeypatch.setattr(trace_tail.TraceFollower, "poll", stopped)
 
     traces = run(place, "tail").output.splitlines()
     found = [msgspec.json.decode(line) for line in run(place, "tail", "--spans", "--json").stdout.splitlines()]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, NamedTuple, cast, get_
 import click
 import msgspec
 
+from palaver.cli.output import format_json
 from palaver.conform import RULES, Protocol, Report, Violation, grade, grade_refusal, grade_unanswered, grade_whole
 from palaver.conform.probes import PROMPT, Probe, ProbeUrls, build_probes, probe_urls
-from palaver.cli.output import format_json
 from palaver.core import json
 from palaver.errors import PalaverError, UpstreamFailed
 from palaver.outbound import check_url, printable, read_limited
@@ -138,8 +138,8 @@ async def _grade_server(
         async with outbound(headers=headers, timeout=options.seconds) as http:
             model = options.model or await _only_model(http, endpoints)
             checks: list[_GradedCheck] = []
-            for protocol_, place in endpoints.endpoints.items():
-                checks += await _grade_endpoint(http, protocol_, place, options._replace(model=model))
+            for spoken_protocol, place in endpoints.endpoints.items():
+                checks += await _grade_endpoint(http, spoken_protocol, place, options._replace(model=model))
             return checks
     except PalaverError as error:  # An unusable URL or header, or an unreachable server.
         raise click.ClickException(printable(error.message, 500)) from None
@@ -185,7 +185,9 @@ def _grade_response(probe: Probe, response: _Response, streamed: bytes | None, o
     if probe.kind == "refusal":
         return grade_refusal(response.status, response.body, protocol, strict=strict)
     if response.status != 200:
-        return grade_unanswered(f"the answer is {response.status}: {_error_message(response.body)}", protocol, strict=strict)
+        return grade_unanswered(
+            f"the answer is {response.status}: {_error_message(response.body)}", protocol, strict=strict
+        )
     if probe.kind == "whole":
         return grade_whole(response.body, protocol, stream=streamed, whole_from="another-run", strict=strict)
     return grade(response.body, protocol, headers=response.headers, ui_version=options.ui_version, strict=strict)

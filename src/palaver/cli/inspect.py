@@ -11,7 +11,7 @@ from palaver.cli.workflow_lookup import is_url
 from palaver.core.descriptions import Description
 from palaver.discovery.evidence import Discovery, public_report
 from palaver.discovery.targets import installed_workflows, load_installed, load_one
-from palaver.outbound import printable, printable_json, printable_lines
+from palaver.outbound import printable, printable_lines
 from palaver.protocols.agenta.inspect import inspect_document
 from palaver.workflows.workflow import Workflow
 

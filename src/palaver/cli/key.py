@@ -101,11 +101,11 @@ def list_(project: str | None, as_json: bool, db: str | None) -> None:
       palaver key list
       palaver key list --project team-a --json
     """
-    keys_found = asyncio.run(_load_keys(db, project))
+    keys = asyncio.run(_load_keys(db, project))
     if as_json:
-        click.echo(format_json([_key_json(key) for key in keys_found]))
+        click.echo(format_json([_key_json(key) for key in keys]))
     else:
-        _print(keys_found)
+        _print(keys)
 
 
 async def _load_keys(db: str | None, project: str | None) -> "list[ApiKey]":
@@ -162,8 +162,8 @@ def _key_json(key: "ApiKey") -> dict[str, Any]:
     }
 
 
-def _print(rows_of_keys: "Sequence[ApiKey]") -> None:
-    if not rows_of_keys:
+def _print(keys: "Sequence[ApiKey]") -> None:
+    if not keys:
         click.echo("No keys.")
         return
     rows = [("id", "project", "scopes", "state", "last used", "name")]
@@ -176,7 +176,7 @@ def _print(rows_of_keys: "Sequence[ApiKey]") -> None:
             _last_used(key),
             key.name,
         )
-        for key in rows_of_keys
+        for key in keys
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
     for *cells, name in rows:

@@ -42,14 +42,14 @@ def list_(run: str | None, project: str, as_json: bool, db: str | None) -> None:
       palaver review list
       palaver review list --run ev_01k… --json
     """
-    review_rows = asyncio.run(_load_reviews(db, project, run))
+    reviews = asyncio.run(_load_reviews(db, project, run))
     if as_json:
-        click.echo(format_json([_review_json(review) for review in review_rows]))
+        click.echo(format_json([_review_json(review) for review in reviews]))
         return
-    for review in review_rows:
+    for review in reviews:
         items, answers = format_count(review.total, "item"), format_count(review.answers, "answer")
         click.echo(f"{review.id}  {review.state:<6}  {items:>12}  {answers:>14}  {printable(review.name)}")
-    if not review_rows:
+    if not reviews:
         click.echo("No reviews.")
 
 

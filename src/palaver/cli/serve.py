@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from palaver.discovery.config import declared_workflows
 from palaver.cli.options import db_option, private_urls_option
+from palaver.discovery.config import declared_workflows
 from palaver.discovery.registry import Registry
 from palaver.discovery.targets import DeclaredEvaluator, load, load_evaluators
 from palaver.outbound import printable

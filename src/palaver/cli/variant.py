@@ -61,18 +61,18 @@ def list_(workflow: str | None, project: str, as_json: bool, db: str | None) -> 
       palaver variant list
       palaver variant list --workflow tutor --json
     """
-    variant_rows = asyncio.run(_load_variants(db, project, workflow))
+    variants = asyncio.run(_load_variants(db, project, workflow))
     if as_json:
-        click.echo(format_json(variant_rows))
+        click.echo(format_json(variants))
         return
     rows = [
         (str(VariantReference(variant.name, variant.head, variant.workflow)), f"{variant.updated_at:%Y-%m-%d %H:%M}")
-        for variant in variant_rows
+        for variant in variants
     ]
     width = max((len(name) for name, _ in rows), default=0)
-    for (name, updated), variant in zip(rows, variant_rows, strict=True):
+    for (name, updated), variant in zip(rows, variants, strict=True):
         click.echo(f"{name:<{width}}  {updated}  {printable(variant.description)}".rstrip())
-    if not variant_rows:
+    if not variants:
         click.echo("No variants.")
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from palaver.discovery.config import declared_workflows
 from palaver.cli.database import sqlite_path
 from palaver.cli.options import db_option, private_urls_option
 from palaver.cli.serve import print_unknown_settings
+from palaver.discovery.config import declared_workflows
 from palaver.discovery.registry import Registry
 from palaver.discovery.targets import DeclaredEvaluator, load, load_evaluators
 from palaver.server import logging_setup

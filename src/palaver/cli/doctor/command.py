@@ -10,12 +10,12 @@ from typing import Any
 import click
 import msgspec
 
-from palaver.discovery.config import mask_connections
-from palaver.discovery.targets import installed_workflows, load, load_installed
 from palaver.cli.database import database_url
 from palaver.cli.doctor.check import Check, problem
 from palaver.cli.options import db_option
 from palaver.cli.output import format_json
+from palaver.discovery.config import mask_connections
+from palaver.discovery.targets import installed_workflows, load, load_installed
 from palaver.errors import PalaverError
 from palaver.outbound import printable
 from palaver.server.otlp_exporter import mask_headers
@@ -93,15 +93,15 @@ def _collect_checks(settings: Settings, sources: dict[str, Source], url: str) ->
 
     folder = Path.cwd()
     first_reading = _read_clocks()
-    database_report = database.check_database(url, _now)
+    database_checks = database.check_database(url, _now)
     checks = [
         *packages.check_packages(),
-        *set_.check_settings(settings, folder=folder, env=os.environ, database=url, has_key=database_report.has_key),
-        *database_report.checks,
+        *set_.check_settings(settings, folder=folder, env=os.environ, database=url, has_key=database_checks.has_key),
+        *database_checks.checks,
         *machine.check_port(settings),
-        *machine.check_file_modes(settings, sources, folder=folder, database=database_report.path),
+        *machine.check_file_modes(settings, sources, folder=folder, database=database_checks.path),
     ]
-    return [*checks, *machine.check_clock(first_reading, _read_clocks(), database_report.look)]
+    return [*checks, *machine.check_clock(first_reading, _read_clocks(), database_checks.report)]
 
 
 def _now() -> datetime:

@@ -20,40 +20,40 @@ _MIB = 1024 * 1024
 _MIN_FREE_BYTES, _LOW_FREE_BYTES = 100 * _MIB, 1024 * _MIB
 
 
-class DatabaseReport(NamedTuple):
+class DatabaseChecks(NamedTuple):
     """The checks of the database, and what other checks need of it."""
 
     checks: list[Check]
-    look: DatabaseReport | None = None
+    report: DatabaseReport | None = None
     path: Path | None = None
 
     @property
     def has_key(self) -> bool | None:
         """Whether there is a valid key; None if unknown."""
-        if self.look is None:
+        if self.report is None:
             return False if self.path is not None else None  # A missing file has no key.
-        return False if self.look.state.is_empty else self.look.has_key
+        return False if self.report.state.is_empty else self.report.has_valid_key
 
 
-def check_database(url: str, now: Callable[[], datetime], free: Callable[[Path], int] | None = None) -> DatabaseReport:
+def check_database(url: str, now: Callable[[], datetime], free: Callable[[Path], int] | None = None) -> DatabaseChecks:
     """Check the database without creating, changing or migrating it."""
     if url in (MEMORY_URL, "sqlite:///:memory:"):
         message = "The database is in memory: all of it is gone with the server."
-        return DatabaseReport([warning("database", message, "Give a file with --db to keep it.")])
+        return DatabaseChecks([warning("database", message, "Give a file with --db to keep it.")])
     try:
         path = sqlite_path(url)
         if path is None:
-            look = diagnostics.inspect_server(url, now)
-            return DatabaseReport(list(_check_opened(look, redact_url(url))), look)
+            report = diagnostics.inspect_server(url, now)
+            return DatabaseChecks(list(_check_opened(report, redact_url(url))), report)
         space_checks = list(_check_free_space(path, free or _free_bytes))
         if not path.exists():
-            return DatabaseReport([*_check_missing_file(path), *space_checks], None, path)
-        look = diagnostics.inspect_file(path, now())
+            return DatabaseChecks([*_check_missing_file(path), *space_checks], None, path)
+        report = diagnostics.inspect_file(path, now())
     except SettingsError as error:
-        return DatabaseReport(
+        return DatabaseChecks(
             [problem("database", printable(error.message, 400), "See that it is there, or give another --db.")]
         )
-    return DatabaseReport([*_check_opened(look, str(path)), *space_checks], look, path)
+    return DatabaseChecks([*_check_opened(report, str(path)), *space_checks], report, path)
 
 
 def _check_missing_file(path: Path) -> Iterator[Check]:
@@ -65,33 +65,33 @@ def _check_missing_file(path: Path) -> Iterator[Check]:
         yield ok("database", f"{path} is not there yet: a server makes it when it starts.")
 
 
-def _check_opened(look: DatabaseReport, name_: str) -> Iterator[Check]:
-    name = "SQLite" if look.kind == "sqlite" else "PostgreSQL"
-    yield ok("database", f"{name_} answers: {name} {printable(look.version, 40)}, {_format_bytes(look.bytes)}.")
+def _check_opened(report: DatabaseReport, location: str) -> Iterator[Check]:
+    name = "SQLite" if report.kind == "sqlite" else "PostgreSQL"
+    yield ok("database", f"{location} answers: {name} {printable(report.version, 40)}, {_format_bytes(report.bytes)}.")
     try:
-        look.state.check(name_)
+        report.state.check(location)
     except SettingsError as error:
         message, _, advice = error.message.partition(": ")
         yield problem("database", f"{message}.", advice[:1].upper() + advice[1:])
         return
-    if look.state.is_current:
+    if report.state.is_current:
         yield ok("database", f"Its form is {upgrade.SCHEMA_VERSION}, the one that this Palaver knows.")
-    elif look.state.version is None:
+    elif report.state.version is None:
         yield ok("database", "It is empty: a server makes its tables when it starts.")
     else:
         known = upgrade.SCHEMA_VERSION
-        message = f"Its form is {look.state.version}; this Palaver knows {known}, and a server brings it there."
+        message = f"Its form is {report.state.version}; this Palaver knows {known}, and a server brings it there."
         yield warning("database", message, "To do so now: palaver backup FILE, then palaver migrate.")
-    if look.locked:
+    if report.write_obstacle:
         advice = "End who holds it, or give this user the right to write."
-        yield problem("database", f"It cannot be written: {printable(look.locked)}.", advice)
+        yield problem("database", f"It cannot be written: {printable(report.write_obstacle)}.", advice)
     else:
         yield ok("database", "It can be written.")
-    if look.kind == "sqlite" and look.journal != "wal" and look.state.version is not None:
-        message = f"It is written by way of {printable(look.journal, 20)}, not WAL: readers wait for writers."
+    if report.kind == "sqlite" and report.journal != "wal" and report.state.version is not None:
+        message = f"It is written by way of {printable(report.journal, 20)}, not WAL: readers wait for writers."
         yield warning("database", message, "A server changes that when it starts, if the file system can do it.")
-    if look.encoding != "UTF8":
-        message = f"Its texts are {printable(look.encoding, 40)}: not every text can be kept."
+    if report.encoding != "UTF8":
+        message = f"Its texts are {printable(report.encoding, 40)}: not every text can be kept."
         yield problem("database", message, "Make a database with ENCODING 'UTF8'.")
 
 

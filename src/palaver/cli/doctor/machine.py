@@ -103,7 +103,7 @@ class ClockReading(NamedTuple):
     monotonic: float
 
 
-def check_clock(first: ClockReading, last: ClockReading, look: DatabaseReport | None) -> Iterator[Check]:
+def check_clock(first: ClockReading, last: ClockReading, report: DatabaseReport | None) -> Iterator[Check]:
     """Compare clock readings before and after the other checks, and with the database's clock."""
     moved = (last.wall - first.wall).total_seconds() - (last.monotonic - first.monotonic)
     if last.wall < _EARLIEST_PLAUSIBLE:
@@ -117,10 +117,10 @@ def check_clock(first: ClockReading, last: ClockReading, look: DatabaseReport | 
         yield warning("clock", message, _SET_CLOCK_HINT)
     else:
         yield ok("clock", f"It is {last.wall:%Y-%m-%d %H:%M:%S} UTC, and the clock goes evenly.")
-    if look is not None and look.ahead is not None:
-        yield _check_database_clock(look.ahead)
-    if look is not None and look.newest is not None and look.newest - last.wall > _MAX_FUTURE:
-        message = f"The newest row is from {look.newest:%Y-%m-%d %H:%M:%S} UTC, which is to come."
+    if report is not None and report.clock_offset_s is not None:
+        yield _check_database_clock(report.clock_offset_s)
+    if report is not None and report.newest_at is not None and report.newest_at - last.wall > _MAX_FUTURE:
+        message = f"The newest row is from {report.newest_at:%Y-%m-%d %H:%M:%S} UTC, which is to come."
         yield warning("clock", message, f"A clock was set back, or another machine's is ahead. {_SET_CLOCK_HINT}")
 
 

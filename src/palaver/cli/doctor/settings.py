@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from palaver.discovery.config import declared_workflows
 from palaver.cli.doctor.check import Check, ok, problem, warning
+from palaver.discovery.config import declared_workflows
 from palaver.errors import PalaverError, SettingsError
 from palaver.evaluation.providers.config import resolve_key
 from palaver.outbound import printable
@@ -49,7 +49,7 @@ def _check_unknown(folder: Path, env: Mapping[str, str]) -> Iterator[Check]:
             continue
         if name in FILE_ONLY_SETTINGS:
             yield warning("settings", f"{variable} is not read.", f"Write {name} into palaver.toml.")
-        elif similar := [name_ for name_ in closest_names(name) if name_ not in FILE_ONLY_SETTINGS]:
+        elif similar := [other for other in closest_names(name) if other not in FILE_ONLY_SETTINGS]:
             says = f"{printable(variable, 60)} is set, and no setting has that name."
             yield warning("settings", says, f"Is {_PREFIX}{similar[0].upper()} meant?")
 

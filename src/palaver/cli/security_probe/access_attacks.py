@@ -108,15 +108,15 @@ async def _forms(server: ProbedServer) -> AttackOutcome:
 
 
 async def _cors(server: ProbedServer) -> AttackOutcome:
-    headers_ = [("Origin", _FOREIGN_ORIGIN), ("Access-Control-Request-Method", "POST")]
-    headers_.append(("Access-Control-Request-Headers", "content-type,authorization"))
+    preflight = [("Origin", _FOREIGN_ORIGIN), ("Access-Control-Request-Method", "POST")]
+    preflight.append(("Access-Control-Request-Headers", "content-type,authorization"))
     attempts = [
         Attempt(f"{method} {path} with Origin: {_FOREIGN_ORIGIN}", partial(server.send, method, path, *headers))
         for method, path, headers in (
-            ("OPTIONS", CALL_PATH, headers_),
-            ("OPTIONS", "/api/workflows", headers_),
-            ("GET", "/health", headers_[:1]),
-            ("GET", "/v1/models", headers_[:1]),
+            ("OPTIONS", CALL_PATH, preflight),
+            ("OPTIONS", "/api/workflows", preflight),
+            ("GET", "/health", preflight[:1]),
+            ("GET", "/v1/models", preflight[:1]),
         )
     ]
     return await run_attempts(
@@ -131,14 +131,14 @@ async def _forwarded(server: ProbedServer) -> AttackOutcome:
         )
         for path in ("/", "/openapi.json", "/api/bootstrap", "/services")
     ]
-    outcome_plain = await run_attempts(attempts, lambda reply: bool(reply.status) and not reply.holds(INVALID_HOST))
-    if outcome_plain.verdict == "broken" or not server.target.is_loopback:
-        return outcome_plain
+    visible = await run_attempts(attempts, lambda reply: bool(reply.status) and not reply.holds(INVALID_HOST))
+    if visible.verdict == "broken" or not server.target.is_loopback:
+        return visible
     headers = [("X-Forwarded-Host", "localhost"), ("Forwarded", "host=localhost")]
     sent = f"GET /health with Host: {INVALID_HOST} and X-Forwarded-Host: localhost"
     send_hidden = partial(send_request, server.target, "GET", "/health", headers, host=INVALID_HOST)
     outcome = await run_attempts([Attempt(sent, send_hidden)], status_in(400, 403, 421))
-    return outcome if outcome.verdict == "broken" else outcome_plain
+    return outcome if outcome.verdict == "broken" else visible
 
 
 async def _paths(server: ProbedServer) -> AttackOutcome:

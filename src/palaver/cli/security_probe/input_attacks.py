@@ -185,16 +185,14 @@ async def _histories(server: ProbedServer) -> AttackOutcome:
     if model is None:
         return not_applicable("/v1/models lists no chat to say it to")
 
-    def call_body_of(*messages: Any) -> bytes:
+    def chat_body(*messages: Any) -> bytes:
         return json.encode({"model": model, "messages": messages})
 
     sent = {
-        f"a file at {url}": call_body_of(
-            {"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}
-        )
+        f"a file at {url}": chat_body({"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]})
         for url in _FILE_URLS
     }
-    sent["a result that answers no call"] = call_body_of({"role": "tool", "tool_call_id": "call_none", "content": "4"})
+    sent["a result that answers no call"] = chat_body({"role": "tool", "tool_call_id": "call_none", "content": "4"})
     attempts = [
         Attempt(f"POST {CALL_PATH} with {name}", partial(server.send, "POST", CALL_PATH, JSON_HEADER, body=body))
         for name, body in sent.items()

@@ -39,16 +39,16 @@ def list_(search: str | None, archived: bool, project: str, as_json: bool, db: s
       palaver testset list
       palaver testset list --search refund --json
     """
-    testsets_found = asyncio.run(_load_testsets(db, project, search, archived=archived))
+    testsets = asyncio.run(_load_testsets(db, project, search, archived=archived))
     if as_json:
-        click.echo(format_json([_testset_json(testset) for testset in testsets_found]))
+        click.echo(format_json([_testset_json(testset) for testset in testsets]))
         return
-    width = max((len(printable(testset.name)) for testset in testsets_found), default=0)
-    for testset in testsets_found:
+    width = max((len(printable(testset.name)) for testset in testsets), default=0)
+    for testset in testsets:
         rows = format_count(testset.rows, "row")
         updated = f"{testset.updated_at:%Y-%m-%d %H:%M}"
         click.echo(f"{printable(testset.name):<{width}}  {rows:>14}  revision {testset.head}  {updated}")
-    if not testsets_found:
+    if not testsets:
         click.echo("No test sets.")
 
 

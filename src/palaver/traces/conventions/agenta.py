@@ -98,5 +98,5 @@ def _messages(keys: Entry, name: str, side: Prefer) -> tuple[Message, ...]:
 
 
 def _parameters(attributes: Attributes, keys: Entry) -> dict[str, Any]:
-    value_map = _merge_value(attributes.get(_PARAMETERS), keys, "")
-    return {name: value for name, value in value_map.items() if name != "model"} if is_object(value_map) else {}
+    parameters = _merge_value(attributes.get(_PARAMETERS), keys, "")
+    return {name: value for name, value in parameters.items() if name != "model"} if is_object(parameters) else {}
