@@ -1,13 +1,15 @@
 """Read and write CSV files."""
 
 import codecs
+import csv
+import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from palaver.core import json
-from palaver.errors import InvalidValue, TooLarge, UnsupportedMediaType
+from palaver.errors import InvalidValue, PalaverError, TooLarge, UnsupportedMediaType
 from palaver.testsets.files import reserved_names
 from palaver.testsets.files.base import FileReport, FileRow, RowLike, line_error, select_meta
 from palaver.testsets.files.csv_cells import format_cell, format_name, parse_cell, quote_cell, quote_name
@@ -15,104 +17,100 @@ from palaver.testsets.files.formats import SAVE_AS_CSV
 from palaver.testsets.limits import TestsetLimits
 
 DELIMITERS = ",;\t|"
-_LINE_END = re.compile(r"[\r\n]")
 _QUOTED = r'"([^"]*+(?:""[^"]*+)*+)"'
-_END = r"\r\n?+|\n|\Z"
-_HEADER_CELL = re.compile(rf"(?:{_QUOTED})?+([^{DELIMITERS}\r\n]*+)([{DELIMITERS}]|{_END})")
-_QUOTED_CELL = re.compile(_QUOTED)
+_HEADER_CELL = re.compile(rf"(?:{_QUOTED})?+([^{DELIMITERS}\r\n]*+)([{DELIMITERS}]|\r\n?+|\n|\Z)")
 _MIN_PARSE_CHARS = 65_536
-"""Characters that are gathered before a look is worth it."""
+"""Characters that are buffered before they are parsed."""
+
+
+class _IncompleteRecord(Exception):
+    """Raised inside the csv module: the record continues in text that has not arrived."""
 
 
 class CsvRecord(NamedTuple):
-    """The cells of one, and the line in which it begins."""
+    """The cells of one record, and the line in which it begins."""
 
     cells: list[str]
     line: int
 
 
 class CsvRecordParser:
-    """Takes text as it comes, cut anywhere, and gives the records that are whole. The first one is the header."""
+    """Parses text that arrives in arbitrary pieces into records, with the csv module. The first record is the header.
 
-    def __init__(self, delimiter: str | None, most: int) -> None:
+    A quote opens a quoted cell only at its beginning; inside, two of them are one. CRLF, LF and CR end a record. An
+    empty line is no record; a line that is only `""` is a record of one empty cell.
+    """
+
+    def __init__(self, delimiter: str | None, max_chars: int) -> None:
         self.delimiter = delimiter
-        """As given, or as the header tells."""
+        """As given, or as detected in the header."""
         self.line = 1
-        """That of the first character which is still waited with."""
-        self._cell = _cell_pattern(delimiter) if delimiter else None
-        self._most = most
+        """The line of the first character that is not parsed yet."""
+        self._max_chars = max_chars
         self._text = ""
-        self._waiting: list[str] = []
-        self._size, self._wanted = 0, 0
+        self._pending: list[str] = []
+        self._size, self._parse_at = 0, 0
+        if csv.field_size_limit() < max_chars:  # The module's limit is the process's; ours is checked in `feed`.
+            csv.field_size_limit(max_chars)
 
     def feed(self, text: str, *, is_last: bool = False) -> list[CsvRecord]:
-        """The records that are known to be whole now."""
-        self._waiting.append(text)
+        """Return the records that are complete."""
+        self._pending.append(text)
         self._size += len(text)
-        if self._size < self._wanted and not is_last:
+        if self._size < self._parse_at and not is_last:
             return []
-        self._text = "".join((self._text, *self._waiting))
-        self._waiting = []
-        found = self._records(is_last=is_last)
+        self._text = "".join((self._text, *self._pending))
+        self._pending = []
+        records = self._parse(is_last=is_last)
         self._size = len(self._text)
-        if self._size > self._most:
-            raise TooLarge(f"Line {self.line}: the row is too large. Was a quote left open?")
-        self._wanted = max(_MIN_PARSE_CHARS, 2 * self._size)  # A long cell is not searched for its end again and again.
-        return found
+        if self._size > self._max_chars:
+            raise self._too_large()
+        self._parse_at = max(_MIN_PARSE_CHARS, 2 * self._size)  # So that a long cell is not parsed over and over.
+        return records
 
     def lines(self) -> int:
-        """How many lines have come, to where they were cut last."""
-        return self.line + _count_lines(self._text) + sum(map(_count_lines, self._waiting))
+        """Return the number of the line in which the text ends so far."""
+        return self.line + _count_lines(self._text) + sum(map(_count_lines, self._pending))
 
-    def _records(self, *, is_last: bool) -> list[CsvRecord]:
-        found: list[CsvRecord] = []
-        text, at = self._text, 0
-        if self._cell is None and not self._detect(is_last=is_last):
-            return found
-        delimiter = self.delimiter or ","
-        while at < len(text):
-            end = _LINE_END.search(text, at)
-            if end is None and not is_last:
-                break
-            stop = end.start() if end else len(text)
-            if text.find('"', at, stop) >= 0:
-                record, after = self._quoted(text, at, is_last=is_last)
-                if record is None:
-                    break
-                found.append(record)
-                self.line += _count_lines(text[at:after])
-                at = after
-                continue
-            if end is not None and text[stop] == "\r" and stop + 1 == len(text) and not is_last:
-                break  # The next character may be the other half of it.
-            if stop > at:
-                found.append(CsvRecord(text[at:stop].split(delimiter), self.line))
-            self.line += 1
-            at = stop + (2 if text.startswith("\r\n", stop) else 1)
-        self._text = text[at:]
-        return found
+    def _parse(self, *, is_last: bool) -> list[CsvRecord]:
+        records: list[CsvRecord] = []
+        if self.delimiter is None and not self._detect_delimiter(is_last=is_last):
+            return records
+        first_line, parsed, read = self.line, 0, 0
+        text = self._text if is_last else self._text[: _last_line_end(self._text)]
 
-    def _quoted(self, text: str, at: int, *, is_last: bool) -> tuple[CsvRecord | None, int]:
-        """A record that may hold quoted cells; None where its end has not come."""
-        assert self._cell is not None
-        cells: list[str] = []
-        while True:
-            cell = self._cell.match(text, at)
-            if cell is None:
-                if not is_last and not _is_closed(text, at):
-                    return None, at
-                message = "text stands behind a closing quote." if _is_closed(text, at) else "a quote is left open."
-                raise line_error(self.line, message)
-            inner, plain, end = cell.groups()
-            at = cell.end()
-            if at == len(text) and not is_last and end != self.delimiter and end != "\n" and end != "\r\n":  # noqa: PLR1714
-                return None, at  # More of the cell may come, a second quote, or the other half of CRLF.
-            cells.append(plain if inner is None else inner.replace('""', '"'))
-            if end != self.delimiter:
-                return CsvRecord(cells, self.line), at
+        def complete_lines() -> Iterator[str]:
+            nonlocal read
+            for line in io.StringIO(text, newline=""):
+                read += len(line)
+                yield line
+            if not is_last:
+                raise _IncompleteRecord
 
-    def _detect(self, *, is_last: bool) -> bool:
-        """Which delimiter occurs most in the header, outside of quotes? False while it is not whole."""
+        reader = csv.reader(complete_lines(), delimiter=self.delimiter or ",", strict=True)
+        try:
+            for cells in reader:
+                if cells:
+                    records.append(CsvRecord(cells, self.line))
+                self.line, parsed = first_line + reader.line_num, read
+        except _IncompleteRecord:
+            pass
+        except csv.Error as error:
+            raise self._describe(error) from None
+        self._text = self._text[parsed:]
+        return records
+
+    def _describe(self, error: csv.Error) -> PalaverError:
+        if "field limit" in str(error):
+            return self._too_large()
+        is_open = "unexpected end" in str(error)
+        return line_error(self.line, "a quote is left open." if is_open else "text stands behind a closing quote.")
+
+    def _too_large(self) -> TooLarge:
+        return TooLarge(f"Line {self.line}: the row is too large. Was a quote left open?")
+
+    def _detect_delimiter(self, *, is_last: bool) -> bool:
+        """Take the delimiter that is most frequent in the header, outside quotes; False if the header is incomplete."""
         text, counts = self._text, dict.fromkeys(DELIMITERS, 0)
         at = len(text) - len(text.lstrip("\r\n"))
         while (cell := _HEADER_CELL.match(text, at)) is not None:
@@ -126,18 +124,12 @@ class CsvRecordParser:
             at = cell.end()
         most = [delimiter for delimiter, count in counts.items() if count == max(counts.values())]
         self.delimiter = most[0] if len(most) == 1 else ","
-        self._cell = _cell_pattern(self.delimiter)
         return True
 
 
-def _cell_pattern(delimiter: str) -> re.Pattern[str]:
-    mark = re.escape(delimiter)
-    return re.compile(rf'(?:{_QUOTED}|((?!")[^{mark}\r\n]*+))({mark}|{_END})')
-
-
-def _is_closed(text: str, at: int) -> bool:
-    """Does a quoted cell begin and end here, whatever stands behind it?"""
-    return _QUOTED_CELL.match(text, at) is not None
+def _last_line_end(text: str) -> int:
+    """The end of the last complete line. A CR at the very end may be half of a CRLF."""
+    return max(text.rfind("\n"), text.rfind("\r", 0, len(text) - 1)) + 1
 
 
 def _count_lines(text: str) -> int:
