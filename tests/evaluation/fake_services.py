@@ -150,6 +150,6 @@ def online(
     return NetworkContext((), outside, find=nothing if registry is None else registry.workflow, engine=engine)
 
 
-async def scored(key: str, case: Case, reach: NetworkContext, **parameters: Any) -> ScoreRecord:
-    (one,) = await built_in()[key].bind(parameters, reach).score(case)
+async def scored(key: str, case: Case, context: NetworkContext, **parameters: Any) -> ScoreRecord:
+    (one,) = await built_in()[key].bind(parameters, context).score(case)
     return one

@@ -26,9 +26,9 @@ class Maker:
 async def test_the_same_text_is_asked_for_once_for_each_model() -> None:
     make, vectors = Maker(), EmbeddingCache()
 
-    found = [list(one) for one in await vectors.of(["a", "bb", "a"], "m", make)]
-    again = [list(one) for one in await vectors.of(["bb", "\ud800"], "m", make)]
-    await vectors.of(["a"], "other", make)
+    found = [list(one) for one in await vectors.get_or_embed(["a", "bb", "a"], "m", make)]
+    again = [list(one) for one in await vectors.get_or_embed(["bb", "\ud800"], "m", make)]
+    await vectors.get_or_embed(["a"], "other", make)
 
     assert found == [[1, 1], [2, 1], [1, 1]]
     assert again == [[2, 1], [1, 1]]
@@ -39,7 +39,7 @@ async def test_the_longest_unused_is_forgotten_first() -> None:
     make, vectors = Maker(), EmbeddingCache(most=4)
 
     for text in ("a", "b", "a", "c", "a", "b"):
-        await vectors.of([text], "m", make)
+        await vectors.get_or_embed([text], "m", make)
 
     assert make.asked == [["a"], ["b"], ["c"], ["b"]]
 

@@ -194,7 +194,7 @@ async def test_a_sync_function_runs_in_the_threads_that_are_reached() -> None:
         return f"{threading.current_thread().name} {which.get()}"
 
     with ThreadPoolExecutor(1, thread_name_prefix="given") as threads:
-        (one,) = await where.bind({}, OfflineContext(threads=threads)).score(PLEASE)
+        (one,) = await where.bind({}, OfflineContext(executor=threads)).score(PLEASE)
 
     assert one.label == "given_0 mine"
 
@@ -325,14 +325,14 @@ async def test_what_needs_an_expected_answer_is_skipped_without_one() -> None:
 
 
 async def test_a_check_sees_the_parameters_before_any_case_and_may_refuse_them() -> None:
-    def check(parameters: Any, reach: EvaluatorContext) -> None:
-        reach.evaluator("contains")
+    def check(parameters: Any, context: EvaluatorContext) -> None:
+        context.evaluator("contains")
         if parameters.word == "bad":
             raise InvalidValue("No bad words.", pointer="/parameters/word")
 
     @evaluator(check=check)
-    async def checked(case: Case, reach: EvaluatorContext, word: str = "") -> str:
-        return f"{word} {reach.evaluator('contains').key}"
+    async def checked(case: Case, context: EvaluatorContext, word: str = "") -> str:
+        return f"{word} {context.evaluator('contains').key}"
 
     with pytest.raises(InvalidValue, match="No bad words"):
         checked.bind({"word": "bad"}, OfflineContext())
@@ -342,8 +342,8 @@ async def test_a_check_sees_the_parameters_before_any_case_and_may_refuse_them()
 
 async def test_an_aim_brings_in_what_built_ins_share() -> None:
     @evaluator
-    async def aimed(case: Case, aim: Target) -> str:
-        return aim.text(case)
+    async def aimed(case: Case, target: Target) -> str:
+        return target.text(case)
 
     assert list(aimed.schema["properties"]) == [
         "target",
@@ -368,7 +368,7 @@ async def test_an_aim_brings_in_what_built_ins_share() -> None:
 )
 async def test_the_note_that_says_why_there_is_no_text_is_in_the_reason(output: Any, reason: str) -> None:
     @evaluator
-    async def long(case: Case, aim: Target) -> Score:
+    async def long(case: Case, target: Target) -> Score:
         return Score(passed=False, reason="too short")
 
     assert (await scored(long, answer(output))).reason == reason

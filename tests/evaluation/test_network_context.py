@@ -98,8 +98,8 @@ async def test_a_model_is_named_with_its_provider_or_as_the_provider_lists_it(ju
     async with service(lambda _: completion(GOOD)) as fake:
         patterns = ("gpt-*", "org/*")
         providers = {"second": openai(fake.url)["openai"], "first": openai(fake.url, models=patterns)["openai"]}
-        reach = online(providers, default_judge="gpt-9")
-        one = await scored("llm_judge", PARIS, reach, judge=judge, prompt="{{text}}")
+        context = online(providers, default_judge="gpt-9")
+        one = await scored("llm_judge", PARIS, context, judge=judge, prompt="{{text}}")
 
     assert (one.passed, fake.asked[0].body["model"]) == (True, model)
 
@@ -115,18 +115,18 @@ async def test_a_model_is_named_with_its_provider_or_as_the_provider_lists_it(ju
 )
 @pytest.mark.parametrize("key", ["llm_judge", "goal_reached", "refusal", "tool_results_used"])
 def test_a_judge_that_there_is_not_is_refused(key: str, judge: str, message: str) -> None:
-    reach = online(openai("http://127.0.0.1:1"), registry=JUDGES)
+    context = online(openai("http://127.0.0.1:1"), registry=JUDGES)
     parameters = {"judge": judge} | ({"prompt": "x"} if key == "llm_judge" else {})
     with pytest.raises(InvalidValue) as caught:
-        built_in()[key].bind(parameters, reach)
+        built_in()[key].bind(parameters, context)
 
     assert (caught.value.pointer, caught.value.message) == ("/parameters/judge", message)
 
 
 def test_a_provider_without_its_key_is_refused_and_says_nothing_of_it() -> None:
-    reach = online(openai("http://127.0.0.1:1", key="env:OTHER_KEY"))
+    context = online(openai("http://127.0.0.1:1", key="env:OTHER_KEY"))
     with pytest.raises(InvalidValue) as caught:
-        built_in()["llm_judge"].bind({"judge": "openai/m", "prompt": "x"}, reach)
+        built_in()["llm_judge"].bind({"judge": "openai/m", "prompt": "x"}, context)
 
     assert caught.value.message == "The provider 'openai' is not ready: the variable that holds its key is not set."
 
@@ -149,8 +149,8 @@ async def test_an_expectation_is_judged_by_the_default_judge() -> None:
 
 async def test_an_evaluator_of_ones_own_may_ask_and_what_it_took_is_counted() -> None:
     @evaluator
-    async def kind(case: Case, reach: EvaluatorContext) -> bool:
-        verdict = await reach.judge("openai/m", f"Is it kind? {case.text}", schema={"type": "boolean"})
+    async def kind(case: Case, context: EvaluatorContext) -> bool:
+        verdict = await context.judge("openai/m", f"Is it kind? {case.text}", schema={"type": "boolean"})
         return verdict is True
 
     async with service([completion("true")]) as fake:
@@ -165,11 +165,11 @@ async def test_an_evaluator_of_ones_own_may_ask_and_what_it_took_is_counted() ->
 
 async def test_a_workflow_judges_and_its_runs_are_the_projects_own(memory: Database) -> None:
     async with serving(memory, court, one_eyed, texts) as server:
-        reach = create_evaluator_context(EvaluatorRegistry(), server.registry, server.settings, server.engine).of(
-            "shop", "key_1"
-        )
+        context = create_evaluator_context(
+            EvaluatorRegistry(), server.registry, server.settings, server.engine
+        ).for_project("shop", "key_1")
         found = [
-            await scored("llm_judge", PARIS, reach, judge=judge, prompt="Is it {{expected}}? {{text}}")
+            await scored("llm_judge", PARIS, context, judge=judge, prompt="Is it {{expected}}? {{text}}")
             for judge in ("court", "one_eyed", "texts")
         ]
         await server.recorder.flush()
@@ -189,8 +189,8 @@ async def test_a_workflow_judges_and_its_runs_are_the_projects_own(memory: Datab
 
 async def test_a_workflow_that_fails_is_an_error_and_no_score(memory: Database) -> None:
     async with serving(memory, broken) as server:
-        reach = create_evaluator_context(EvaluatorRegistry(), server.registry, server.settings, server.engine)
-        one = await scored("llm_judge", PARIS, reach, judge="broken", prompt="x")
+        context = create_evaluator_context(EvaluatorRegistry(), server.registry, server.settings, server.engine)
+        one = await scored("llm_judge", PARIS, context, judge="broken", prompt="x")
 
     assert (one.status, one.score, one.reason) == ("error", None, "judge_failed: broken: I am tired.")
 
@@ -238,10 +238,10 @@ async def test_of_an_evaluation_no_key_is_kept_or_logged(
 async def test_vectors_are_asked_for_once_while_they_are_remembered() -> None:
     vectors = {"Paris.": [1.0, 0.0], "Paris": [0.6, 0.8], "Rome": [-1.0, 0.0]}
     async with service(embeddings(vectors)) as fake:
-        reach = online(openai(fake.url))
+        context = online(openai(fake.url))
         found = [
             await scored("semantic_similarity", answer("Paris.", expected=expected), of, model="openai/small")
-            for of in (reach, reach.of("shop", None))
+            for of in (context, context.for_project("shop", None))
             for expected in ("Paris", "Rome", "Paris.", "")
         ]
 
@@ -257,10 +257,10 @@ async def test_vectors_are_asked_for_once_while_they_are_remembered() -> None:
 
 async def test_local_models_are_those_of_one_folder(tmp_path: Path) -> None:
     save_model(tmp_path / "small")
-    reach = online(models=tmp_path)
+    context = online(models=tmp_path)
 
     one = await scored(
-        "semantic_similarity", answer("lending books", expected="borrow book"), reach, model="local:small"
+        "semantic_similarity", answer("lending books", expected="borrow book"), context, model="local:small"
     )
 
     assert one.score == pytest.approx(1, abs=1e-5)
@@ -296,9 +296,9 @@ async def test_a_folder_without_a_model_is_an_error(tmp_path: Path) -> None:
     ],
 )
 def test_a_model_that_gives_no_vectors_is_refused(model: str, message: str) -> None:
-    reach = online({"claude": Provider(kind="anthropic", base_url="http://127.0.0.1:1")})
+    context = online({"claude": Provider(kind="anthropic", base_url="http://127.0.0.1:1")})
     with pytest.raises(InvalidValue) as caught:
-        built_in()["semantic_similarity"].bind({"model": model}, reach)
+        built_in()["semantic_similarity"].bind({"model": model}, context)
 
     assert caught.value.message == message
 

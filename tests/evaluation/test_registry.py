@@ -46,7 +46,7 @@ def test_one_is_found_by_its_key_and_an_authors_by_module_and_name_too() -> None
     assert known.get("elsewhere:polite") is None
     assert "team.polite" in known
     assert "nobody" not in known
-    assert known.own() == [polite]
+    assert known.declared() == [polite]
     assert [one.key for one in known] == [*KEYS, "team.polite"]
 
 
@@ -65,7 +65,7 @@ def test_two_of_one_key_are_refused_by_both_places() -> None:
 
 
 def test_the_same_one_twice_and_a_built_in_that_a_module_imports_are_no_error() -> None:
-    assert EvaluatorRegistry([polite, polite, built_in()["contains"]]).own() == [polite]
+    assert EvaluatorRegistry([polite, polite, built_in()["contains"]]).declared() == [polite]
 
 
 def test_installed_packages_offer_evaluators(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,8 +74,8 @@ def test_installed_packages_offer_evaluators(monkeypatch: pytest.MonkeyPatch) ->
 
     assert known.find("team.polite") is polite
     assert known.find("contains") is built_in()["contains"]
-    assert known.own() == []  # They are shown where a workflow of their package is served.
-    assert EvaluatorRegistry(served=lambda: ["tutor"]).own() == [polite]
+    assert known.declared() == []  # They are shown where a workflow of their package is served.
+    assert EvaluatorRegistry(served=lambda: ["tutor"]).declared() == [polite]
     assert EvaluatorRegistry([ruder]).find("team.polite") is ruder
 
 
@@ -84,7 +84,7 @@ def test_one_that_cannot_be_loaded_is_told_and_left_out(
 ) -> None:
     offered(monkeypatch, gone="no_such_module_here:x", odd=f"{__name__}:offered", polite=f"{__name__}:polite")
 
-    assert EvaluatorRegistry(served=lambda: ["tutor"]).own() == [polite]
+    assert EvaluatorRegistry(served=lambda: ["tutor"]).declared() == [polite]
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
         "The evaluator gone of an installed package is left out",
         "The evaluator odd of an installed package is left out",
@@ -92,14 +92,14 @@ def test_one_that_cannot_be_loaded_is_told_and_left_out(
 
 
 async def test_out_of_reach_is_said_so() -> None:
-    reach: Any = OfflineContext(EvaluatorRegistry([polite]))
+    context: Any = OfflineContext(EvaluatorRegistry([polite]))
 
-    assert reach.evaluator("team.polite") is polite
+    assert context.evaluator("team.polite") is polite
     assert OfflineContext([polite]).evaluator("team.polite") is polite
     for asked in (
-        reach.judge("model", "prompt", schema={}),
-        reach.post("https://example.org", {}),
-        reach.embed(["x"], model="m"),
+        context.judge("model", "prompt", schema={}),
+        context.post("https://example.org", {}),
+        context.embed(["x"], model="m"),
     ):
         with pytest.raises(ScoringError, match="not_available: "):
             await asked

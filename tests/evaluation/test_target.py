@@ -53,10 +53,10 @@ VALUE = answer({"a": {"b": "deep", "n": 1}, "list": ["x"], "text": '{"c": 3}'}, 
     ],
 )
 def test_the_text_that_is_looked_at(case: Case, target: str, text: str) -> None:
-    aim = Target(target=target)
-    aim.check()
+    selected = Target(target=target)
+    selected.check()
 
-    assert aim.text(case) == text
+    assert selected.text(case) == text
 
 
 @pytest.mark.parametrize(
@@ -191,8 +191,8 @@ def test_an_expected_value_that_is_no_text_is_not_made_one_unasked(expected: Any
 
 
 def test_case_is_folded_when_it_does_not_matter() -> None:
-    assert Target().folded("Straße") == "Straße"
-    assert Target(case_sensitive=False).folded("Straße") == "strasse"
-    assert Target(case_sensitive=False).folded_value({"A": ["B"]}) == {"A": ["b"]}
-    assert Target().at("a[0]", {"a": [1]}) == 1
-    assert Target().at("a[", {"a": [1]}) is UNSET
+    assert Target().fold_case("Straße") == "Straße"
+    assert Target(case_sensitive=False).fold_case("Straße") == "strasse"
+    assert Target(case_sensitive=False).fold_value({"A": ["B"]}) == {"A": ["b"]}
+    assert Target().value_at("a[0]", {"a": [1]}) == 1
+    assert Target().value_at("a[", {"a": [1]}) is UNSET

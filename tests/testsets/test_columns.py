@@ -73,18 +73,18 @@ def test_what_was_added_can_be_taken_back_merged_and_gone_on_from(first: list[An
     columns, other = ColumnCounter(), ColumnCounter()
     for data in first:
         columns.add(data)
-    before = columns.done()
+    before = columns.columns()
     for data in second:
         columns.add(data)
         other.add(data)
-    whole = columns.done()
+    whole = columns.columns()
 
-    again = ColumnCounter(columns.counted())
+    again = ColumnCounter(columns.counts())
     for data in second:
         again.remove(data)
-    assert again.done() == before
+    assert again.columns() == before
     again.merge(other)
-    assert again.done() == whole == count_columns([*first, *second])
+    assert again.columns() == whole == count_columns([*first, *second])
 
 
 def test_null_is_no_kind() -> None:

@@ -99,9 +99,9 @@ async def test_a_delta_makes_the_revision_that_all_its_rows_would_make(database:
     given = [SubmittedRow(row, name) for name, row in everything]
     same = await database.read(commits.prepare_rows, P, None, given)
 
-    assert same.gathered.digest == revision.digest
-    assert same.gathered.columns == revision.columns
-    assert [place.rows for place in same.gathered.places] == [
+    assert same.revision.digest == revision.digest
+    assert same.revision.columns == revision.columns
+    assert [place.rows for place in same.revision.places] == [
         place.rows for place in await database.read(testset_revisions.list_chunks, P, TS, revision.number)
     ]
 

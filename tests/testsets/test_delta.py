@@ -122,8 +122,8 @@ def test_what_goes_and_what_comes_is_told_row_by_row() -> None:
 
     result = apply_delta(pairs, delta, contents={row_hash({"n": 0}): {"n": 0}}, new_id=lambda: pack_row_id(_id(9)))
 
-    assert result.gone == [row_hash({"n": 0})] * 3
-    assert result.come == [row_hash({"n": 1}), row_hash({"n": 0, "m": 2}), row_hash({"n": 1})]
+    assert result.removed_hashes == [row_hash({"n": 0})] * 3
+    assert result.added_hashes == [row_hash({"n": 1}), row_hash({"n": 0, "m": 2}), row_hash({"n": 1})]
     assert result.contents == {row_hash({"n": 1}): {"n": 1}, row_hash({"n": 0, "m": 2}): {"n": 0, "m": 2}}
     assert result.added == [pack_row_id(_id(9))]
 
@@ -165,7 +165,7 @@ def test_a_hundred_thousand_rows_are_changed_in_no_time() -> None:
     result = apply_delta(pairs, delta, contents={}, new_id=lambda: b"")
 
     assert len(result.rows) == 99_000
-    assert len(result.gone) == 1_000
+    assert len(result.removed_hashes) == 1_000
 
 
 def test_rows_that_come_again_keep_their_ids_in_order() -> None:
@@ -174,4 +174,4 @@ def test_rows_that_come_again_keep_their_ids_in_order() -> None:
     new = pack_row_id(_id(100))
     identities = RowIdMatcher([(one, same), (two, other), (three, same)], new_id=lambda: new, claimed={two})
 
-    assert [identities.of(content) for content in (same, same, same, other)] == [one, three, new, new]
+    assert [identities.id_for(content) for content in (same, same, same, other)] == [one, three, new, new]

@@ -75,8 +75,8 @@ async def test_rows_that_come_in_two_files_are_those_of_one(database: Database) 
     every = [SubmittedRow(msgspec.json.decode(line)) for line in lines(0, 4_000).splitlines()]
     whole = await database.read(commits.prepare_rows, P, None, every, new=counting())
 
-    assert (revision.digest, revision.columns) == (whole.gathered.digest, whole.gathered.columns)
-    assert await database.read(testset_revisions.list_chunks, P, TS, 2) == whole.gathered.places
+    assert (revision.digest, revision.columns) == (whole.revision.digest, whole.revision.columns)
+    assert await database.read(testset_revisions.list_chunks, P, TS, 2) == whole.revision.places
     assert [row["q"] for row in await data(database, revision)] == [f"question {n}" for n in range(4_000)]
 
 

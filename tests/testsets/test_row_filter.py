@@ -47,7 +47,7 @@ ROWS = {
 
 def found(**wanted: object) -> list[str]:
     looking = RowFilter(**wanted)  # type: ignore[arg-type]
-    return [name for name, data in ROWS.items() if looking.fits(json.encode(data))]
+    return [name for name, data in ROWS.items() if looking.matches(json.encode(data))]
 
 
 @pytest.mark.parametrize(

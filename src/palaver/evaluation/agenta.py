@@ -1,4 +1,8 @@
-"""Translate evaluators of Agenta and their settings into ours."""
+"""Translate Agenta's evaluators and their settings into ours.
+
+Settings without a counterpart are listed in the notes. Code is kept as text and never run. A tree of Agenta's matchers
+becomes our `combine`.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -15,17 +19,21 @@ _AFFIX_PARAMETERS = {"starts_with": "prefix", "ends_with": "suffix"}
 
 
 def combine_parameters(node: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The parameters of a `combine`, and notes of what is not the same."""
+    """Return the parameters of a `combine`, and notes on differences."""
     notes: list[str] = []
     parts: list[dict[str, Any]] = []
     matchers = node.get("matchers")
     for matcher in cast("list[Any]", matchers) if isinstance(matchers, list) else []:
         if not isinstance(matcher, dict):
             continue
-        told = cast("dict[str, Any]", matcher)
-        part = _nested_combine(told, notes) if told.get("matchers") else _leaf_evaluator(told, notes)
+        node_matcher = cast("dict[str, Any]", matcher)
+        part = (
+            _nested_combine(node_matcher, notes)
+            if node_matcher.get("matchers")
+            else _leaf_evaluator(node_matcher, notes)
+        )
         if part is not None:
-            weight = told.get("weight", 1)
+            weight = node_matcher.get("weight", 1)
             if isinstance(weight, int | float) and weight > 0:
                 parts.append(part if weight == 1 else {**part, "weight": weight})
             else:
@@ -33,10 +41,10 @@ def combine_parameters(node: Mapping[str, Any]) -> tuple[dict[str, Any], list[st
     if (score := node.get("score", "weighted")) != "weighted":
         notes.append(f"The score is the weighted mean here, not {score!r}.")
     passes = _PASS_MODES.get(str(node.get("success", "threshold")), "all")
-    found: dict[str, Any] = {"of": parts, "pass": passes}
+    parameters: dict[str, Any] = {"of": parts, "pass": passes}
     if passes == "weighted":
-        found["threshold"] = node.get("threshold", 1.0)
-    return found, notes
+        parameters["threshold"] = node.get("threshold", 1.0)
+    return parameters, notes
 
 
 def _nested_combine(node: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
@@ -69,7 +77,10 @@ def _leaf_evaluator(node: Mapping[str, Any], notes: list[str]) -> dict[str, Any]
 
 
 def _matcher_evaluator(kind: str, node: Mapping[str, Any], literal: Any, parameters: dict[str, Any]) -> str | None:
-    """The evaluator for one matcher; what it looks for is put into its parameters. `literal`: what is no column."""
+    """The evaluator for one matcher; adds what it looks for to `parameters`.
+
+    `literal` is a reference that is not a column.
+    """
     is_json = node.get("mode") == "json"
     match kind:
         case "valid":
@@ -130,7 +141,7 @@ def _diff_matcher(how: str, parameters: dict[str, Any]) -> None:
 
 
 def _target_path(path: str) -> str | None:
-    """`$.outputs` is the text, `$.outputs.a` a place in the value."""
+    """`$.outputs` is the text, `$.outputs.a` a path in the value."""
     rest = path.removeprefix("$").removeprefix(".")
     if rest == "outputs":
         return "text"
@@ -138,16 +149,16 @@ def _target_path(path: str) -> str | None:
 
 
 def _reference_column(reference: Any) -> str | None:
-    """`$.inputs.answer` is a column of the row; anything else is what is looked for itself."""
+    """`$.inputs.answer` is a column of the row; other references are literals."""
     if not isinstance(reference, str):
         return None
-    found = re.fullmatch(r"\$\.(?:inputs|testcase(?:\.data)?)\.(.+)", reference)
-    return None if found is None else found[1]
+    match = re.fullmatch(r"\$\.(?:inputs|testcase(?:\.data)?)\.(.+)", reference)
+    return None if match is None else match[1]
 
 
 AgentaSettings = Mapping[str, Any]
 MappedParameters = tuple[dict[str, Any], list[str]]
-"""Parameters, and notes."""
+"""Parameters and notes."""
 
 
 class ImportedEvaluator(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,20 +166,20 @@ class ImportedEvaluator(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     source: str
-    """Its key there."""
+    """The key in Agenta."""
     evaluator: WantedEvaluator | None
-    """As a run takes it; None: there is nothing here that does the same."""
+    """None if there is no counterpart."""
     notes: tuple[str, ...] = ()
     text: str | None = None
-    """Code that came with it. It is never run: write it as an evaluator of your own, and use that."""
+    """Code of the evaluator. It is never run."""
 
 
 def import_evaluators(document: Any) -> list[ImportedEvaluator]:
-    """All evaluators of a document: a list of them, one of them, or an object that has the list."""
-    found = _evaluator_documents(document)
-    if not found or not all(isinstance(one, dict) for one in found):
+    """Translate a document: one evaluator, a list, or an object that holds the list."""
+    documents = _evaluator_documents(document)
+    if not documents or not all(isinstance(one, dict) for one in documents):
         raise InvalidBody("There is no evaluator of Agenta's in it: give one, or a list under `evaluators`.")
-    return [_import_evaluator(cast("dict[str, Any]", one), place) for place, one in enumerate(found)]
+    return [_import_evaluator(cast("dict[str, Any]", one), place) for place, one in enumerate(documents)]
 
 
 def _evaluator_documents(document: Any) -> Sequence[Any]:
@@ -194,15 +205,15 @@ def _import_evaluator(one: dict[str, Any], place: int) -> ImportedEvaluator:
     if source in ("auto_custom_code_run", "code"):
         text = settings.get("code") or _as_object(data.get("script")).get("content")
         note = "Code is never taken over: it is kept as text, and does not run. Write it as an evaluator of your own."
-        kept = text if isinstance(text, str) else None
-        return ImportedEvaluator(name=name, source=source, evaluator=None, notes=(note,), text=kept)
+        code = text if isinstance(text, str) else None
+        return ImportedEvaluator(name=name, source=source, evaluator=None, notes=(note,), text=code)
     key, read, known = _EVALUATOR_TABLE.get(source, ("", None, frozenset[str]()))
     if read is None:
         note = f"There is no counterpart of {source!r} here." if source else "It does not say which evaluator it is."
         return ImportedEvaluator(name=name, source=source, evaluator=None, notes=(note,))
     parameters, notes = read({**settings, **_document_extras(data)})
     if isinstance(column := settings.get("correct_answer_key"), str) and column and key in _EVALUATORS_WITH_EXPECTED:
-        # The name of a column, as it is: not a path into one.
+        # A column name, not a path.
         parameters["expected_from"] = column.removeprefix("testcase.")
     left = settings.keys() - known - _COMMON_SETTINGS - {"correct_answer_key"}
     notes += [f"The setting {setting!r} has no counterpart." for setting in sorted(left)]
@@ -216,8 +227,8 @@ def _agenta_key(one: dict[str, Any], data: AgentaSettings) -> str:
     uri = data.get("uri") or one.get("uri")
     if isinstance(uri, str) and uri.count(":") >= 2:
         return uri.split(":")[2]  # agenta:builtin:auto_exact_match:v0
-    given = one.get("evaluator_key") or one.get("key") or uri
-    return given if isinstance(given, str) else ""
+    key = one.get("evaluator_key") or one.get("key") or uri
+    return key if isinstance(key, str) else ""
 
 
 def _read_settings(one: dict[str, Any], data: AgentaSettings) -> AgentaSettings:
@@ -226,14 +237,14 @@ def _read_settings(one: dict[str, Any], data: AgentaSettings) -> AgentaSettings:
 
 
 def _document_extras(data: AgentaSettings) -> dict[str, Any]:
-    """What newer documents say outside of the settings."""
+    """Settings that newer documents keep elsewhere."""
     schemas = _as_object(data.get("schemas")).get("outputs")
     service = _as_object(_as_object(_as_object(data.get("service")).get("format")).get("properties")).get("outputs")
-    found = {"__url__": data.get("url"), "__outputs__": schemas or service}
-    return {name: value for name, value in found.items() if value}
+    extras = {"__url__": data.get("url"), "__outputs__": schemas or service}
+    return {name: value for name, value in extras.items() if value}
 
 
-# Settings, evaluator by evaluator
+# Settings of each evaluator
 
 
 def _same_names(*names: str) -> Callable[[AgentaSettings], MappedParameters]:
@@ -249,12 +260,12 @@ def _same_names(*names: str) -> Callable[[AgentaSettings], MappedParameters]:
 
 
 def _regex_parameters(settings: AgentaSettings) -> MappedParameters:
-    found: dict[str, Any] = {"pattern": settings.get("regex_pattern", "")}
+    parameters: dict[str, Any] = {"pattern": settings.get("regex_pattern", "")}
     if settings.get("regex_should_match", True) in (False, "false", "False"):
-        found["should_match"] = False
+        parameters["should_match"] = False
     if settings.get("case_sensitive") is False:
-        found["flags"] = "i"
-    return found, []
+        parameters["flags"] = "i"
+    return parameters, []
 
 
 def _field_parameters(settings: AgentaSettings) -> MappedParameters:
@@ -262,21 +273,21 @@ def _field_parameters(settings: AgentaSettings) -> MappedParameters:
 
 
 def _json_diff_parameters(settings: AgentaSettings) -> MappedParameters:
-    found = _same_names()(settings)[0]
+    parameters = _same_names()(settings)[0]
     if settings.get("compare_schema_only"):
-        found["compare"] = "types"
+        parameters["compare"] = "types"
     if not settings.get("predict_keys"):
-        found["extra"] = "ignore"
+        parameters["extra"] = "ignore"
     if settings.get("case_insensitive_keys"):
-        found["ignore_key_case"] = True
-    return found, []
+        parameters["ignore_key_case"] = True
+    return parameters, []
 
 
 def _similarity_parameters(settings: AgentaSettings) -> MappedParameters:
-    found = _same_names()(settings)[0]
+    parameters = _same_names()(settings)[0]
     if (threshold := settings.get("similarity_threshold")) is not None:
-        found["threshold"] = threshold
-    return found, ["It is measured in another way here (rapidfuzz): scores are close, not equal."]
+        parameters["threshold"] = threshold
+    return parameters, ["It is measured in another way here (rapidfuzz): scores are close, not equal."]
 
 
 def _semantic_parameters(settings: AgentaSettings) -> MappedParameters:
@@ -295,17 +306,17 @@ _SLOT_NAMES = {
 def _judge_parameters(settings: AgentaSettings) -> MappedParameters:
     template = settings.get("prompt_template") or settings.get("messages") or settings.get("prompt") or ""
     notes: list[str] = []
-    said: list[str] = []
+    texts: list[str] = []
     for message in cast("list[Any]", template) if isinstance(template, list) else [{"content": template}]:
         content = _as_object(message).get("content")
         if isinstance(content, str):
-            said.append(content)
+            texts.append(content)
         elif content is not None:
             notes.append("A message of the prompt is not text, and was left out.")
     answer = settings.get("correct_answer_key")
 
-    def slot(found: re.Match[str]) -> str:
-        name = found[1]
+    def slot(match: re.Match[str]) -> str:
+        name = match[1]
         if name in _SLOT_NAMES:
             return f"{{{{{_SLOT_NAMES[name]}}}}}"
         if name == answer:
@@ -315,15 +326,15 @@ def _judge_parameters(settings: AgentaSettings) -> MappedParameters:
             notes.append(f"The slot {name!r} of the prompt has no counterpart.")
         return f"{{{{{path if path.startswith('inputs.') else f'inputs.{path}'}}}}}"
 
-    prompt = _SLOT.sub(slot, "\n\n".join(said))
-    found: dict[str, Any] = {"judge": settings.get("model") or "gpt-4o-mini", "prompt": prompt}
+    prompt = _SLOT.sub(slot, "\n\n".join(texts))
+    parameters: dict[str, Any] = {"judge": settings.get("model") or "gpt-4o-mini", "prompt": prompt}
     if isinstance(schema := _as_object(settings.get("json_schema")).get("schema"), dict):
-        found["schema"] = cast("Any", schema)
+        parameters["schema"] = cast("Any", schema)
     if settings.get("threshold") is not None:
-        found["threshold"] = settings["threshold"]
+        parameters["threshold"] = settings["threshold"]
     if not settings.get("model"):
         notes.append("It names no model: gpt-4o-mini is asked, as there.")
-    return found, notes
+    return parameters, notes
 
 
 def _webhook_parameters(settings: AgentaSettings) -> MappedParameters:
@@ -332,29 +343,29 @@ def _webhook_parameters(settings: AgentaSettings) -> MappedParameters:
 
 
 def _human_parameters(settings: AgentaSettings) -> MappedParameters:
-    """Questions, out of the schema of what people answer."""
+    """Questions from the JSON Schema of the answers."""
     questions: list[dict[str, Any]] = []
     schema = _as_object(settings.get("__outputs__"))
     required = schema.get("required")
     needed = cast("list[Any]", required) if isinstance(required, list) else []
     for key, value in _as_object(schema.get("properties")).items():
-        told = _as_object(value)
-        question: dict[str, Any] = {"key": key, **_make_question(told), "required": key in needed}
+        answer_schema = _as_object(value)
+        question: dict[str, Any] = {"key": key, **_make_question(answer_schema), "required": key in needed}
         questions.append(question)
     return ({"questions": questions}, []) if questions else ({}, ["It says nothing of what people are asked."])
 
 
-def _make_question(told: AgentaSettings) -> dict[str, Any]:
-    items = _as_object(told.get("items"))
-    choices = told.get("enum") or items.get("enum")
+def _make_question(answer_schema: AgentaSettings) -> dict[str, Any]:
+    items = _as_object(answer_schema.get("items"))
+    choices = answer_schema.get("enum") or items.get("enum")
     if isinstance(choices, list):
         return {
             "type": "choice",
             "choices": [str(choice) for choice in cast("list[Any]", choices) if choice is not None],
         }
-    match told.get("type"):
+    match answer_schema.get("type"):
         case "number" | "integer":
-            ends = (told.get("minimum"), told.get("maximum"))
+            ends = (answer_schema.get("minimum"), answer_schema.get("maximum"))
             return {"type": "score", "range": list(ends)} if None not in ends else {"type": "score"}
         case "string":
             return {"type": "text"}
@@ -367,7 +378,7 @@ def _as_object(value: Any) -> dict[str, Any]:
 
 
 _COMMON_SETTINGS = frozenset({"version", "requires_llm_api_keys", "response_type", "case_sensitive", "threshold"})
-"""What says nothing here, or is taken wherever it means something."""
+"""Settings without a meaning here, or handled for all evaluators."""
 _EVALUATORS_WITH_EXPECTED = frozenset(
     "exact_match json_field_match json_multi_field_match json_diff levenshtein similarity semantic_similarity".split()
 )

@@ -1,4 +1,8 @@
-"""The case that evaluators score, and how it is built from replies."""
+"""The case that evaluators score, and how it is built from replies (B3).
+
+UNSET means absent: no expected answer, no value of a chat, no result of a call; null is a value. Whether the workflow
+is a chat decides what is read: nothing is converted to text implicitly.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
@@ -17,7 +21,7 @@ from palaver.errors import InvalidMessages
 from palaver.testsets.scripts import Script
 
 Note = Literal["no_text", "empty", "refusal", "data_only"]
-"""Why there is no text: there are only calls, nothing, a refusal, or data."""
+"""Why there is no text: only tool calls, nothing, a refusal, or only data."""
 
 NO_NOTES: frozenset[str] = frozenset()
 
@@ -30,23 +34,23 @@ class Flags(msgspec.Struct, frozen=True):
 
 
 class CaseToolCall(msgspec.Struct, frozen=True, kw_only=True):
-    """One call of a tool, and what came of it."""
+    """A tool call with its result."""
 
     call_id: str
     name: str
     arguments: str = ""
     """The JSON text exactly as it was produced."""
     parsed: Any | UnsetType = UNSET
-    """The arguments as a value, `{}` for no text; UNSET where they are not JSON."""
+    """The arguments as a value, `{}` for empty text; UNSET if they are not JSON."""
     result: Any | UnsetType = UNSET
     is_error: bool = False
     turn: int = 0
     index: int = 0
-    """Its place among all calls of the case."""
+    """Index among all calls of the case."""
 
 
 class TurnVerdict(msgspec.Struct, frozen=True):
-    """What a judge said of a turn while its script was played, and what that took."""
+    """What a judge said of a turn while the script was played, and its cost."""
 
     passed: bool
     reason: str = ""
@@ -55,7 +59,7 @@ class TurnVerdict(msgspec.Struct, frozen=True):
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """What one user message came to. A plain case has one."""
+    """One user message and what followed. A plain case has one turn."""
 
     user: Message | None = None
     messages: tuple[Message, ...] = ()
@@ -68,37 +72,37 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     first_output: float | None = None
     finish: str = "stop"
     expect: Any = None
-    """What a script expects of this turn (A5), as it stands there."""
+    """The `expect` of the script's turn (A5)."""
     reached: bool = True
-    """False for what was left when a script stopped: it counts as failed, `not_reached`."""
+    """False for turns after a script stopped: they count as failed, `not_reached`."""
     verdict: TurnVerdict | None = None
-    """Of the judge that was asked whether the script goes on; it is not asked again. It is not kept."""
+    """The verdict that decided whether the script goes on. It is reused for scoring, and not stored."""
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer of one variant to one row, with all that is known of it."""
+    """One answer of one variant to one row."""
 
     id: str = ""
     row_id: str = ""
     variant: str = ""
     repeat: int = 0
     row: dict[str, Any] = {}
-    """The row's data as they are stored."""
+    """The data of the row, as stored."""
     inputs: dict[str, Any] = {}
     expected: Any | UnsetType = UNSET
     history: tuple[Message, ...] = ()
-    """What was sent."""
+    """The messages that were sent."""
     messages: tuple[Message, ...] = ()
-    """What came back, in all turns."""
+    """The messages that came back, in all turns."""
     text: str = ""
-    """What the last assistant message says, or a workflow's string."""
+    """The text of the last assistant message, or a workflow's string."""
     notes: frozenset[str] = NO_NOTES
     tool_calls: tuple[CaseToolCall, ...] = ()
     value: Any | UnsetType = UNSET
-    """A workflow's value; UNSET for a chat."""
+    """The value of a workflow; UNSET for a chat."""
     turns: tuple[Turn, ...] = ()
     events: tuple[Event, ...] | None = None
-    """Only for evaluators that declare `needs={"events"}`."""
+    """Set only if an evaluator declares `needs={"events"}`."""
     usage: Usage | None = None
     latency: float = 0.0
     first_output: float | None = None
@@ -109,7 +113,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_messages(value: Any) -> list[Message] | None:
-    """The messages that a value is, one or a list, in any dialect; None where it is none."""
+    """Read one message or a list, in any dialect; None if the value is neither."""
     if isinstance(value, str) or dialect_of(value) is None:
         return None
     try:
@@ -134,7 +138,7 @@ def make_case(  # noqa: PLR0913 - a case has as many fields, all by keyword
     trace_id: str | None = None,
     script: Script | None = None,
 ) -> Case:
-    """The case that these turns make; a plain one has one. Text, value and finish are those of the last reached."""
+    """Combine turns into a case. Text, value and finish are those of the last turn that was reached."""
     numbered = _number_calls(turns)
     last = next((turn for turn in reversed(numbered) if turn.reached), Turn())
     usages = [turn.usage for turn in numbered if turn.usage is not None]
@@ -173,7 +177,7 @@ def make_turn(
     first_output: float | None = None,
     expect: Any = None,
 ) -> Turn:
-    """What one call came to. Several replies of one turn, with a tool's results between, come as one reply."""
+    """The turn for one reply. Several calls of one turn, with tool results between them, come as one reply."""
     messages = tuple(reply.messages)
     text, notes = reply_text(messages) if is_chat else (reply.value if isinstance(reply.value, str) else "", NO_NOTES)
     return Turn(
@@ -192,7 +196,7 @@ def make_turn(
 
 
 def reply_text(messages: Sequence[Message]) -> tuple[str, frozenset[str]]:
-    """The text of a chat's answer, that of its last assistant message; and a note that says why there is none."""
+    """The text of the last assistant message, and a note if there is none."""
     last = next((message for message in reversed(messages) if message.role == "assistant"), None)
     text = last.text if last is not None else ""
     if text.strip():
@@ -205,7 +209,7 @@ def reply_text(messages: Sequence[Message]) -> tuple[str, frozenset[str]]:
 
 
 def read_tool_calls(messages: Sequence[Message]) -> tuple[CaseToolCall, ...]:
-    """The calls of all assistant messages, in order, each with its result. An id used twice is answered in order."""
+    """The calls of all assistant messages, each with its result. Results of a repeated id are assigned in order."""
     calls: list[CaseToolCall] = []
     for message in messages:
         for part in message.parts:
@@ -217,7 +221,7 @@ def read_tool_calls(messages: Sequence[Message]) -> tuple[CaseToolCall, ...]:
 
 
 def make_tool_call(part: ToolCall, *, index: int = 0) -> CaseToolCall:
-    """A call that has no result yet."""
+    """A call without a result."""
     value = part.parsed
     return CaseToolCall(
         call_id=part.call_id,
@@ -229,12 +233,11 @@ def make_tool_call(part: ToolCall, *, index: int = 0) -> CaseToolCall:
 
 
 def last_user_message(history: Sequence[Message]) -> Message | None:
-    """The last thing that the user said."""
     return next((message for message in reversed(history) if message.role == "user"), None)
 
 
 def case_of_turn(case: Case, number: int) -> Case:
-    """One turn of a case as a case of its own: its history is all that was said before."""
+    """One turn as a case of its own; its history is everything before it."""
     turn = case.turns[number]
     before: list[Message] = list(case.history) if len(case.turns) > 1 else []
     for earlier in case.turns[:number] if len(case.turns) > 1 else ():
@@ -258,7 +261,7 @@ def case_of_turn(case: Case, number: int) -> Case:
 
 
 def _number_calls(turns: Sequence[Turn]) -> tuple[Turn, ...]:
-    """The turns with their calls numbered through."""
+    """Number the calls through all turns."""
     numbered: list[Turn] = []
     index = 0
     for number, turn in enumerate(turns):
@@ -279,7 +282,7 @@ def _add_result(calls: list[CaseToolCall], result: ToolResult) -> None:
 
 
 def _calls_in_value(value: Any) -> tuple[CaseToolCall, ...]:
-    """A workflow's value may be messages, or a list of calls as Chat Completions write them."""
+    """Calls in the value of a workflow: messages, or a list of Chat Completions calls."""
     if not isinstance(value, list | dict):
         return ()
     messages = read_messages(value)
@@ -296,8 +299,8 @@ def _calls_in_value(value: Any) -> tuple[CaseToolCall, ...]:
 def _read_chat_completions_call(item: Any) -> ToolCall | None:
     match item:
         case {"function": {"name": str(name), **rest}, **outer} if outer.get("type", "function") == "function":
-            given: Any = rest.get("arguments", "")
-            arguments = given if isinstance(given, str) else json.encode(given).decode()
+            raw: Any = rest.get("arguments", "")
+            arguments = raw if isinstance(raw, str) else json.encode(raw).decode()
             return ToolCall(call_id=str(outer.get("id", "")), name=name, arguments=arguments)
         case _:
             return None

@@ -1,4 +1,8 @@
-"""What evaluators may use besides the case: other evaluators, judges, webhooks, embeddings, threads."""
+"""What evaluators may use besides the case: other evaluators, judges, webhooks, embeddings, threads.
+
+Spending on models is tracked here as well, separately from that of the workflow: whoever calls a model records it, and
+the caller of the evaluator reads the sum, without passing it through the functions in between.
+"""
 
 import asyncio
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -15,44 +19,42 @@ if TYPE_CHECKING:
 
 
 class EvaluatorContext(Protocol):
-    """A parameter of this type is given it. Whatever cannot be reached raises Unscored."""
+    """Passed to parameters of this type. Whatever is unavailable raises ScoringError."""
 
     @property
-    def threads(self) -> Executor | None:
-        """Where sync evaluators run; None is the loop's own."""
+    def executor(self) -> Executor | None:
+        """Where sync evaluators run; None for the event loop's default executor."""
         ...
 
     def evaluator(self, key: str) -> "Evaluator":
-        """Another evaluator; InvalidValue lists the known ones."""
+        """Another evaluator by its key. InvalidValue lists the known ones."""
         ...
 
-    def of(self, project: str, key: str | None) -> "EvaluatorContext":
-        """The same in the name of a project, and of a key of it."""
+    def for_project(self, project: str, key: str | None) -> "EvaluatorContext":
+        """The same context on behalf of a project and an API key."""
         ...
 
     def check_judge(self, judge: str, pointer: str) -> None:
-        """InvalidValue, with that pointer, for a judge that could never be asked."""
+        """Raise InvalidValue for a judge that can never be asked."""
         ...
 
     async def judge(self, judge: str, prompt: str, *, schema: Mapping[str, Any], retries: int = 2) -> Any:
-        """What a workflow or model answers, as JSON that fits the schema; asked again so often if it does not."""
+        """Ask a workflow or model for JSON that fits the schema. Retries answers that do not fit."""
         ...
 
     def check_post(self, url: str, secret: str | None, pointer: str) -> None:
-        """UrlRefused for a URL that we never go to, InvalidValue for a secret that is not named as one."""
+        """Raise UrlRefused for a forbidden URL, InvalidValue for a secret that is not a reference."""
         ...
 
     async def post(self, url: str, body: Any, *, secret: str | None = None, seconds: float = 10) -> Any:
-        """What a service answers to a POST within so many seconds, as JSON."""
+        """POST JSON to a service and return its JSON answer."""
         ...
 
     def check_model(self, model: str, pointer: str) -> None:
-        """InvalidValue, with that pointer, for a model that could never be asked for vectors."""
+        """Raise InvalidValue for a model that can never embed."""
         ...
 
-    async def embed(self, texts: Sequence[str], *, model: str) -> Sequence[Sequence[float]]:
-        """The vectors of these texts."""
-        ...
+    async def embed(self, texts: Sequence[str], *, model: str) -> Sequence[Sequence[float]]: ...
 
 
 _current_spending: ContextVar["Spending | None"] = ContextVar("spent", default=None)
@@ -66,7 +68,7 @@ class Spending:
         self.cost: float | None = None
 
     def add(self, usage: Usage | None, cost: float | None) -> None:
-        """So much more; None is unknown, not nothing."""
+        """Add usage and cost; None means unknown, not zero."""
         if usage is not None:
             self.usage = usage if self.usage is None else self.usage + usage
         if cost is not None:
@@ -75,7 +77,7 @@ class Spending:
 
 @contextmanager
 def track_spending() -> Generator[Spending]:
-    """Count what is spent inside; a count around this one has it, too."""
+    """Track what is spent inside the block. Enclosing blocks include it."""
     outer, inner = _current_spending.get(), Spending()
     token = _current_spending.set(inner)
     try:
@@ -87,7 +89,7 @@ def track_spending() -> Generator[Spending]:
 
 
 def record_spending(usage: Usage | None, cost: float | None) -> None:
-    """A model was asked, and this is what it took."""
+    """Record the usage and cost of a model call."""
     if (spent := _current_spending.get()) is not None:
         spent.add(usage, cost)
 
@@ -96,6 +98,6 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-async def offload(reach: EvaluatorContext, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    """What the function returns, which runs in a thread."""
-    return await asyncio.get_running_loop().run_in_executor(reach.threads, partial(function, *args, **kwargs))
+async def offload(context: EvaluatorContext, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    """Run a function in a thread of the context."""
+    return await asyncio.get_running_loop().run_in_executor(context.executor, partial(function, *args, **kwargs))

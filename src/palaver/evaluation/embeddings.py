@@ -1,7 +1,7 @@
-"""Embedding: the vectors of texts, each asked for once while it is remembered; and models in folders of our own.
+"""Cached embeddings, and local embedding models.
 
-`local:NAME` is a model2vec model in a folder of that name below the one that the operator set. Nothing is ever fetched
-for it, and no other folder can be named.
+`local:NAME` is a model2vec model in a directory of that name below the configured one. Nothing is downloaded, and no
+other directory can be named.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from palaver.evaluation.score import ScoringError
 
 LOCAL_PREFIX: Final = "local:"
 MAX_CACHED_NUMBERS: Final = 8_000_000
-"""Numbers of all vectors that are remembered, of four bytes each."""
+"""Maximum number of cached floats, of four bytes each."""
 _MODEL_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)?")
 _MISSING_EXTRA: Final = "Local models need the extra 'embeddings': pip install 'palaver[embeddings]'."
 
@@ -28,24 +28,24 @@ Embed = Callable[[Sequence[str]], Awaitable[Sequence[Sequence[float]]]]
 
 
 class EmbeddingCache:
-    """What is remembered, by the model and the content of the text; the longest unused goes first."""
+    """An LRU cache of vectors by model and text."""
 
     def __init__(self, most: int = MAX_CACHED_NUMBERS) -> None:
         self._most = most
         self._known: OrderedDict[bytes, array[float]] = OrderedDict()
         self._size = 0
 
-    async def of(self, texts: Sequence[str], model: str, make: Embed) -> list[Sequence[float]]:
-        """The vectors of the texts; `make` is asked for those that nobody remembers."""
+    async def get_or_embed(self, texts: Sequence[str], model: str, make: Embed) -> list[Sequence[float]]:
+        """The vectors of the texts; `make` computes those that are not cached."""
         names = [_cache_key(text, model) for text in texts]
-        found = {name: vector for name in names if (vector := self._remembered(name)) is not None}
-        missing = {name: text for name, text in zip(names, texts, strict=True) if name not in found}
+        vectors = {name: vector for name in names if (vector := self._remembered(name)) is not None}
+        missing = {name: text for name, text in zip(names, texts, strict=True) if name not in vectors}
         if missing:
-            made = await make(list(missing.values()))
-            for name, vector in zip(missing, made, strict=True):
-                found[name] = array("f", vector)
-                self._remember(name, found[name])
-        return [found[name] for name in names]
+            new_vectors = await make(list(missing.values()))
+            for name, vector in zip(missing, new_vectors, strict=True):
+                vectors[name] = array("f", vector)
+                self._remember(name, vectors[name])
+        return [vectors[name] for name in names]
 
     def _remembered(self, name: bytes) -> "array[float] | None":
         vector = self._known.get(name)
@@ -68,7 +68,7 @@ def _cache_key(text: str, model: str) -> bytes:
 
 
 def check_local_model(model: str, folder: Path, pointer: str) -> None:
-    """Is there such a model, and what it takes to read it?"""
+    """Raise InvalidValue unless the model and the library for it are installed."""
     name = model.removeprefix(LOCAL_PREFIX)
     if not _MODEL_NAME.fullmatch(name) or not (folder / name).is_dir():
         raise InvalidValue(
@@ -79,12 +79,12 @@ def check_local_model(model: str, folder: Path, pointer: str) -> None:
 
 
 def embed_locally(model: str, folder: Path, texts: Sequence[str]) -> list[list[float]]:
-    """The vectors that a model of ours gives. It takes its time: run it in a thread."""
+    """Compute vectors with a local model. Slow: call it in a thread."""
     name = model.removeprefix(LOCAL_PREFIX)
     if not _MODEL_NAME.fullmatch(name) or not (folder / name).is_dir():
         raise ScoringError("not_available", f"there is no local model {name[:80]!r}")
     readable = [json.replace_surrogates(text) for text in texts]
-    # Its worker processes are worth it only for millions of texts.
+    # Its worker processes pay off only for millions of texts.
     return _load_model(folder / name).encode(readable, use_multiprocessing=False).tolist()
 
 
@@ -96,5 +96,5 @@ def _load_model(folder: Path) -> Any:
         raise ScoringError("not_available", _MISSING_EXTRA) from None
     try:
         return StaticModel.from_pretrained(folder)
-    except Exception as error:  # Of three libraries, each with errors of its own.
+    except Exception as error:  # Errors of three libraries.
         raise ScoringError("not_available", f"{folder.name} is no model2vec model ({type(error).__name__})") from None

@@ -1,4 +1,13 @@
-"""The @evaluator decorator, and evaluators bound to parameters."""
+"""The @evaluator decorator, and evaluators bound to parameters.
+
+    @evaluator(threshold=0.7)
+    async def polite(case: Case, words: list[str] = ["please"]) -> float:
+        return sum(word in case.text for word in words) / len(words)
+
+The first parameter is the case. A parameter of type Target adds the parameters that built-in evaluators share, one of
+type EvaluatorContext receives the context; all others make up the schema of the parameters. A sync function runs in a
+thread.
+"""
 
 import asyncio
 import contextvars
@@ -34,7 +43,7 @@ _MAX_REASON_LENGTH = 2_000
 
 
 class BoundEvaluator:
-    """An evaluator with its parameters, ready to score any number of cases."""
+    """An evaluator with its parameters."""
 
     def __init__(
         self,
@@ -43,34 +52,34 @@ class BoundEvaluator:
         needs: frozenset[str],
         call: Callable[[Case], Any],
         is_async: bool,
-        aim: Target | None,
+        target: Target | None,
         threshold: float | None,
-        insists: bool,
-        reach: EvaluatorContext,
+        overrides_threshold: bool,
+        context: EvaluatorContext,
     ) -> None:
         self.name = name
         self.needs = needs
         self._call = call
         self._is_async = is_async
-        self._aim = aim
+        self._target = target
         self._threshold = threshold
-        self._insists = insists
-        self._reach = reach
+        self._overrides_threshold = overrides_threshold
+        self._context = context
 
     async def score(self, case: Case) -> list[ScoreRecord]:
-        """What it says of a case. What goes wrong is said there, too; only being cancelled, and GivenUp, are raised."""
-        begun = time.perf_counter()
+        """Score a case. Errors are returned as scores; only cancellation and EvaluationAborted are raised."""
+        start = time.perf_counter()
         with track_spending() as spent:
-            found = await self._scored(case)
-        seconds = round(time.perf_counter() - begun, 6)
-        timed = [msgspec.structs.replace(one, seconds=seconds) for one in found]
+            records = await self._scored(case)
+        seconds = round(time.perf_counter() - start, 6)
+        timed = [msgspec.structs.replace(one, seconds=seconds) for one in records]
         return timed if spent.usage is None and spent.cost is None else [_add_spending(timed[0], spent), *timed[1:]]
 
     async def _scored(self, case: Case) -> list[ScoreRecord]:
-        if self._aim is None and "expected" in self.needs and case.expected is UNSET:
+        if self._target is None and "expected" in self.needs and case.expected is UNSET:
             return [skipped_score(self.name, "no_expected: the row has no expected answer")]
         try:
-            found = read_result(await self._returned(case), self.name, self._threshold)
+            records = read_result(await self._returned(case), self.name, self._threshold)
         except Skip as why:
             return [skipped_score(self.name, str(why))]
         except ScoringError as why:
@@ -81,43 +90,45 @@ class BoundEvaluator:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            return [error_score(self.name, "evaluator_failed: CancelledError")]  # Something of the author's own was.
+            return [
+                error_score(self.name, "evaluator_failed: CancelledError")
+            ]  # The author cancelled something of their own.
         except (Exception, SystemExit) as error:
             return [error_score(self.name, f"evaluator_failed: {_describe_error(error)}")]
-        return [self._judged(case, one) for one in found]
+        return [self._judged(case, one) for one in records]
 
     async def _returned(self, case: Case) -> Any:
         if self._is_async:
             return await self._call(case)
         here, loop = contextvars.copy_context(), asyncio.get_running_loop()
         value, error = await loop.run_in_executor(
-            self._reach.threads, lambda: here.run(_call_outcome, self._call, case)
+            self._context.executor, lambda: here.run(_call_outcome, self._call, case)
         )
         if error is not None:
             raise error
         return await value if inspect.isawaitable(value) else value
 
     def _judged(self, case: Case, one: ScoreRecord) -> ScoreRecord:
-        """With a threshold that was asked for, and with the note that says why there was no text."""
+        """Apply a threshold that was set explicitly, and add the note on missing text."""
         if one.status != "scored":
             return one
-        if self._insists and self._threshold is not None and one.score is not None:
+        if self._overrides_threshold and self._threshold is not None and one.score is not None:
             one = msgspec.structs.replace(one, passed=one.score >= self._threshold)
-        if self._aim is not None and case.notes and self._aim.target == "text":
+        if self._target is not None and case.notes and self._target.target == "text":
             notes = ", ".join(sorted(case.notes))
             one = msgspec.structs.replace(one, reason=f"{one.reason}; {notes}" if one.reason else notes)
         return one
 
 
 def _add_spending(one: ScoreRecord, spent: Spending) -> ScoreRecord:
-    """With what was spent on it, unless the evaluator says so itself. Of several scores, the first bears it all."""
+    """Add what was spent, unless the evaluator reports it itself. Of several scores, the first carries it all."""
     if one.usage is not None or one.cost is not None:
         return one
     return msgspec.structs.replace(one, usage=spent.usage, cost=spent.cost)
 
 
 def _call_outcome(call: Callable[[Case], Any], case: Case) -> tuple[Any, BaseException | None]:
-    """What the function returned or raised: a future cannot carry everything that may be raised."""
+    """Return the result or the exception: a future cannot carry every exception."""
     try:
         return call(case), None
     except (Exception, SystemExit) as error:
@@ -126,15 +137,15 @@ def _call_outcome(call: Callable[[Case], Any], case: Case) -> tuple[Any, BaseExc
 
 def _describe_error(error: BaseException) -> str:
     try:
-        said = str(error)
-    except Exception:  # Anybody's error may say anything, or nothing.
-        said = ""
-    return f"{type(error).__name__}: {said}"[:_MAX_REASON_LENGTH] if said else type(error).__name__
+        text = str(error)
+    except Exception:  # `str` of any exception may fail.
+        text = ""
+    return f"{type(error).__name__}: {text}"[:_MAX_REASON_LENGTH] if text else type(error).__name__
 
 
 Need = Literal["expected", "chat", "tools", "events", "usage"]
 ParameterCheck = Callable[[Any, EvaluatorContext], None]
-"""Looks at the parameters, as a Struct, before any case is scored; raises InvalidValue with a pointer."""
+"""Checks the parameters, given as a Struct, before any case is scored. Raises InvalidValue with a pointer."""
 
 _Function = Callable[..., Any]
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
@@ -142,7 +153,7 @@ _KNOWN_TYPES = {"Case": Case, "Score": Score, "Target": Target, "EvaluatorContex
 
 
 class Evaluator:
-    """A function that scores a case. It can still be called as the function it was."""
+    """A function that scores a case. It can still be called as the original function."""
 
     def __init__(
         self,
@@ -162,18 +173,17 @@ class Evaluator:
         self._check = check
         self._is_async = inspect.iscoroutinefunction(underlying_callable(function))
         taken = _read_signature(function, key)
-        self._aims = [name for name, kind in taken.special.items() if kind is Target]
-        self._reaches = [name for name, kind in taken.special.items() if kind is EvaluatorContext]
+        self._target_names = [name for name, kind in taken.special.items() if kind is Target]
+        self._context_names = [name for name, kind in taken.special.items() if kind is EvaluatorContext]
         self._own = frozenset(field[0] for field in taken.fields)
         self.parameters = forms.make_parameters_struct(
-            key, _add_common_fields(taken.fields, threshold, with_aim=bool(self._aims))
+            key, _add_common_fields(taken.fields, threshold, with_target=bool(self._target_names))
         )
         self.schema: dict[str, Any] = forms.parameters_schema(self.parameters)
         self._threshold = None if "threshold" in self._own else threshold
         functools.update_wrapper(self, function, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The author's own function, as if it had not been declared."""
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -181,23 +191,23 @@ class Evaluator:
 
     @property
     def place(self) -> str:
-        """File and line of the function, for people."""
+        """File and line of the function."""
         return source_location(self.function)
 
     def bind(
-        self, parameters: Mapping[str, Any], reach: EvaluatorContext, *, name: str | None = None
+        self, parameters: Mapping[str, Any], context: EvaluatorContext, *, name: str | None = None
     ) -> BoundEvaluator:
-        """The evaluator with its parameters; InvalidValue (pointer /parameters/…) for what it does not take."""
+        """Bind parameters. Raises InvalidValue, with a pointer /parameters/…, for invalid ones."""
         read = forms.read_parameters(self.parameters, parameters)
         values = msgspec.structs.asdict(read)
-        aim = None
-        if self._aims:
-            aim = Target(**{field: values[field] for field in Target.__struct_fields__ if field in values})
-            aim.check()
+        target = None
+        if self._target_names:
+            target = Target(**{field: values[field] for field in Target.__struct_fields__ if field in values})
+            target.check()
         if self._check is not None:
-            self._check(read, reach)
+            self._check(read, context)
         named: dict[str, Any] = {key: value for key, value in values.items() if key in self._own}
-        named |= dict.fromkeys(self._aims, aim) | dict.fromkeys(self._reaches, reach)
+        named |= dict.fromkeys(self._target_names, target) | dict.fromkeys(self._context_names, context)
         threshold = values.get("threshold")
         own_name = values.get("name") if "name" not in self._own else None
         return BoundEvaluator(
@@ -205,10 +215,10 @@ class Evaluator:
             needs=self.needs,
             call=functools.partial(self.function, **named),
             is_async=self._is_async,
-            aim=aim,
+            target=target,
             threshold=threshold if isinstance(threshold, float | int) else None,
-            insists="threshold" not in self._own and threshold != self._threshold,
-            reach=reach,
+            overrides_threshold="threshold" not in self._own and threshold != self._threshold,
+            context=context,
         )
 
 
@@ -236,9 +246,9 @@ def evaluator(
     """Declare a function that scores a case.
 
     It returns a boolean, a number, a label, a Score, a mapping, a list of named Scores, or None to skip. Options:
-    `key`, by which it is asked for, otherwise the function's name; `title`, for people; `threshold`, from which score
-    on it has passed; `needs`, what it cannot do without: of "expected", "chat", "tools", "events" and "usage"; `check`,
-    which is shown the parameters before any case is scored, and may refuse them.
+    `key`, by default the function's name; `title`, for people; `threshold`, the score from which a case has passed;
+    `needs`, what it cannot do without: any of "expected", "chat", "tools", "events" and "usage"; `check`, which may
+    refuse parameters before any case is scored.
     """
 
     def declare(function: _Function) -> Evaluator:
@@ -263,13 +273,13 @@ def evaluator(
     return declare if function is None else declare(function)
 
 
-# What a function takes
+# The function's signature
 
 
 class _Signature(msgspec.Struct, frozen=True):
     fields: tuple[forms.ParameterField, ...]
     special: Mapping[str, Any]
-    """Which parameters get an Aim or a Reach."""
+    """Parameters of type Target or EvaluatorContext."""
 
 
 def _read_signature(function: _Function, key: str) -> _Signature:
@@ -300,12 +310,12 @@ def _read_signature(function: _Function, key: str) -> _Signature:
 
 
 def _add_common_fields(
-    fields: tuple[forms.ParameterField, ...], threshold: float | None, *, with_aim: bool
+    fields: tuple[forms.ParameterField, ...], threshold: float | None, *, with_target: bool
 ) -> list[forms.ParameterField]:
-    """The function's own parameters first; what it takes itself is not added."""
+    """The function's own parameters first; they take precedence over common ones."""
     kinds = (
         (forms.TargetParameters, forms.ThresholdParameter, forms.CommonParameters)
-        if with_aim
+        if with_target
         else (forms.CommonParameters,)
     )
     every = {field[0]: field for field in fields}

@@ -1,4 +1,4 @@
-"""When two JSON values are equal: 1 is 1.0, true is not 1, keys in any order, lists in theirs."""
+"""Equality of JSON values: 1 equals 1.0, true is not 1, objects in any key order."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, cast
@@ -7,7 +7,6 @@ JsonKind = Literal["null", "boolean", "number", "string", "array", "object"]
 
 
 def json_kind(value: Any) -> JsonKind:
-    """What JSON calls it."""
     match value:
         case None:
             return "null"
@@ -24,7 +23,7 @@ def json_kind(value: Any) -> JsonKind:
 
 
 def json_equal(one: Any, other: Any, *, tolerance: float = 0) -> bool:
-    """Are they equal? Numbers may differ by `tolerance`."""
+    """Whether two values are equal. Numbers may differ by `tolerance`."""
     kind = json_kind(one)
     if kind != json_kind(other):
         return False
@@ -46,7 +45,7 @@ def json_equal(one: Any, other: Any, *, tolerance: float = 0) -> bool:
 
 
 def map_strings(value: Any, change: Callable[[str], str]) -> Any:
-    """The value with each of its strings changed; keys stay as they are."""
+    """Apply a function to every string of a value, but not to keys."""
     match value:
         case str():
             return change(value)

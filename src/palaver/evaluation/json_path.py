@@ -1,7 +1,7 @@
 """Paths into JSON: `a.b[0]`, `$.a[0]` or `/a/0`.
 
-A key that has a dot or a bracket in it is written `["a.b"]`, or as a JSON pointer. In a list a number is a place, and
-`[-1]` the last one. What is not there is UNSET: null is a value.
+A key with a dot or bracket is written `["a.b"]`, or as a JSON pointer. In a list a number is an index; `[-1]` is the
+last item. Missing values are UNSET: null is a value.
 """
 
 import re
@@ -21,20 +21,20 @@ _PLAIN_KEY = re.compile(r"[^.\[\]\s/$\"']+")
 
 @lru_cache(maxsize=1024)
 def parse_path(path: str) -> PathSteps:
-    """The steps of a path; ValueError for what is none."""
+    """Parse a path into steps. Raises ValueError."""
     if path.startswith("/"):
         return tuple(step.replace("~1", "/").replace("~0", "~") for step in path[1:].split("/"))
     rest = path.removeprefix("$")
-    found: list[str | int] = []
+    steps: list[str | int] = []
     at = 0
     while at < len(rest):
         step = _STEP.match(rest, at)
-        # A dot stands between two names, or after the dollar sign; not before the first of `a.b`.
+        # A dot separates names, or follows the dollar sign; it does not start a path.
         if step is None or (rest[at] == "." and at == 0 and rest is path):
             raise ValueError(f"{path!r} is no path: write a.b[0], $.a[0] or /a/0")
         if step["name"] is not None and at and rest[at] != ".":
             raise ValueError(f"{path!r} is no path: write a.b[0], $.a[0] or /a/0")
-        found.append(
+        steps.append(
             step["name"]
             if step["name"] is not None
             else int(step["place"])
@@ -42,11 +42,11 @@ def parse_path(path: str) -> PathSteps:
             else step["key"]
         )
         at = step.end()
-    return tuple(found)
+    return tuple(steps)
 
 
 def value_at(value: Any, path: str | PathSteps) -> Any:
-    """What stands at a path; UNSET where there is nothing."""
+    """The value at a path; UNSET if there is none."""
     for step in parse_path(path) if isinstance(path, str) else path:
         if isinstance(value, Mapping):
             value = cast("Mapping[str, Any]", value).get(str(step), UNSET)
@@ -60,7 +60,6 @@ def value_at(value: Any, path: str | PathSteps) -> Any:
 
 
 def format_path(path: PathSteps) -> str:
-    """The steps as one writes them: `a.b[0]`."""
     text = ""
     for step in path:
         if isinstance(step, int):
@@ -73,7 +72,7 @@ def format_path(path: PathSteps) -> str:
 
 
 def leaves(value: Any, path: PathSteps = ()) -> Iterator[tuple[PathSteps, Any]]:
-    """Every value that holds no other, with its path, in order. An empty list or object is one."""
+    """Every value without children, with its path, in order. Empty lists and objects are leaves."""
     if isinstance(value, dict) and value:
         for key, inner in cast("dict[str, Any]", value).items():
             yield from leaves(inner, (*path, key))

@@ -1,8 +1,7 @@
-"""JSON Schemas that callers send: draft 2020-12, checked before they are used, and bounded while they are.
+"""Validate against JSON Schemas that clients send (draft 2020-12), with bounded work.
 
-A schema comes from outside, and so does the value. So nothing is ever fetched for a `$ref`, its regular expressions run
-under a budget of time, and a check takes a limited number of steps: references that double at each level would
-otherwise never end.
+Schema and value are untrusted: `$ref` never fetches anything, regular expressions have a timeout, and a validation has
+a maximum number of steps, because references that double at each level would never end.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,9 +15,8 @@ from palaver.errors import InvalidValue
 from palaver.evaluation.score import ScoringError
 
 MAX_SCHEMA_BYTES: Final = 64 * 1024
-"""Bytes of a schema."""
 MAX_STEPS: Final = 500_000
-"""Keywords looked at in one check."""
+"""Maximum number of keywords evaluated in one validation."""
 PATTERN_TIMEOUT_S: Final = 0.1
 _MAX_ERRORS: Final = 3
 _MAX_SHOWN_LENGTH: Final = 200
@@ -35,7 +33,7 @@ class _Validator(Protocol):
 
 
 def check_schema(schema: object, pointer: str) -> None:
-    """Refuse what is no schema that we use; `pointer` says where it stood."""
+    """Raise InvalidValue, with this pointer, for a schema that cannot be used."""
     if not isinstance(schema, Mapping | bool):
         raise InvalidValue("A schema is an object, or true or false.", pointer=pointer)
     try:
@@ -53,7 +51,7 @@ def check_schema(schema: object, pointer: str) -> None:
 
 
 def schema_errors(value: Any, schema: Schema) -> list[str]:
-    """What is wrong with the value, the first few faults; none where it meets the schema."""
+    """The first few errors of a value; empty if it is valid."""
     try:
         validator = _compile_schema(json.encode(json.to_builtins(schema)))
     except (_UnusableSchema, json.NotJson) as error:
@@ -74,7 +72,7 @@ class _UnusableSchema(Exception):
 
 
 class _BudgetExceeded(Exception):
-    """A check that does not come to its end."""
+    """A validation took too many steps or too long."""
 
 
 def _describe_error(error: Any) -> str:
@@ -87,7 +85,6 @@ def _describe_error(error: Any) -> str:
 
 @lru_cache(maxsize=128)
 def _compile_schema(text: bytes) -> _Validator:
-    """The schema, ready to be used. Read once, however many values are checked."""
     import jsonschema
     from referencing.jsonschema import DRAFT202012, EMPTY_REGISTRY
 
@@ -98,7 +95,7 @@ def _compile_schema(text: bytes) -> _Validator:
         raise _UnusableSchema(_describe_error(error)) from None
     except RecursionError:
         raise _UnusableSchema("it is nested too deep") from None
-    # It retrieves nothing, unlike the default one.
+    # Unlike the default registry, it fetches nothing.
     root = EMPTY_REGISTRY.resolver_with_root(DRAFT202012.create_resource(schema))
     keywords = list(_keywords(schema))
     for keyword, value in keywords:
@@ -109,14 +106,14 @@ def _compile_schema(text: bytes) -> _Validator:
         elif keyword == "patternProperties" and isinstance(value, dict):
             for pattern in cast("dict[str, Any]", value):
                 _compile_pattern(pattern)
-    # The library searches the names for these patterns by `re`, which may never end.
+    # The library matches these patterns with `re`, which may never end.
     if {"unevaluatedProperties", "patternProperties"} <= {keyword for keyword, _ in keywords}:
         raise _UnusableSchema("it has both unevaluatedProperties and patternProperties")
     return _bounded_validator()(schema, registry=EMPTY_REGISTRY)
 
 
 def _keywords(schema: Any) -> Iterator[tuple[str, Any]]:
-    """Every keyword of the schema and of its parts; what is only data is not looked into."""
+    """Every keyword of the schema and its subschemas, without looking into data."""
     waiting = [schema]
     while waiting:
         part = waiting.pop()
@@ -161,7 +158,7 @@ def _pattern_matches(pattern: str, text: str) -> bool:
         ) from None
 
 
-# The validator: jsonschema's own, but each keyword counts, and no pattern is searched by `re`.
+# The validator is jsonschema's, but counts each keyword and never matches patterns with `re`.
 
 _Keyword = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
 
@@ -170,7 +167,7 @@ _Keyword = Callable[[Any, Any, Any, Any], Iterator[Any] | None]
 def _bounded_validator() -> Any:
     import jsonschema.validators as its
 
-    library: Any = its  # Which says nothing of its types.
+    library: Any = its  # It has no types.
     plain = library.Draft202012Validator
     own = {
         **plain.VALIDATORS,

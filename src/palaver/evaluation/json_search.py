@@ -1,6 +1,6 @@
-"""JSON inside a text: the whole of it, in a fenced block, or between brackets that balance.
+"""Find JSON in text: the whole text, a fenced block, or balanced brackets.
 
-A text is a model's: nothing here raises, and the work is bounded however the brackets stand.
+The text comes from a model: nothing here raises, and the work is bounded for any input.
 """
 
 import re
@@ -18,18 +18,18 @@ _BRACKET_OR_QUOTE = re.compile(r'["\[\]{}]')
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _MAX_TRIES = 2_000
 _MIN_BUDGET_CHARS = 1_000_000
-"""Characters that are looked at for brackets; longer texts have four times their length."""
+"""Characters searched for brackets; for longer texts four times their length."""
 
 
 def parse_whole(text: str) -> Any:
-    """The value that the text is, white space around it aside; UNSET where it is none."""
+    """Parse the whole text, without surrounding white space; UNSET if it is not JSON."""
     stripped = text.strip()
     value = json.parse_or_text(stripped) if stripped else stripped
     return UNSET if value is stripped else value
 
 
 def find_json(text: str) -> Any:
-    """The first JSON that it holds: the whole; else a fenced block; else what balances. UNSET where there is none."""
+    """The first JSON: the whole text, else a fenced block, else balanced brackets. UNSET if there is none."""
     value = parse_whole(text)
     if value is not UNSET:
         return value
@@ -45,30 +45,28 @@ def find_json(text: str) -> Any:
 
 
 class CodeBlock(msgspec.Struct, frozen=True):
-    """A fenced block of code."""
-
     language: str
     text: str
     is_whole: bool
-    """Is nothing but white space around it?"""
+    """Whether only white space surrounds it."""
 
 
 def code_blocks(text: str) -> list[CodeBlock]:
-    """Its fenced blocks. One that nobody closed goes on to the end."""
+    """All fenced blocks. An unclosed one extends to the end."""
     if "```" not in text and "~~~" not in text:
         return []
     return [
         CodeBlock(
-            language=(found[2].split() or [""])[0],
-            text=found[3],
-            is_whole=not (text[: found.start()].strip() or text[found.end() :].strip()),
+            language=(match[2].split() or [""])[0],
+            text=match[3],
+            is_whole=not (text[: match.start()].strip() or text[match.end() :].strip()),
         )
-        for found in _FENCE.finditer(text.replace("\r\n", "\n"))
+        for match in _FENCE.finditer(text.replace("\r\n", "\n"))
     ]
 
 
 def balanced_json(text: str) -> Iterator[tuple[Any, str]]:
-    """Each object and array in it that stands in no other, as a value and as it is written."""
+    """Each outermost object and array, as a value and as source text."""
     at, tries, budget = 0, 0, max(_MIN_BUDGET_CHARS, 4 * len(text))
     while tries < _MAX_TRIES and budget > 0 and (opening := _OPENING.search(text, at)):
         tries += 1
@@ -85,7 +83,7 @@ def balanced_json(text: str) -> Iterator[tuple[Any, str]]:
 
 
 def is_citation_mark(value: Any, source: str) -> bool:
-    """Is it a citation, `[1]` or `[2, 3]`, or an empty box, `[ ]`, rather than JSON that somebody meant?"""
+    """Whether it is a citation, `[1]` or `[2, 3]`, or an empty box, `[ ]`, rather than intended JSON."""
     if not isinstance(value, list):
         return False
     items = cast("Sequence[Any]", value)
@@ -93,7 +91,7 @@ def is_citation_mark(value: Any, source: str) -> bool:
 
 
 def _find_closing(text: str, start: int, budget: int) -> tuple[int, int]:
-    """Where the bracket at `start` is closed again, or 0; and how much was looked at to know."""
+    """Return the end of the bracket at `start`, or 0, and the number of characters examined."""
     depth, at, last = 0, start, min(len(text), start + budget)
     while telling := _BRACKET_OR_QUOTE.search(text, at, last):
         at = telling.end()

@@ -1,7 +1,7 @@
-"""Reaching out: the Reach of a server, a worker or a command. Judges, models and services elsewhere can be asked.
+"""The evaluator context of a server, a worker or a command, with access to judges, models and webhooks.
 
-Whom a name means: `default` is the one of the settings; `provider/model` a provider's model; else a workflow of that
-name; else the first provider that has a model of that name. No URL comes from a name, and no key goes elsewhere.
+A judge's name is resolved in this order: `default` (from the settings), `provider/model`, a workflow, the first
+provider with a model of that name. No URL is derived from a name, and a key is sent only to its provider.
 """
 
 import copy
@@ -39,21 +39,21 @@ NGRAM_MODEL: Final = "ngram"
 
 
 class NetworkConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What the operator has set up."""
+    """What the operator has configured."""
 
     providers: Mapping[str, Provider] = {}
     default_judge: str = ""
     prices: Mapping[str, Price] = {}
     models: Path = Path("models")
-    """Where local models are."""
+    """Directory of local models."""
     env: Mapping[str, str] = {}
-    """Where keys and secrets are."""
+    """Environment with keys and secrets."""
     allow_private: bool = False
-    """May a webhook be on this machine, or in a private network?"""
+    """Whether webhooks may be on private addresses."""
 
 
 class NetworkContext(OfflineContext):
-    """Reaches whom the operator has set up, and the workflows that are served here."""
+    """A context that can ask configured providers and the workflows served here."""
 
     def __init__(
         self,
@@ -62,38 +62,35 @@ class NetworkContext(OfflineContext):
         *,
         find: Callable[[str], Workflow],
         engine: "Engine | None" = None,
-        threads: Executor | None = None,
+        executor: Executor | None = None,
     ) -> None:
-        super().__init__(evaluators, threads=threads)
+        super().__init__(evaluators, executor=executor)
         self._outside = outside
         self._find = find
         self._engine = engine
-        """What runs workflows; None: they can be named here, and are asked elsewhere."""
+        """None if workflows can be named here, but run in another process."""
         self._posting = WebhookClient(outside.env, allow_private=outside.allow_private)
         self._vectors = EmbeddingCache()
         self._project = DEFAULT_PROJECT
         self._key: str | None = None
 
-    def of(self, project: str, key: str | None) -> "NetworkContext":
-        """The same in the name of a project: runs of a judge are that project's."""
+    def for_project(self, project: str, key: str | None) -> "NetworkContext":
+        """The same context on behalf of a project, to which runs of workflow judges belong."""
         its = copy.copy(self)
         its._project, its._key = project, key
         return its
 
-    # Judges
-
     def check_judge(self, judge: str, pointer: str) -> None:
-        """Refuse a judge that nobody knows, or that has no key."""
-        found = self._meant(judge, pointer)
-        if isinstance(found, tuple):
-            self._key_of(found[0], pointer)
+        """Raise InvalidValue for an unknown judge, or one without a key."""
+        resolved = self._meant(judge, pointer)
+        if isinstance(resolved, tuple):
+            self._key_of(resolved[0], pointer)
         else:
-            workflow_judge.check_workflow_judge(found, pointer)
+            workflow_judge.check_workflow_judge(resolved, pointer)
 
     async def judge(
         self, judge: str, prompt: str, *, schema: Mapping[str, Any], retries: int = judging.DEFAULT_RETRIES
     ) -> Any:
-        """What it finds, as JSON that fits the schema."""
         try:
             model = self._judge(judge)
         except InvalidValue as error:
@@ -101,62 +98,60 @@ class NetworkContext(OfflineContext):
         return await judging.ask_verdict(model, prompt, schema, retries=retries)
 
     def _judge(self, judge: str) -> JudgeModel:
-        found = self._meant(judge, "")
-        if isinstance(found, tuple):
-            return self._provided(*found)
+        resolved = self._meant(judge, "")
+        if isinstance(resolved, tuple):
+            return self._provided(*resolved)
         if self._engine is None:
             raise InvalidValue(f"The workflow {judge!r} cannot be asked here.")
-        return WorkflowJudge(found, self._engine, self._project, self._key, self._outside.prices)
+        return WorkflowJudge(resolved, self._engine, self._project, self._key, self._outside.prices)
 
-    # Services
+    # Webhooks
 
     def check_post(self, url: str, secret: str | None, pointer: str) -> None:
-        """Refuse a URL that we never go to, and a secret that is none."""
         self._posting.check(url, secret, pointer)
 
     async def post(self, url: str, body: Any, *, secret: str | None = None, seconds: float = 10) -> Any:
-        """What the service answers."""
         try:
             return await self._posting.post(url, body, secret=secret, seconds=seconds)
         except InvalidValue as error:
             raise ScoringError("not_available", error.message) from None
 
-    # Vectors
+    # Embeddings
 
     def check_model(self, model: str, pointer: str) -> None:
-        """Refuse a model that cannot give vectors here."""
         if model == NGRAM_MODEL:
             return
         if model.startswith(LOCAL_PREFIX):
             embeddings.check_local_model(model, self._outside.models, pointer)
             return
-        found = self._provider_of(model)
-        if found is None:
+        provider_model = self._provider_of(model)
+        if provider_model is None:
             raise InvalidValue(f"No provider has the model {model[:80]!r}.{self._told()}", pointer=pointer)
-        if self._outside.providers[found[0]].kind == "anthropic":
-            raise InvalidValue(f"{found[0]} has no models that give vectors.", pointer=pointer)
-        self._key_of(found[0], pointer)
+        if self._outside.providers[provider_model[0]].kind == "anthropic":
+            raise InvalidValue(f"{provider_model[0]} has no models that give vectors.", pointer=pointer)
+        self._key_of(provider_model[0], pointer)
 
     async def embed(self, texts: Sequence[str], *, model: str) -> Sequence[Sequence[float]]:
-        """The vectors of these texts, asked for once as long as they are remembered."""
         if model.startswith(LOCAL_PREFIX):
-            return await self._vectors.of(texts, model, lambda some: self._embedded_here(some, model))
+            return await self._vectors.get_or_embed(texts, model, lambda some: self._embedded_here(some, model))
         try:
             self.check_model(model, "")
-            found = self._provider_of(model)
+            provider_model = self._provider_of(model)
         except InvalidValue as error:
             raise ScoringError("not_available", error.message) from None
-        if found is None:
+        if provider_model is None:
             raise ScoringError("not_available", f"the model {model!r} gives no vectors")
-        return await self._vectors.of(texts, "/".join(found), self._provided(*found).vectors)
+        return await self._vectors.get_or_embed(
+            texts, "/".join(provider_model), self._provided(*provider_model).vectors
+        )
 
     async def _embedded_here(self, texts: Sequence[str], model: str) -> Sequence[Sequence[float]]:
         return await offload(self, embeddings.embed_locally, model, self._outside.models, texts)
 
-    # Whom a name means
+    # Name resolution
 
     def _meant(self, judge: str, pointer: str) -> tuple[str, str] | Workflow:
-        """A provider and its model, or a workflow."""
+        """Resolve to a provider and model, or to a workflow."""
         name = self._outside.default_judge if judge == DEFAULT_JUDGE else judge
         if not name:
             raise InvalidValue("There is no default judge: name one, or set eval_judge.", pointer=pointer)
@@ -166,13 +161,13 @@ class NetworkContext(OfflineContext):
                 return self._find(name)
             except WorkflowNotFound:
                 pass
-        found = self._provider_of(name)
-        if found is None:
+        provider_model = self._provider_of(name)
+        if provider_model is None:
             raise InvalidValue(
                 f"Nobody here is called {name[:80]!r}: a judge is a workflow, or provider/model.{self._told()}",
                 pointer=pointer,
             )
-        return found
+        return provider_model
 
     def _provider_of(self, name: str) -> tuple[str, str] | None:
         providers = self._outside.providers
@@ -190,8 +185,8 @@ class NetworkContext(OfflineContext):
         try:
             return config.resolve_key(self._outside.providers[name], self._outside.env)
         except KeyError:
-            told = f"The provider {name!r} is not ready: the variable that holds its key is not set."
-            raise InvalidValue(told, pointer=pointer) from None
+            message = f"The provider {name!r} is not ready: the variable that holds its key is not set."
+            raise InvalidValue(message, pointer=pointer) from None
 
     def _told(self) -> str:
         names = ", ".join(self._outside.providers)

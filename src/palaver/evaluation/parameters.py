@@ -1,4 +1,4 @@
-"""Parameters of an evaluator: what its function takes beside the case, as a Struct and as a JSON Schema."""
+"""Parameters of an evaluator: what its function takes besides the case, as a Struct and as a JSON Schema."""
 
 import copy
 import inspect
@@ -15,11 +15,11 @@ from palaver.core.json import validation_error
 from palaver.errors import DeclarationError, InvalidValue
 
 ParameterField = tuple[str, Any] | tuple[str, Any, Any]
-"""A name, a type, and a default where there is one."""
+"""Name, type, and default if there is one."""
 
 
 class TargetParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """What all built-in evaluators take."""
+    """Parameters of all evaluators that take a Target."""
 
     target: Annotated[str, Meta(description="What is looked at: text, all_text, or a path such as value.a.b.")] = "text"
     stringify: Annotated[bool, Meta(description="Take a value that is no text as its JSON.")] = False
@@ -30,7 +30,7 @@ class TargetParameters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommonParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """What every evaluator takes. An author's may have scores, and so a threshold, on a scale of its own."""
+    """Parameters of every evaluator. Scores of an author's evaluator, and so the threshold, may have any scale."""
 
     threshold: Annotated[float | None, Meta(description="From which score on it has passed.")] = None
     name: Annotated[
@@ -39,7 +39,7 @@ class CommonParameters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ThresholdParameter(msgspec.Struct, frozen=True, kw_only=True):
-    """The threshold of what scores from 0 to 1."""
+    """The threshold of scores from 0 to 1."""
 
     threshold: Annotated[
         Annotated[float, Meta(ge=0, le=1)] | None, Meta(description="From which score on it has passed.")
@@ -50,35 +50,33 @@ _UNKNOWN = re.compile(r"Object contains unknown field `(.*?)`")
 
 
 def struct_fields(struct: type[msgspec.Struct]) -> list[ParameterField]:
-    """The fields of a Struct all of which have defaults."""
+    """The fields of a Struct whose fields all have defaults."""
     return [(field.name, field.type, field.default) for field in msgspec.structs.fields(struct)]
 
 
 def parameter_field(parameter: inspect.Parameter, annotation: Any) -> ParameterField:
-    """One parameter of a function as a field."""
-    kind = Any if isinstance(annotation, str) else annotation  # What cannot be evaluated says nothing.
+    kind = Any if isinstance(annotation, str) else annotation  # An annotation that cannot be evaluated.
     return (parameter.name, kind) if parameter.default is parameter.empty else (parameter.name, kind, parameter.default)
 
 
 def make_parameters_struct(key: str, fields: Iterable[ParameterField]) -> type[msgspec.Struct]:
-    """A frozen Struct of these; what it does not know it refuses."""
+    """A frozen Struct that refuses unknown fields. Raises DeclarationError for types without a schema."""
     try:
-        made = msgspec.defstruct(
+        struct = msgspec.defstruct(
             f"{re.sub('[^A-Za-z0-9]', '', key.title())}Parameters",
             [_copy_default(field) for field in fields],
             frozen=True,
             kw_only=True,
             forbid_unknown_fields=True,
-            rename=lambda name: name.removesuffix("_"),  # `pass` and `from` are words of Python's.
+            rename=lambda name: name.removesuffix("_"),  # `pass` and `from` are Python keywords.
         )
-        parameters_schema(made)  # What has no schema cannot be read from JSON either.
+        parameters_schema(struct)  # Types without a schema cannot be read from JSON.
     except (TypeError, ValueError, NotImplementedError) as error:
         raise DeclarationError(f"The parameters of the evaluator {key} cannot be read: {error}") from None
-    return made
+    return struct
 
 
 def parameters_schema(struct: type[msgspec.Struct]) -> dict[str, Any]:
-    """Its JSON Schema, an object at the top."""
     (top,), definitions = msgspec.json.schema_components((struct,), ref_template="#/$defs/{name}")
     own: dict[str, Any] = definitions.pop(cast("str", top["$ref"]).rpartition("/")[2])
     for field in msgspec.structs.fields(struct):
@@ -89,10 +87,10 @@ def parameters_schema(struct: type[msgspec.Struct]) -> dict[str, Any]:
     return document | ({"$defs": definitions} if definitions else {})
 
 
-def read_parameters(struct: type[msgspec.Struct], given: Mapping[str, Any]) -> Any:
-    """What was given as that Struct; InvalidValue points at what does not fit."""
+def read_parameters(struct: type[msgspec.Struct], parameters: Mapping[str, Any]) -> Any:
+    """Read parameters. Raises InvalidValue with a pointer."""
     try:
-        return msgspec.convert(dict(given), struct)
+        return msgspec.convert(dict(parameters), struct)
     except msgspec.ValidationError as error:
         raise _parameter_error(str(error), struct) from None
 
@@ -105,13 +103,13 @@ def _parameter_error(text: str, struct: type[msgspec.Struct]) -> InvalidValue:
             f"There is no parameter {unknown[1]!r}. Known: {known}.",
             pointer=f"/parameters/{json.escape_pointer(unknown[1])}",
         )
-    said = validation_error(f"{why} - at `$.parameters{place or '`'}")
-    return InvalidValue(said.message, pointer=said.pointer)
+    described = validation_error(f"{why} - at `$.parameters{place or '`'}")
+    return InvalidValue(described.message, pointer=described.pointer)
 
 
 def _copy_default(field: ParameterField) -> Any:
-    """A list as a default must not be shared between calls."""
+    """Copy a mutable default for each call."""
     if len(field) == 3 and isinstance(field[2], list | dict | set):
-        made: Callable[[], Any] = partial(copy.deepcopy, cast("Any", field[2]))
-        return field[0], field[1], msgspec.field(default_factory=made)
+        factory: Callable[[], Any] = partial(copy.deepcopy, cast("Any", field[2]))
+        return field[0], field[1], msgspec.field(default_factory=factory)
     return field

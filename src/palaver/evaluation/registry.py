@@ -1,7 +1,6 @@
-"""Known evaluators: the built-in ones, those of the authors whose workflows are served, those of installed packages.
+"""All known evaluators: built-in, declared next to served workflows, and installed by packages.
 
-What is installed is found by its key everywhere, but shown only where a workflow of the same package is served: who
-serves a tutor need not choose among the rules for somebody else's jobs.
+Installed evaluators can be used by key everywhere, but are listed only where a workflow of the same package is served.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -16,10 +15,10 @@ from palaver.workflows.signature import callable_name
 
 
 class EvaluatorRegistry:
-    """By key. An author's own must not take the key of a built-in one."""
+    """Evaluators by key. A declared one must not have the key of a built-in one."""
 
     def __init__(self, own: Iterable[Any] = (), *, served: Callable[[], Collection[str]] = tuple) -> None:
-        """`served` tells the names of the workflows that are."""
+        """`served` returns the names of the served workflows."""
         self._built_in = built_in()
         self._served = served
         self._own: dict[str, Evaluator] = {}
@@ -38,42 +37,41 @@ class EvaluatorRegistry:
         return self.get(key) is not None
 
     def get(self, key: str) -> Evaluator | None:
-        """The evaluator of that key, if there is one; an author's also by `module:name`."""
+        """The evaluator with this key; declared ones also as `module:name`."""
         if key in self._built_in:
             return self._built_in[key]
-        if (found := self._own.get(key)) is not None:
-            return found
+        if (declared := self._own.get(key)) is not None:
+            return declared
         if ":" in key:
             return next((one for one in self._own.values() if _reference(one) == key), None)
         return self._installed.get(key)
 
     def find(self, key: str) -> Evaluator:
-        """The evaluator of that key; InvalidValue lists the known ones."""
-        found = self.get(key)
-        if found is None:
-            raise InvalidValue(
-                f"No evaluator {key[:80]!r}. Known: {', '.join([*self._built_in, *(one.key for one in self.own())])}."
-            )
-        return found
+        """The evaluator with this key. Raises InvalidValue, listing the known ones."""
+        evaluator = self.get(key)
+        if evaluator is None:
+            keys = [*self._built_in, *(one.key for one in self.declared())]
+            raise InvalidValue(f"No evaluator {key[:80]!r}. Known: {', '.join(keys)}.")
+        return evaluator
 
-    def own(self) -> list[Evaluator]:
-        """Those of the authors whose workflows are served, by key."""
+    def declared(self) -> list[Evaluator]:
+        """Evaluators that belong to served workflows, by key."""
         names = set(self._served())
         packages = {_top_package(place) for name, place in installed_workflows().items() if name in names}
-        found = self._installed.items() if packages else ()
-        theirs = {key: one for key, one in found if _top_package(_reference(one)) in packages}
+        installed_items = self._installed.items() if packages else ()
+        theirs = {key: one for key, one in installed_items if _top_package(_reference(one)) in packages}
         every = {**theirs, **self._own}
         return [every[key] for key in sorted(every)]
 
     def all(self) -> list[Evaluator]:
-        """All of them: the built-in ones first."""
-        return [*(self._built_in[key] for key in self._built_in), *self.own()]
+        """All listed evaluators, the built-in ones first."""
+        return [*(self._built_in[key] for key in self._built_in), *self.declared()]
 
     @cached_property
     def _installed(self) -> dict[str, Evaluator]:
-        """Looked for when somebody asks for what is not here: it takes a look at every package."""
-        found: list[Any] = list(installed_evaluators())
-        return {one.key: one for one in found if one.key not in self._built_in}
+        """Loaded when an unknown key is looked up, because every package is searched."""
+        evaluators: list[Any] = list(installed_evaluators())
+        return {one.key: one for one in evaluators if one.key not in self._built_in}
 
 
 def _top_package(place: str) -> str:

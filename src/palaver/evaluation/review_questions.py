@@ -1,4 +1,4 @@
-"""What people are asked of a case, and whether what they say answers it."""
+"""Questions for human reviewers, and validation of their answers."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,6 @@ from palaver.errors import InvalidValue
 
 QuestionType = Literal["boolean", "choice", "score", "text"]
 MAX_TEXT_LENGTH = 20_000
-"""Characters of an answer in words."""
 
 
 class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -29,7 +28,7 @@ Questions = Annotated[list[Question], Meta(min_length=1, max_length=50, descript
 
 
 def check_questions(questions: Sequence[Question], pointer: str) -> None:
-    """Raise InvalidValue for what nobody could answer."""
+    """Raise InvalidValue for questions that cannot be answered."""
     keys = [question.key for question in questions]
     for place, question in enumerate(questions):
         at = f"{pointer}/{place}"
@@ -41,28 +40,30 @@ def check_questions(questions: Sequence[Question], pointer: str) -> None:
             raise InvalidValue("A range is that of a score: [lowest, highest].", pointer=f"{at}/range")
 
 
-def check_answers(questions: Sequence[Question], given: Mapping[str, Any], pointer: str = "/answers") -> dict[str, Any]:
-    """What was said, in the order of the questions; InvalidValue points at what is no answer, or is missing."""
+def check_answers(
+    questions: Sequence[Question], answers: Mapping[str, Any], pointer: str = "/answers"
+) -> dict[str, Any]:
+    """The valid answers, in the order of the questions. Raises InvalidValue for invalid or missing ones."""
     known = {question.key for question in questions}
-    if unknown := next((key for key in given if key not in known), None):
+    if unknown := next((key for key in answers if key not in known), None):
         raise InvalidValue(f"There is no question {unknown[:80]!r} here.", pointer=pointer)
-    said: dict[str, Any] = {}
+    valid: dict[str, Any] = {}
     for question in questions:
-        value = given.get(question.key)
+        value = answers.get(question.key)
         if value is None:
             if question.required:
                 raise InvalidValue(f"The question {question.key!r} wants an answer.", pointer=pointer)
             continue
         if (wrong := _expected_answer(question, value)) is not None:
             raise InvalidValue(f"The answer to {question.key!r} is {wrong}.", pointer=pointer)
-        said[question.key] = value
-    if not said:
+        valid[question.key] = value
+    if not valid:
         raise InvalidValue("Nothing is answered: skip the item instead.", pointer=pointer)
-    return said
+    return valid
 
 
 def _expected_answer(question: Question, value: Any) -> str | None:
-    """What it should be, if it is not."""
+    """A description of what the answer should be, or None if it is valid."""
     match question.type:
         case "boolean":
             return None if isinstance(value, bool) else "true or false"

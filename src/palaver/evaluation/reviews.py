@@ -33,7 +33,6 @@ from palaver.storage.spans.queries import SpanQuery
 from palaver.storage.spans.tables import IS_HEAD, spans
 
 MAX_ITEMS = 10_000
-"""Items of one review."""
 _PAGE_SIZE = 500
 _ShortText = Annotated[str, Meta(max_length=200, pattern=NAME_PATTERN)]
 _Timestamp = Annotated[datetime, Meta(tz=True)]
@@ -44,7 +43,7 @@ class WantedResults(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     evaluator: _ShortText | None = None
     passed: bool | None = None
-    """What that evaluator says, or any."""
+    """By that evaluator, or by any."""
     status: Literal["done", "failed"] = "done"
     search: _ShortText | None = None
 
@@ -56,31 +55,29 @@ class WantedItems(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     variant: _ShortText | None = None
     filter: WantedResults = WantedResults()
     traces: Annotated[list[str], Meta(min_length=1, max_length=MAX_ITEMS)] | dict[str, Any] | None = None
-    """Ids, or a filter as traces are asked for; `{}` is for all."""
+    """Ids, or a trace filter; `{}` means all."""
     search: Annotated[str, Meta(max_length=1_000)] | None = None
     since: _Timestamp | None = msgspec.field(default=None, name="from")
     until: _Timestamp | None = msgspec.field(default=None, name="to")
     sample: Annotated[int, Meta(ge=1, le=MAX_ITEMS)] | None = None
-    """At most so many, drawn at random."""
+    """Maximum number of items, drawn at random."""
     seed: Annotated[int, Meta(ge=0, lt=1 << 53)] = 0
 
 
 class ReviewSelection(msgspec.Struct, frozen=True):
-    """What people will be asked about."""
-
     evaluation: str | None
     plan: Plan | None
     items: Sequence[NewReviewItem]
 
 
 def select_items(db: Connection, project: str, wanted: WantedItems) -> ReviewSelection:
-    """The items; NotFound for a run or trace that is not there, InvalidValue where there is nothing to review."""
+    """The items of a review. Raises NotFound for an unknown run or trace, InvalidValue if there are no items."""
     if (wanted.run is None) == (wanted.traces is None):
         raise InvalidValue("Say either a run or traces that are to be reviewed.", pointer="/items")
     plan = None
     if wanted.run is not None:
-        _, kept = evaluations.get_plan(db, project, wanted.run)
-        plan = msgspec.convert(kept, Plan)
+        _, stored = evaluations.get_plan(db, project, wanted.run)
+        plan = msgspec.convert(stored, Plan)
         items = _select_results(db, project, wanted.run, plan, wanted)
     else:
         items = [NewReviewItem(trace=trace) for trace in _select_traces(db, project, wanted)]
@@ -94,30 +91,30 @@ def select_items(db: Connection, project: str, wanted: WantedItems) -> ReviewSel
 
 
 def human_questions(plan: Plan) -> list[Question]:
-    """What the `human` evaluators of a run ask."""
-    found = [
+    """Questions of the `human` evaluators of a run."""
+    questions = [
         question for one in plan.evaluators if one.key == "human" for question in evaluator_questions(one.parameters)
     ]
-    return list({question.key: question for question in found}.values())
+    return list({question.key: question for question in questions}.values())
 
 
 def evaluator_questions(parameters: Any) -> list[Question]:
-    """What one of them asks."""
-    given = parameters.get("questions")
-    return [Question(key="correct")] if given is None else msgspec.convert(given, list[Question])
+    """Questions of one `human` evaluator."""
+    questions = parameters.get("questions")
+    return [Question(key="correct")] if questions is None else msgspec.convert(questions, list[Question])
 
 
 def _select_results(db: Connection, project: str, run: str, plan: Plan, wanted: WantedItems) -> list[NewReviewItem]:
-    names, asked = [variant.name for variant in plan.variants], wanted.filter
+    names, filters = [variant.name for variant in plan.variants], wanted.filter
     if wanted.variant is not None and wanted.variant not in names:
-        told = f"There is no variant {wanted.variant!r} here. It has: {', '.join(names)}."
-        raise InvalidValue(told, pointer="/items/variant")
+        message = f"There is no variant {wanted.variant!r} here. It has: {', '.join(names)}."
+        raise InvalidValue(message, pointer="/items/variant")
     which = ResultFilters(
         variant=None if wanted.variant is None else names.index(wanted.variant),
-        status=asked.status,
-        evaluator=asked.evaluator,
-        passed=asked.passed,
-        search=asked.search,
+        status=filters.status,
+        evaluator=filters.evaluator,
+        passed=filters.passed,
+        search=filters.search,
     )
     items: list[NewReviewItem] = []
     after: str | None = None
@@ -134,8 +131,8 @@ def _select_traces(db: Connection, project: str, wanted: WantedItems) -> list[st
         named = list(dict.fromkeys(trace.lower() for trace in wanted.traces))
         there: set[str] = set()
         for first in range(0, len(named), _PAGE_SIZE):
-            asked = select(spans.c.trace_id).where(spans.c.project == project, spans.c.head == IS_HEAD)
-            there.update(db.scalars(asked.where(spans.c.trace_id.in_(named[first : first + _PAGE_SIZE]))))
+            query_by_id = select(spans.c.trace_id).where(spans.c.project == project, spans.c.head == IS_HEAD)
+            there.update(db.scalars(query_by_id.where(spans.c.trace_id.in_(named[first : first + _PAGE_SIZE]))))
         if missing := next((trace for trace in wanted.traces if trace.lower() not in there), None):
             raise NotFound(f"There is no trace {missing[:80]!r}.")
         return named
@@ -147,7 +144,7 @@ def _select_traces(db: Connection, project: str, wanted: WantedItems) -> list[st
 
 
 def _sample_items(items: Sequence[NewReviewItem], count: int, seed: int) -> list[NewReviewItem]:
-    """So many of them, in their order: the same again with the same seed."""
+    """A random sample in the original order, reproducible by seed."""
 
     def lot(item: NewReviewItem) -> bytes:
         return blake2b(f"{seed}:{item.trace if item.cell is None else item.cell}".encode(), digest_size=8).digest()
@@ -157,46 +154,46 @@ def _sample_items(items: Sequence[NewReviewItem], count: int, seed: int) -> list
 
 
 def cohen_kappa(pairs: Sequence[tuple[Hashable, Hashable]]) -> float | None:
-    """Of what each of two raters said of the same things; None where one of them always says the same."""
+    """Cohen's kappa of two raters; None if one of them always gives the same answer."""
     ours, theirs = Counter(one for one, _ in pairs), Counter(other for _, other in pairs)
     if len(ours) < 2 or len(theirs) < 2:
         return None
     count = len(pairs)
-    alike = count * sum(one == other for one, other in pairs)  # Both as counts of pairs of ours and theirs.
-    by_chance = sum(ours[said] * theirs[said] for said in ours)
+    alike = count * sum(one == other for one, other in pairs)  # Both are counts of pairs.
+    by_chance = sum(ours[answer] * theirs[answer] for answer in ours)
     return (alike - by_chance) / (count * count - by_chance)
 
 
 def weighted_kappa(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """The same of numbers: to be off by two counts four times as much as to be off by one."""
+    """Kappa of numbers with quadratic weights."""
     ours, theirs = [one for one, _ in pairs], [other for _, other in pairs]
     if len(set(ours)) < 2 or len(set(theirs)) < 2:
         return None
     count = len(pairs)
     mean_ours, mean_theirs = fsum(ours) / count, fsum(theirs) / count
     observed = fsum((one - other) ** 2 for one, other in pairs) / count
-    # The mean square of the differences of every one of ours with every one of theirs.
+    # The mean squared difference over all pairs of one answer of each rater.
     spread = fsum((one - mean_ours) ** 2 for one in ours) + fsum((other - mean_theirs) ** 2 for other in theirs)
     return 1 - observed / (spread / count + (mean_ours - mean_theirs) ** 2)
 
 
 class ScoreSlot(msgspec.Struct, frozen=True, kw_only=True):
-    """A question whose answers are the score of an evaluator."""
+    """A question whose answers become the score of a `human` evaluator."""
 
     question: Question
     evaluator: int
-    """Its place in the plan."""
+    """Index in the plan."""
     waiting: str
-    """The name of the score that waits until people have said something,"""
+    """Name of the score that is pending until someone has answered."""
     name: str
-    """and that of the one which there is then."""
+    """Name of the score afterwards."""
     threshold: float | None
 
 
 def find_score_slots(plan: Plan, questions: Iterable[Question]) -> list[ScoreSlot]:
-    """Which questions are those of `human` evaluators: called like one of them, or like what it asks."""
-    asked = {question.key: question for question in questions}
-    found: list[ScoreSlot] = []
+    """The questions that belong to `human` evaluators, by the evaluator's name or by the question's key."""
+    by_key = {question.key: question for question in questions}
+    slots: list[ScoreSlot] = []
     for place, one in enumerate(plan.evaluators):
         if one.key != "human":
             continue
@@ -204,32 +201,34 @@ def find_score_slots(plan: Plan, questions: Iterable[Question]) -> list[ScoreSlo
         names = {key: f"{one.name}.{key}" if len(own) > 1 else one.name for key in own} | {one.name: one.name}
         threshold = one.parameters.get("threshold")
         for key, name in names.items():
-            if key in asked and all(fill.name != name or fill.evaluator != place for fill in found):
-                fill = ScoreSlot(question=asked[key], evaluator=place, waiting=one.name, name=name, threshold=threshold)
-                found.append(fill)
-    return found
+            if key in by_key and all(fill.name != name or fill.evaluator != place for fill in slots):
+                fill = ScoreSlot(
+                    question=by_key[key], evaluator=place, waiting=one.name, name=name, threshold=threshold
+                )
+                slots.append(fill)
+    return slots
 
 
-def score_answers(fill: ScoreSlot, said: Sequence[Any]) -> Score | None:
-    """What all who answered a question say together; None if nobody did."""
-    if not said:
+def score_answers(fill: ScoreSlot, answers: Sequence[Any]) -> Score | None:
+    """Combine all answers to a question into a score; None without answers."""
+    if not answers:
         return None
-    count = f"{len(said)} {'person' if len(said) == 1 else 'people'}"
-    details: Mapping[str, Any] = {"answers": list(said)}
+    count = f"{len(answers)} {'person' if len(answers) == 1 else 'people'}"
+    details: Mapping[str, Any] = {"answers": list(answers)}
     if fill.question.type in ("boolean", "score"):
-        mean = fsum(_scale_answer(fill.question, value) for value in said) / len(said)
-        # Of as many who say yes as who say no, nobody knows: it has not passed.
+        mean = fsum(_scale_answer(fill.question, value) for value in answers) / len(answers)
+        # A draw has not passed.
         by_most = mean > 0.5 if fill.question.type == "boolean" else None
         passed = mean >= fill.threshold if fill.threshold is not None else by_most
         return Score(passed=passed, score=mean, reason=f"by {count}", details=details)
     if fill.question.type == "choice":
-        label = Counter(cast("Sequence[str]", said)).most_common(1)[0][0]
+        label = Counter(cast("Sequence[str]", answers)).most_common(1)[0][0]
         return Score(label=label, reason=f"by {count}", details=details)
-    return Score(reason="\n".join(map(str, said))[:2_000], details=details)
+    return Score(reason="\n".join(map(str, answers))[:2_000], details=details)
 
 
 def _scale_answer(question: Question, value: Any) -> float:
-    """A number from 0 to 1, where it is known of which range it is."""
+    """Scale to 0..1, if the question has a range."""
     if question.range is None:
         return float(value)
     low, high = question.range
@@ -242,20 +241,20 @@ def store_review_score(
     evaluation: str,
     item: ReviewItem,
     wanted: Sequence[ScoreSlot],
-    said: Sequence[ReviewAnswer],
+    answers: Sequence[ReviewAnswer],
     at: datetime,
 ) -> bool:
-    """Put what people said last of an item into its result; False if that is gone, or was run again since."""
+    """Store the latest answers of all reviewers as the item's score. False if the result is gone or was replaced."""
     if not wanted or item.cell is None:
         return False
     evaluations.lock_evaluation(db, project, evaluation)
     here = (results.c.project == project, results.c.evaluation == evaluation, results.c.cell == item.cell)
     if db.scalar(select(results.c.seq).where(*here)) != item.seq:
         return False
-    last = {one.reviewer: one for one in said}
+    last = {one.reviewer: one for one in answers}
     for fill in wanted:
-        given = [one.answers[fill.question.key] for one in last.values() if fill.question.key in one.answers]
-        if (score := score_answers(fill, given)) is not None:
+        values = [one.answers[fill.question.key] for one in last.values() if fill.question.key in one.answers]
+        if (score := score_answers(fill, values)) is not None:
             _store_score(db, project, evaluation, item.cell, fill, score)
     evaluation_ends.update_evaluation(db, project, evaluation, at)
     return True
@@ -280,7 +279,7 @@ def _store_score(db: Connection, project: str, evaluation: str, cell: int, fill:
 
 
 ItemAnswers = Mapping[int, Any]
-"""By the place of an item what somebody said of it."""
+"""Answers by item."""
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True):
@@ -294,38 +293,38 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
     n: int
     """Items that both have answered."""
     percent: float | None
-    """Of these, those that both have answered alike."""
+    """Share of equal answers among these."""
     kappa: float | None
-    """Cohen's; of scores with quadratic weights. None where one of them always says the same."""
+    """With quadratic weights for scores. None if one of them always gives the same answer."""
 
 
 def measure_agreement(
     questions: Iterable[Question],
-    said: Mapping[str, Mapping[int, Mapping[str, Any]]],
+    answers_by_reviewer: Mapping[str, Mapping[int, Mapping[str, Any]]],
     judges: Mapping[str, Mapping[int, EvaluatorVerdict]],
 ) -> list[Agreement]:
-    """Of every question but those in words, each pair of reviewers, and each reviewer beside each judge.
+    """Agreement of each pair of reviewers, and of each reviewer with each judge, for all questions but free text.
 
-    `said` has by reviewer and item what was answered; `judges` by their names what they say of items.
+    `answers_by_reviewer` holds answers by reviewer and item; `judges`, verdicts by name and item.
     """
-    found: list[Agreement] = []
+    agreements: list[Agreement] = []
     for question in questions:
         if question.type == "text":
             continue
-        by = {name: _answers_to(question.key, items) for name, items in sorted(said.items())}
+        by = {name: _answers_to(question.key, items) for name, items in sorted(answers_by_reviewer.items())}
         by = {name: answers for name, answers in by.items() if answers}
         for one, other in combinations(by, 2):
-            found.append(_compare_raters(question, (one, other), "reviewers", by[one], by[other]))
+            agreements.append(_compare_raters(question, (one, other), "reviewers", by[one], by[other]))
         for judge, verdicts in judges.items():
             for name, answers in by.items():
                 theirs = _judge_answers(question, verdicts, answers.values())
                 if theirs:
-                    found.append(_compare_raters(question, (name, judge), "judge", answers, theirs))
-    return found
+                    agreements.append(_compare_raters(question, (name, judge), "judge", answers, theirs))
+    return agreements
 
 
 def _answers_to(key: str, items: Mapping[int, Mapping[str, Any]]) -> dict[int, Any]:
-    return {place: given[key] for place, given in items.items() if key in given}
+    return {place: answers[key] for place, answers in items.items() if key in answers}
 
 
 def _compare_raters(
@@ -352,7 +351,7 @@ def _compare_raters(
 def _judge_answers(
     question: Question, verdicts: Mapping[int, EvaluatorVerdict], answers: Iterable[Any]
 ) -> dict[int, Any]:
-    """What a judge says, as an answer to the question: its score in the question's range, and as whole as people's."""
+    """A judge's verdicts as answers: scores in the question's range, rounded if people answered in whole numbers."""
     low, high = question.range or (0.0, 1.0)
     is_whole = all(float(value).is_integer() for value in (low, high, *answers)) if question.type == "score" else False
 

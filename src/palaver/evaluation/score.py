@@ -1,7 +1,6 @@
-"""Scores: what an evaluator says of a case, and the form in which it is kept.
+"""Scores, and what an evaluator may return.
 
-`read_return` understands whatever an evaluator returns. It never raises: what cannot be understood is an error that is
-kept, and the evaluation goes on.
+`read_result` never raises: what cannot be read becomes an error score, and the evaluation continues.
 """
 
 import math
@@ -22,7 +21,7 @@ _SCORE_AND_NAME_KEYS = _SCORE_KEYS | {"name"}
 
 
 class Score(msgspec.Struct, frozen=True):
-    """What an evaluator says of one case: `Score(score=0.5, reason="half of it")`. All of it is optional."""
+    """The verdict of an evaluator on one case: `Score(score=0.5, reason="half of it")`. All fields are optional."""
 
     passed: bool | None = None
     score: float | None = None
@@ -30,14 +29,14 @@ class Score(msgspec.Struct, frozen=True):
     reason: str = ""
     details: Mapping[str, Any] = {}
     name: str | None = None
-    """Where one evaluator says several things, which one this is."""
+    """Distinguishes several scores of one evaluator."""
     usage: Usage | None = None
-    """What it took to find out, where a model was asked."""
+    """Usage of the models that were asked."""
     cost: float | None = None
 
 
 class ScoreRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The same as it is kept. The reason of a skip or an error begins with its code."""
+    """A score as it is stored. The reason of a skip or an error begins with its code."""
 
     evaluator: str
     status: ScoreStatus
@@ -52,7 +51,7 @@ class ScoreRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class Skip(Exception):
-    """There is nothing to score: `raise Skip("no_expected", "…")`."""
+    """Raise it if there is nothing to score: `raise Skip("no_expected", "…")`."""
 
     def __init__(self, code: str, message: str = "") -> None:
         super().__init__(f"{code}: {message}" if message else code)
@@ -60,7 +59,7 @@ class Skip(Exception):
 
 
 class ScoringError(Exception):
-    """It could not be scored: `raise Unscored("needs_text", "…")`."""
+    """Raise it if a case cannot be scored: `raise ScoringError("needs_text", "…")`."""
 
     def __init__(self, code: str, message: str = "") -> None:
         super().__init__(f"{code}: {message}" if message else code)
@@ -68,25 +67,25 @@ class ScoringError(Exception):
 
 
 class EvaluationAborted(Exception):
-    """This process makes no more calls: nothing is said of the case, and another process may find out."""
+    """This process makes no more calls: the case has no result, and another process may run it."""
 
 
 class _InvalidReturn(Exception):
-    """What was returned is no score; the text says why."""
+    """The returned value is not a score."""
 
 
 def skipped_score(evaluator: str, reason: str, *, seconds: float = 0.0) -> ScoreRecord:
-    """There was nothing to score; the reason begins with a code."""
+    """A skipped score; the reason begins with a code."""
     return _record_without_score(evaluator, "skipped", reason, seconds)
 
 
 def error_score(evaluator: str, reason: str, *, seconds: float = 0.0) -> ScoreRecord:
-    """It could not be scored; the reason begins with a code."""
+    """An error score; the reason begins with a code."""
     return _record_without_score(evaluator, "error", reason, seconds)
 
 
 def read_result(value: Any, evaluator_name: str, threshold: float | None = None) -> list[ScoreRecord]:
-    """What an evaluator returned, as it is kept; one for each thing that it said."""
+    """Convert what an evaluator returned to records, one for each score."""
     try:
         return _read_value(value, evaluator_name, threshold)
     except _InvalidReturn as why:
@@ -108,10 +107,10 @@ def _read_value(value: Any, name: str, threshold: float | None) -> list[ScoreRec
     if isinstance(value, Score):
         return [_record(name, value, threshold)]
     if isinstance(value, Mapping):
-        said = cast("Mapping[Any, Any]", value)
-        if said.keys() & _SCORE_KEYS and said.keys() <= _SCORE_AND_NAME_KEYS:
-            return [_record(name, _score_from_mapping(said), threshold)]
-        return _read_mapping(name, said)
+        mapping = cast("Mapping[Any, Any]", value)
+        if mapping.keys() & _SCORE_KEYS and mapping.keys() <= _SCORE_AND_NAME_KEYS:
+            return [_record(name, _score_from_mapping(mapping), threshold)]
+        return _read_mapping(name, mapping)
     if isinstance(value, list | tuple):
         return _read_list(name, cast("Sequence[Any]", value), threshold)
     raise _InvalidReturn(
@@ -133,10 +132,10 @@ def _read_list(name: str, values: Sequence[Any], threshold: float | None) -> lis
     return [_record(name, cast("Score", one), threshold) for one in scores]
 
 
-def _read_mapping(name: str, said: Mapping[Any, Any]) -> list[ScoreRecord]:
-    """A mapping of the author's own: kept whole, and its numbers and booleans are scores of their own."""
-    whole = _record(name, Score(details=said))
-    values = {str(key): _unwrap_numpy(value) for key, value in said.items()}
+def _read_mapping(name: str, mapping: Mapping[Any, Any]) -> list[ScoreRecord]:
+    """A mapping of the author's own: kept as details, and its numbers and booleans become scores."""
+    whole = _record(name, Score(details=mapping))
+    values = {str(key): _unwrap_numpy(value) for key, value in mapping.items()}
     return [
         whole,
         *(
@@ -148,37 +147,37 @@ def _read_mapping(name: str, said: Mapping[Any, Any]) -> list[ScoreRecord]:
     ]
 
 
-def _score_from_mapping(said: Mapping[Any, Any]) -> Score:
-    if unknown := sorted(str(key) for key in said.keys() - _SCORE_AND_NAME_KEYS):
+def _score_from_mapping(mapping: Mapping[Any, Any]) -> Score:
+    if unknown := sorted(str(key) for key in mapping.keys() - _SCORE_AND_NAME_KEYS):
         raise _InvalidReturn(f"a score has no {', '.join(unknown)}")
-    return Score(**{key: value for key, value in said.items() if value is not None})
+    return Score(**{key: value for key, value in mapping.items() if value is not None})
 
 
-def _record(name: str, said: Score, threshold: float | None = None) -> ScoreRecord:
-    passed, number = _unwrap_numpy(said.passed), _unwrap_numpy(said.score)
+def _record(name: str, score: Score, threshold: float | None = None) -> ScoreRecord:
+    passed, number = _unwrap_numpy(score.passed), _unwrap_numpy(score.score)
     if passed is not None and not isinstance(passed, bool):
         raise _InvalidReturn(f"passed must be a boolean, not {type(passed).__name__}")
     if number is not None:
         if isinstance(number, bool) or not isinstance(number, Real | Decimal):
             raise _InvalidReturn(f"score must be a number, not {type(number).__name__}")
         number = _finite_number(number)
-    if not isinstance(cast("Any", said.label), str | None) or not isinstance(cast("Any", said.reason), str):
+    if not isinstance(cast("Any", score.label), str | None) or not isinstance(cast("Any", score.reason), str):
         raise _InvalidReturn("label and reason must be text")
     if passed is None and number is not None and threshold is not None:
         passed = number >= threshold
     if number is None and passed is not None:
         number = float(passed)
     return ScoreRecord(
-        evaluator=f"{name}.{said.name}" if said.name else name,
+        evaluator=f"{name}.{score.name}" if score.name else name,
         status="scored",
         passed=passed,
         score=number,
-        label=said.label if said.label is None else json.replace_surrogates(said.label),
-        reason=json.replace_surrogates(said.reason),
-        details=_plain_details(said.details),
+        label=score.label if score.label is None else json.replace_surrogates(score.label),
+        reason=json.replace_surrogates(score.reason),
+        details=_plain_details(score.details),
         seconds=0.0,
-        usage=said.usage,
-        cost=said.cost,
+        usage=score.usage,
+        cost=score.cost,
     )
 
 
@@ -202,7 +201,7 @@ def _finite_number(value: Any) -> float:
 
 
 def _unwrap_numpy(value: Any) -> Any:
-    """NumPy's own booleans and numbers as Python's; we need not import it to see that they are its."""
+    """Convert NumPy booleans and numbers to Python's, without importing NumPy."""
     is_numpys = type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0
     return value.item() if is_numpys and hasattr(value, "item") else value
 

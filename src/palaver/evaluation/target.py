@@ -1,6 +1,6 @@
-"""Aim: what of a case an evaluator looks at, and with what it compares it. The parameters that built-ins share.
+"""The part of a case that an evaluator looks at, and what it is compared with.
 
-A function that has a parameter of this type gets them into its schema: `target`, `stringify`, `expected_from`,
+A function with a parameter of type Target gets these parameters in its schema: `target`, `stringify`, `expected_from`,
 `case_sensitive` and `threshold`.
 """
 
@@ -21,22 +21,20 @@ _SORTED = msgspec.json.Encoder(order="sorted")
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """What is looked at in each case."""
-
     target: str = "text"
     stringify: bool = False
     expected_from: str | None = None
     case_sensitive: bool = True
 
     def check(self) -> None:
-        """Refuse a target or a path that can mean nothing."""
+        """Raise InvalidValue for a target or path that cannot exist."""
         for name, path in (("target", self.target), ("expected_from", self.expected_from or "$")):
             try:
                 steps = json_path.parse_path(path)
             except ValueError as error:
                 if name == "target":
                     raise InvalidValue(f"{error}.", pointer=f"/parameters/{name}") from None
-                continue  # A column may be called anything.
+                continue  # A column may have any name.
             if name == "target" and (not steps or steps[0] not in _TARGET_ROOTS):
                 raise InvalidValue(
                     f"The target {path!r} is nothing of a case. It is text, all_text, or a path that begins with "
@@ -45,24 +43,24 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
                 )
 
     def text(self, case: Case) -> str:
-        """The text that is looked at; Unscored needs_text where a workflow gave no text."""
+        """The text to score. Raises ScoringError needs_text if the value is not text."""
         if self.target in _TEXT_TARGETS:
             if _has_text(case):
                 return case.text if self.target == "text" or not case.flags.is_chat else all_text(case)
             return self._written(case.value, "The workflow's value")
-        found = self._looked_up(case)
-        if found is UNSET and json_path.parse_path(self.target)[0] != "value":
-            return ""  # What a chat did not say or call is said to be missing by not passing.
-        return self._written(found, self.target)
+        value = self._looked_up(case)
+        if value is UNSET and json_path.parse_path(self.target)[0] != "value":
+            return ""  # What a chat did not say or call is an empty text, which does not pass.
+        return self._written(value, self.target)
 
     def value(self, case: Case) -> Any:
-        """The JSON that is looked at, found in text where it is text; UNSET where there is none."""
+        """The JSON to score, searched in text; UNSET if there is none."""
         raw = self.raw(case)
         is_data = "data_only" in case.notes and self.target in _TEXT_TARGETS
         return json_search.find_json(raw) if isinstance(raw, str) and not is_data else raw
 
     def raw(self, case: Case) -> Any:
-        """What is looked at, as it is: text, a workflow's value, the value of a chat's data; UNSET for nothing."""
+        """The target as it is: text, a workflow's value, or the value of a chat's data; UNSET if absent."""
         if self.target not in _TEXT_TARGETS:
             return self._looked_up(case)
         if "data_only" in case.notes:
@@ -72,35 +70,35 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return case.text if self.target == "text" or not case.flags.is_chat else all_text(case)
 
     def expected(self, case: Case) -> Any:
-        """What is expected; Skip no_expected where nothing is."""
+        """The expected answer. Raises Skip no_expected if there is none."""
         if self.expected_from is None:
-            found = case.expected
+            value = case.expected
         elif self.expected_from in case.row:
-            found = case.row[self.expected_from]
+            value = case.row[self.expected_from]
         else:
-            found = _value_at(case.row, self.expected_from)
-        if found is UNSET:
+            value = _value_at(case.row, self.expected_from)
+        if value is UNSET:
             missing = f" in {self.expected_from!r}" if self.expected_from is not None else ""
             raise Skip("no_expected", f"the row has no expected answer{missing}")
-        return found
+        return value
 
     def expected_text(self, case: Case) -> str:
-        """The text that is expected: a string, or what an expected message says."""
+        """The expected text: a string, or the text of an expected message."""
         expected = self.expected(case)
         if not isinstance(expected, str) and (messages := read_messages(expected)):
             return last_assistant_text(messages)
         return self._written(expected, "What is expected")
 
-    def folded(self, text: str) -> str:
-        """The text as it is compared."""
+    def fold_case(self, text: str) -> str:
+        """Fold case unless `case_sensitive`."""
         return text if self.case_sensitive else text.casefold()
 
-    def folded_value(self, value: Any) -> Any:
-        """A JSON value as it is compared: every string in it folded."""
+    def fold_value(self, value: Any) -> Any:
+        """Fold the case of all strings in a JSON value unless `case_sensitive`."""
         return value if self.case_sensitive else json_equality.map_strings(value, str.casefold)
 
-    def at(self, path: str, value: Any) -> Any:
-        """What stands at a path in a value; UNSET where there is nothing."""
+    def value_at(self, path: str, value: Any) -> Any:
+        """The value at a path; UNSET if there is none or the path is invalid."""
         return _value_at(value, path)
 
     def _looked_up(self, case: Case) -> Any:
@@ -117,17 +115,16 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def answer_json(case: Case) -> Any:
-    """The JSON of an answer: in its text, the value of its data, or a workflow's value. UNSET where there is none."""
+    """The JSON of an answer: in its text, its data, or a workflow's value; UNSET if there is none."""
     return Target().value(case)
 
 
 def all_text(case: Case) -> str:
-    """What all assistant messages say, joined by newlines."""
     return "\n".join(text for message in case.messages if message.role == "assistant" and (text := message.text))
 
 
 def last_assistant_text(messages: list[Message]) -> str:
-    """What the last assistant message says, or the last one of all."""
+    """The text of the last assistant message, else of the last message."""
     return next((one.text for one in reversed(messages) if one.role == "assistant"), messages[-1].text)
 
 
@@ -146,7 +143,7 @@ def _target_root(case: Case, name: str) -> Any:
         case "json":
             return answer_json(case)
         case "data":
-            return {part.name: part.value for part in _data_parts(case.messages)}  # Of one name the last.
+            return {part.name: part.value for part in _data_parts(case.messages)}  # The last one of each name.
         case _:
             roots = {"tool_calls": case.tool_calls, "messages": case.messages, "turns": case.turns}
             return msgspec.to_builtins(roots[name])

@@ -1,7 +1,7 @@
-"""Posting: a case sent to somebody's service, and what it answers. The URL may be a stranger's, so it is guarded.
+"""Send cases to webhooks. URLs may be chosen by clients, so they are guarded against SSRF.
 
-With a secret the request is signed: `palaver-signature: sha256=…` is the HMAC-SHA256 of the body as it was sent. The
-secret is named, never given: `env:PALAVER_WEBHOOK_…`. Other variables are none of a caller's business.
+With a secret the request is signed: `palaver-signature: sha256=…` is the HMAC-SHA256 of the body. The secret is named,
+never given: `env:PALAVER_WEBHOOK_…`. No other variables can be read.
 """
 
 import asyncio
@@ -18,37 +18,34 @@ from palaver.outbound import client, printable, read_limited
 
 SIGNATURE_HEADER: Final = "palaver-signature"
 MAX_RESPONSE_BYTES: Final = 1024 * 1024
-"""Bytes of an answer."""
 _OK: Final = 200
 _SECRET_REFERENCE: Final = re.compile(r"env:(PALAVER_WEBHOOK_[A-Z0-9_]{1,64})")
 
 
 class WebhookClient:
-    """Sends what evaluators send."""
-
     def __init__(self, env: Mapping[str, str], *, allow_private: bool = False) -> None:
         self._env = env
         self._allow_private = allow_private
 
     def check(self, url: str, secret: str | None, pointer: str) -> None:
-        """Refuse, for what can be seen of it, a URL or a secret that could never be used."""
+        """Raise for a URL or secret that can never be used."""
         import httpx
 
         from palaver.outbound import ssrf
 
         rules = ssrf.UrlPolicy(allow_private=self._allow_private)
         try:
-            asked = httpx.URL(url)
+            parsed = httpx.URL(url)
         except httpx.InvalidURL:
             raise ssrf.url_refused() from None
-        rules.check(asked)
-        if _is_ip_address(asked.host):
-            rules.check_addresses([asked.host])
+        rules.check(parsed)
+        if _is_ip_address(parsed.host):
+            rules.check_addresses([parsed.host])
         if secret is not None:
             self._secret(secret, pointer)
 
     async def post(self, url: str, body: Any, *, secret: str | None, seconds: float) -> Any:
-        """What the service answers, as JSON. Unscored where it does not."""
+        """Return the JSON answer of the service. Raises ScoringError."""
         import httpx
 
         from palaver.outbound import ssrf
@@ -64,7 +61,7 @@ class WebhookClient:
                 client(headers=headers, timeout=seconds, transport=transport) as http,
                 http.stream("POST", url, content=sent) as response,
             ):
-                told = await read_limited(response, MAX_RESPONSE_BYTES)
+                answer = await read_limited(response, MAX_RESPONSE_BYTES)
         except (TimeoutError, httpx.TimeoutException):
             raise ScoringError("webhook_timeout", f"The service did not answer within {seconds:g} seconds.") from None
         except UrlRefused as error:
@@ -74,24 +71,23 @@ class WebhookClient:
         except PalaverError as error:
             raise ScoringError("webhook_failed", error.message) from None
         if response.status_code != _OK:
-            raise ScoringError("webhook_failed", f"The service answered {response.status_code}{_quote_body(told)}")
+            raise ScoringError("webhook_failed", f"The service answered {response.status_code}{_quote_body(answer)}")
         try:
-            return json.decode(told)
+            return json.decode(answer)
         except PalaverError as error:
             raise ScoringError("webhook_failed", f"The service's answer cannot be read: {error.message}") from None
 
     def _secret(self, named: str, pointer: str) -> str:
-        found = _SECRET_REFERENCE.fullmatch(named)
-        if found is None:
+        match = _SECRET_REFERENCE.fullmatch(named)
+        if match is None:
             raise InvalidValue("A secret is named, not given: env:PALAVER_WEBHOOK_… is a variable.", pointer=pointer)
-        value = self._env.get(found[1])
+        value = self._env.get(match[1])
         if not value:
-            raise InvalidValue(f"The variable {found[1]} is not set where this runs.", pointer=pointer)
+            raise InvalidValue(f"The variable {match[1]} is not set where this runs.", pointer=pointer)
         return value
 
 
 def sign_body(body: bytes, secret: str) -> str:
-    """What proves that the body is ours: `sha256=` and its HMAC."""
     return f"sha256={hmac.digest(secret.encode(), body, 'sha256').hex()}"
 
 

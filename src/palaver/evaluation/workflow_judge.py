@@ -1,7 +1,7 @@
-"""A judge that is a workflow of ours: called as any other, in the name of the project that asks.
+"""Workflows as judges, called on behalf of the project that asks.
 
-Its runs have the protocol "evaluation": so what it says is not kept again with the run, and nobody who scores live
-traffic takes a judge's answers for some of it.
+Their runs have the protocol "evaluation", so their output is not stored again with the run, and live evaluators skip
+them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,8 +24,6 @@ _PROMPT_INPUT, _SCHEMA_INPUT = "prompt", "schema"
 
 
 class WorkflowJudge:
-    """One workflow, asked in the name of one project."""
-
     def __init__(
         self, workflow: Workflow, engine: Engine, project: str, key: str | None, prices: Prices | None = None
     ) -> None:
@@ -34,13 +32,13 @@ class WorkflowJudge:
         self._origin = Origin(project=project, key=key, protocol="evaluation", background=True)
 
     async def answer(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> JudgeAnswer:
-        """What it says: a chat is given the messages, any other workflow all of them as one text."""
+        """Ask the workflow: a chat gets the messages, others get them as one text."""
         description = self._workflow.description
         if description.is_chat:
             call = Call(workflow=description.name, messages=tuple(messages))
         else:
             call = Call(workflow=description.name, inputs=_judge_inputs(self._workflow, messages, schema))
-        answered = (await self._calling.call(self._workflow, call, self._origin)).answered
+        answered = (await self._calling.call(self._workflow, call, self._origin)).answer
         if answered.failed is not None:
             raise ScoringError(
                 "judge_failed", f"{description.name}: {printable(describe_error(answered.failed)['message'])}"
@@ -52,7 +50,7 @@ class WorkflowJudge:
 
 
 def check_workflow_judge(workflow: Workflow, pointer: str) -> None:
-    """Can it be asked? A workflow that is no chat has to have a place for the question."""
+    """Raise InvalidValue for a workflow that is not a chat and has no input for the prompt."""
     if not workflow.description.is_chat and _prompt_input(workflow) is None:
         raise InvalidValue(
             f"{workflow.description.name} cannot judge: it is no chat, and has no input {_PROMPT_INPUT!r}.",
@@ -64,14 +62,14 @@ def _judge_inputs(workflow: Workflow, messages: Sequence[Message], schema: Mappi
     place = _prompt_input(workflow)
     if place is None:
         raise ScoringError("judge_failed", f"{workflow.description.name} has no input for the question")
-    asked = "\n\n".join(message.text for message in messages)
-    return {place: asked} | (
+    prompt = "\n\n".join(message.text for message in messages)
+    return {place: prompt} | (
         {_SCHEMA_INPUT: schema} if _SCHEMA_INPUT in _input_names(workflow) and place != _SCHEMA_INPUT else {}
     )
 
 
 def _prompt_input(workflow: Workflow) -> str | None:
-    """The input that takes the question: `prompt`, or the only one that there is."""
+    """The input for the prompt: `prompt`, or the only input."""
     names = _input_names(workflow)
     return _PROMPT_INPUT if _PROMPT_INPUT in names else names[0] if len(names) == 1 else None
 

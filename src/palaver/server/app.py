@@ -106,7 +106,7 @@ class Server:
             now=utc_now,
             interval=self.settings.heartbeat_seconds,
             tracing=self.telemetry.tracing,
-            on_dead=self.runner.died,
+            on_dead=self.runner.release_slices_of,
         )
         orphans = AbandonedRuns(self.database, seconds=self.settings.orphan_seconds)
         self.records = RunReader(self.engine, self.recorder, self.database, now=utc_now, orphans=orphans)

@@ -42,7 +42,7 @@ def create_runner(
             process=process,
             find=registry.workflow,
             evaluators=evaluators,
-            reach=create_evaluator_context(evaluators, registry, settings, engine),
+            context=create_evaluator_context(evaluators, registry, settings, engine),
             now=utc_now,
             redact=redacting.run if redacting.cleans else None,
             prices=settings.prices,

@@ -221,7 +221,7 @@ class NotificationRouter:
                 self._follow(notice)
             case "cancel":
                 self._follow(notice)  # Whoever asks for its end waits for it.
-                self._runner.heed()
+                self._runner.check_stopped()
             case "waiting":
                 self._backlog.wake()
                 self._runner.wake()

@@ -101,7 +101,7 @@ async def evaluation_runtime(
             process=process,
             find=registry.workflow,
             evaluators=known,
-            reach=create_evaluator_context(known, registry, settings, engine, allow_private=True),
+            context=create_evaluator_context(known, registry, settings, engine, allow_private=True),
             now=utc_now,
             redact=redact,
             prices=settings.prices,

@@ -1,1 +1,19 @@
-"""Test sets: what really came in and out, kept as cases."""
+"""Test sets: versioned tables of cases.
+
+    columns             columns and their kinds, counted over all rows
+    commits             commit rows, a delta or an older revision
+    delta               changes between a revision and the next
+    diff                compare two revisions
+    export              write a revision as a file
+    files               file formats: JSON Lines, JSON, CSV, Parquet
+    from_traces         rows and scripts made from recorded calls
+    importer            import a file: append, replace or upsert
+    limits              how large a set, a row and a file may be
+    revision_builder    pieces and columns of a new revision
+    row_filter          filters for rows
+    row_pages           rows of a revision, page by page
+    rows                row ids, hashes and canonical JSON
+    scripts             conversation scripts and their expectations
+
+Tables and queries of test sets are in palaver.storage.testsets.
+"""

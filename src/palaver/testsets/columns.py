@@ -1,7 +1,7 @@
-"""Columns: what the top-level keys of a set's rows are, and what kind of value each holds (contract: test sets, A1).
+"""The columns of a test set: the top-level keys of its rows, and the kind of value each holds (contract A1).
 
-Derived from all rows and never declared. What is kept while rows go by are counts, which can also be taken back: a
-revision that changes three rows of a million need not read the others to know its columns.
+Columns are derived from all rows, never declared. Counts can be added to and subtracted from, so a revision that
+changes three rows of a million does not read the others to know its columns.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from palaver.testsets.scripts import is_script
 
 ColumnKind = Literal["chat", "message", "script", "text", "number", "boolean", "json", "mixed"]
 Tally = dict[str, int]
-"""How many values of each kind a column has; `null`, and `looks_like_chat` among its texts, are counted beside."""
+"""How many values of each kind a column has. `null` and `looks_like_chat` (among texts) are counted in addition."""
 
 MAX_COLUMNS = 1_000
 _CONTAINERS = frozenset(("chat", "message", "script", "json"))
@@ -32,18 +32,18 @@ class Column(msgspec.Struct, frozen=True, omit_defaults=True):
     missing: int
     nulls: int
     looks_like: Literal["chat"] | None = None
-    """A list of messages that is kept as text: offered for conversion, never converted silently."""
+    """Texts that hold a list of messages: offered for conversion, never converted silently."""
 
 
 class ColumnCounts(msgspec.Struct, frozen=True):
-    """What `Columns` knows, as a value that can be stored and gone on from."""
+    """The state of a `ColumnCounter`, as it is stored with a piece."""
 
     rows: int
     tallies: dict[str, Tally]
 
 
 class ColumnCounter:
-    """The columns of rows that go by, in the order in which they were first seen."""
+    """Counts the columns of rows, in the order in which they first appear."""
 
     def __init__(self, counted: ColumnCounts | None = None, *, most: int = MAX_COLUMNS) -> None:
         self.rows = counted.rows if counted else 0
@@ -53,7 +53,6 @@ class ColumnCounter:
         self._most = most
 
     def add(self, data: Mapping[str, Any]) -> None:
-        """One more row."""
         self.rows += 1
         for name, value in data.items():
             tally = self._tallies.get(name)
@@ -65,7 +64,7 @@ class ColumnCounter:
                 tally["looks_like_chat"] = tally.get("looks_like_chat", 0) + 1
 
     def remove(self, data: Mapping[str, Any]) -> None:
-        """One row less, which was added before. A column of which nothing is left is gone."""
+        """Subtract a row that was added before. A column without values disappears."""
         self.rows -= 1
         for name, value in data.items():
             tally = self._tallies[name]
@@ -77,7 +76,7 @@ class ColumnCounter:
                 del self._tallies[name]
 
     def merge(self, other: Self) -> None:
-        """And all the rows of another one, which come after these."""
+        """Add the counts of rows that come after these."""
         self.rows += other.rows
         for name, tally in other._tallies.items():
             mine = self._tallies.get(name)
@@ -86,12 +85,10 @@ class ColumnCounter:
             for kind, count in tally.items():
                 mine[kind] = mine.get(kind, 0) + count
 
-    def counted(self) -> ColumnCounts:
-        """To go on from another time."""
+    def counts(self) -> ColumnCounts:
         return ColumnCounts(self.rows, {name: {**tally} for name, tally in self._tallies.items()})
 
-    def done(self) -> list[Column]:
-        """What they are."""
+    def columns(self) -> list[Column]:
         return [_make_column(name, tally, self.rows) for name, tally in self._tallies.items()]
 
     def _begun(self, name: str) -> Tally:
@@ -101,15 +98,14 @@ class ColumnCounter:
 
 
 def count_columns(rows: Iterable[Mapping[str, Any]]) -> list[Column]:
-    """The columns of these rows."""
     columns = ColumnCounter()
     for data in rows:
         columns.add(data)
-    return columns.done()
+    return columns.columns()
 
 
 def value_kind(value: object) -> str:
-    """What one value is; `null` is none of the kinds that a column can have."""
+    """The kind of one value, or `null`, which no column has as its kind."""
     if value is None:
         return "null"
     if isinstance(value, str):
@@ -140,7 +136,7 @@ def _column_kind(kinds: Sequence[str]) -> ColumnKind:
 
 
 def _looks_like_chat(text: str) -> bool:
-    """A list of messages, as JSON text? Most texts tell by their first letter that they are not."""
+    """Whether the text is a JSON list of messages. Checks the first character before parsing."""
     if text[:1] != "[" and (not text[:1].isspace() or text.lstrip()[:1] != "["):
         return False
     value = json.parse_or_text(text)

@@ -1,14 +1,14 @@
-"""A delta: what changes between a revision and the next, applied as a whole or not at all (contract: test sets, A2).
+"""Deltas: changes between a revision and the next, applied as a whole or not at all (contract A2).
 
-The order is columns, remove, replace, patch, add. Pure, and sparing: a revision is a list of (id, hash), and content is
-asked for only of rows that are touched. The steps for whoever keeps the contents:
+The order is columns, remove, replace, patch, add. A revision is a list of (id, hash), so contents are needed only for
+rows that change. The steps of a caller:
 
-    check(base, delta, columns)        everything that can be wrong, before anything is done
-    touched(base, delta)               the hashes of rows whose content goes: to be loaded
-    recolumned(data, delta.columns)    where columns change: for every content of the base, giving `rehashed`
-    apply(base, delta, …)              the rows of the next revision, and the contents that are new
+    validate_delta(base, delta, columns)   raise for anything that cannot be applied
+    touched_hashes(base, delta)            hashes of the contents to load
+    change_columns(data, delta.columns)    for every content of the base, if columns change
+    apply_delta(base, delta, …)            the rows of the next revision, and the new contents
 
-Wherever an id or a hash is meant here, it is the packed one of 16 bytes.
+Ids and hashes are packed here: 16 bytes each.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from palaver.errors import InvalidValue
 from palaver.testsets.rows import RowData, pack_row_id, row_hash
 
 RowEntry = tuple[bytes, bytes]
-"""A row of a revision: its id and its hash."""
+"""Packed id and hash of a row."""
 
 
 class Added(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -65,28 +65,28 @@ class Delta(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def changes_columns(self) -> bool:
-        """Does it touch every row?"""
+        """Whether every row changes."""
         return self.columns != ColumnChanges()
 
 
 class AppliedDelta(msgspec.Struct, frozen=True):
-    """The next revision. With changed columns, every other content is new as well: see `recolumned`."""
+    """The next revision. If columns changed, all other contents change as well: see `change_columns`."""
 
     rows: list[RowEntry]
     contents: dict[bytes, RowData]
     """By hash, what was replaced, patched or added."""
-    gone: list[bytes]
-    """The old hash of each row that was removed, replaced or patched, once a row."""
-    come: list[bytes]
-    """The new hash of each row that was replaced, patched or added, once a row."""
+    removed_hashes: list[bytes]
+    """The old hash of each row that was removed, replaced or patched."""
+    added_hashes: list[bytes]
+    """The new hash of each row that was replaced, patched or added."""
     added: list[bytes]
-    """The ids of the new rows, in the order of the delta."""
+    """Ids of the new rows, in the order of the delta."""
 
 
 def validate_delta(
     base: Sequence[RowEntry], delta: Delta, columns: Collection[str], *, pointer: str = "/delta"
 ) -> None:
-    """Raise InvalidValue, naming the id or the column, for what cannot be applied."""
+    """Raise InvalidValue, naming the row or column, for a delta that cannot be applied."""
     _check_columns(delta.columns, columns, f"{pointer}/columns")
     known = {row for row, _ in base}
     named: dict[bytes, str] = {}
@@ -112,13 +112,13 @@ def validate_delta(
 
 
 def touched_hashes(base: Sequence[RowEntry], delta: Delta) -> list[bytes]:
-    """The hashes of the contents that a checked delta removes, replaces or patches, each once."""
+    """The hashes of the contents that the delta removes, replaces or patches, without duplicates."""
     named = {pack_row_id(text) for _, text in _changed_rows(delta)}
     return list(dict.fromkeys(content for row, content in base if row in named))
 
 
 def change_columns(data: Mapping[str, Any], columns: ColumnChanges) -> RowData:
-    """One content, after its columns changed. All new names are given at once; a cell keeps its place."""
+    """Apply column changes to one row. All renames happen at once; a cell keeps its position."""
     changed = {columns.rename.get(name, name): value for name, value in data.items()} if columns.rename else {**data}
     for name in columns.remove:
         changed.pop(name, None)
@@ -135,16 +135,16 @@ def apply_delta(
     new_id: Callable[[], bytes],
     rehashed: Mapping[bytes, bytes] | None = None,
 ) -> AppliedDelta:
-    """The next revision, by a delta that was checked.
+    """Apply a validated delta.
 
-    `contents` has, by the base's hashes, what `touched` named. `rehashed` tells of every hash of the base which one its
-    content has after its columns changed; None where they did not.
+    `contents` holds, by hash, what `touched_hashes` returned. `rehashed` maps every hash of the base to its hash after
+    the column changes, or is None if there are none.
     """
     removed = {pack_row_id(text) for text in delta.remove}
     replaced = {pack_row_id(each.id): each.data for each in delta.replace}
     patched = {pack_row_id(each.id): each for each in delta.patch}
     rows: list[RowEntry] = []
-    made: dict[bytes, RowData] = {}
+    new_contents: dict[bytes, RowData] = {}
     gone: list[bytes] = []
     come: list[bytes] = []
     for row, content in base:
@@ -158,18 +158,18 @@ def apply_delta(
             rows.append((row, content if rehashed is None else rehashed[content]))
             continue
         hashed = row_hash(new)
-        made[hashed] = new
+        new_contents[hashed] = new
         rows.append((row, hashed))
         gone.append(content)
         come.append(hashed)
     fresh = [(new_id(), row_hash(each.data)) for each in delta.add]
-    made |= {hashed: each.data for (_, hashed), each in zip(fresh, delta.add, strict=True)}
+    new_contents |= {hashed: each.data for (_, hashed), each in zip(fresh, delta.add, strict=True)}
     come += [hashed for _, hashed in fresh]
-    return AppliedDelta(_insert_rows(rows, delta.add, fresh), made, gone, come, [row for row, _ in fresh])
+    return AppliedDelta(_insert_rows(rows, delta.add, fresh), new_contents, gone, come, [row for row, _ in fresh])
 
 
 def _changed_rows(delta: Delta) -> Iterator[tuple[str, str]]:
-    """Every row that the delta changes, and where it says so."""
+    """Each row that the delta changes, with its place in the delta."""
     yield from ((f"remove/{index}", text) for index, text in enumerate(delta.remove))
     yield from ((f"replace/{index}/id", each.id) for index, each in enumerate(delta.replace))
     yield from ((f"patch/{index}/id", each.id) for index, each in enumerate(delta.patch))
@@ -209,7 +209,7 @@ def _patch(data: RowData, patch: Patched) -> RowData:
 
 
 def _insert_rows(rows: list[RowEntry], added: Sequence[Added], fresh: Sequence[RowEntry]) -> list[RowEntry]:
-    """The rows with the new ones in their places; those after the same row keep the order of the delta."""
+    """Insert new rows at their positions. Rows after the same row keep the order of the delta."""
     after: dict[bytes | None, list[RowEntry]] = {}
     last: list[RowEntry] = []
     for each, pair in zip(added, fresh, strict=True):
@@ -219,8 +219,8 @@ def _insert_rows(rows: list[RowEntry], added: Sequence[Added], fresh: Sequence[R
             after.setdefault(pack_row_id(each.after) if isinstance(each.after, str) else None, []).append(pair)
     if not after:
         return rows + last
-    found = after.get(None, [])
+    inserted = after.get(None, [])
     for row in rows:
-        found.append(row)
-        found += after.get(row[0], ())
-    return found + last
+        inserted.append(row)
+        inserted += after.get(row[0], ())
+    return inserted + last

@@ -1,4 +1,8 @@
-"""Compare two revisions of a test set: added, removed, changed and moved rows, and their cells."""
+"""Compare two revisions of a test set: added, removed, changed and moved rows, and their cells (contract A2).
+
+Rows are paired by id. Rows in the longest common order count as unmoved, so a row inserted in the middle moves no
+other.
+"""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +26,7 @@ Change = Literal["added", "removed", "changed", "moved"]
 MessageOp = Literal["added", "removed", "changed"]
 
 _MAX_MATCHED_MESSAGES = 400
-"""Messages, between what two conversations begin and end with alike, that are matched; more are paired by place."""
+"""Maximum number of messages, without common prefix and suffix, that are matched; more are paired by position."""
 
 
 class RowChange(msgspec.Struct, frozen=True):
@@ -31,9 +35,9 @@ class RowChange(msgspec.Struct, frozen=True):
     id: bytes
     change: Change
     before: bytes | None = None
-    """Its old hash; None for an added row."""
+    """The old hash; None for an added row."""
     after: bytes | None = None
-    """Its new hash; None for a removed row."""
+    """The new hash; None for a removed row."""
     moved: bool = False
 
 
@@ -47,7 +51,7 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class RowChanges(msgspec.Struct, frozen=True):
-    """All rows that differ, in the order of the new revision; a removed one stands where it stood in the old."""
+    """All rows that differ, in the order of the new revision; a removed row stands at its old position."""
 
     counts: Counts
     rows: list[RowChange]
@@ -74,11 +78,10 @@ class CellChange(msgspec.Struct, frozen=True, omit_defaults=True, rename={"old":
     old: Any = msgspec.UNSET
     new: Any = msgspec.UNSET
     messages: list[MessageChange] | msgspec.UnsetType = msgspec.UNSET
-    """Where what there is on either side is a conversation."""
+    """Set if both sides are conversations."""
 
 
 def diff_rows(before: Sequence[RowEntry], after: Sequence[RowEntry]) -> RowChanges:
-    """The rows that differ."""
     old, new = dict(before), dict(after)
     moved = _moved_ids([row for row, _ in before if row in new], [row for row, _ in after if row in old])
     gone = _removed_by_anchor(before, new)
@@ -94,18 +97,17 @@ def diff_rows(before: Sequence[RowEntry], after: Sequence[RowEntry]) -> RowChang
         elif row in moved:
             rows.append(RowChange(row, "moved", was, content, moved=True))
         rows += gone.get(row, ())
-    kept = len(old.keys() & new.keys())
-    return RowChanges(Counts(len(new) - kept, len(old) - kept, changed, len(moved)), rows)
+    common = len(old.keys() & new.keys())
+    return RowChanges(Counts(len(new) - common, len(old) - common, changed, len(moved)), rows)
 
 
 def diff_columns(before: Iterable[str], after: Iterable[str]) -> ColumnNames:
-    """The columns that came and went."""
     old, new = dict.fromkeys(before), dict.fromkeys(after)
     return ColumnNames([name for name in new if name not in old], [name for name in old if name not in new])
 
 
 def diff_cells(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> list[CellChange]:
-    """The cells of a row that differ; None where the row is absent on that side."""
+    """The cells that differ; None for a row that is absent on that side."""
     old, new = before or {}, after or {}
     names = [*new, *(name for name in old if name not in new)]
     return [
@@ -131,22 +133,21 @@ def _as_list(side: Any) -> list[Any]:
 
 
 def diff_messages(before: Sequence[Any], after: Sequence[Any]) -> list[MessageChange]:
-    """The messages of two conversations that differ, in order."""
     old, new = [canonical_json(each) for each in before], [canonical_json(each) for each in after]
     start = _common_prefix_length(old, new)
     end = _common_prefix_length(old[start:][::-1], new[start:][::-1])
     old, new = old[start : len(old) - end], new[start : len(new) - end]
-    found: list[MessageChange] = []
+    differences: list[MessageChange] = []
     for left, left_end, right, right_end in _differing_blocks(old, new):
         pairs = min(left_end - left, right_end - right)
-        found += [MessageChange(start + right + place, "changed") for place in range(pairs)]
-        found += [MessageChange(start + place, "removed") for place in range(left + pairs, left_end)]
-        found += [MessageChange(start + place, "added") for place in range(right + pairs, right_end)]
-    return found
+        differences += [MessageChange(start + right + place, "changed") for place in range(pairs)]
+        differences += [MessageChange(start + place, "removed") for place in range(left + pairs, left_end)]
+        differences += [MessageChange(start + place, "added") for place in range(right + pairs, right_end)]
+    return differences
 
 
 def _differing_blocks(old: Sequence[bytes], new: Sequence[bytes]) -> list[tuple[int, int, int, int]]:
-    """Stretches in which they differ. Matching is quadratic at worst, so that of very many is not attempted."""
+    """The stretches that differ. Matching is quadratic at worst, so long lists are not matched."""
     if max(len(old), len(new)) > _MAX_MATCHED_MESSAGES:
         return [(0, len(old), 0, len(new))]
     matcher = SequenceMatcher(None, old, new, autojunk=False)
@@ -154,7 +155,6 @@ def _differing_blocks(old: Sequence[bytes], new: Sequence[bytes]) -> list[tuple[
 
 
 def _common_prefix_length(one: Sequence[bytes], other: Sequence[bytes]) -> int:
-    """How many they have in common at the beginning."""
     for place, (left, right) in enumerate(zip(one, other, strict=False)):
         if left != right:
             return place
@@ -162,19 +162,19 @@ def _common_prefix_length(one: Sequence[bytes], other: Sequence[bytes]) -> int:
 
 
 def _removed_by_anchor(before: Sequence[RowEntry], new: Mapping[bytes, bytes]) -> dict[bytes | None, list[RowChange]]:
-    """The removed rows by the one that stands before them and is still there."""
-    found: dict[bytes | None, list[RowChange]] = {}
+    """Removed rows, by the nearest row before them that still exists."""
+    removed: dict[bytes | None, list[RowChange]] = {}
     anchor = None
     for row, content in before:
         if row in new:
             anchor = row
         else:
-            found.setdefault(anchor, []).append(RowChange(row, "removed", content, None))
-    return found
+            removed.setdefault(anchor, []).append(RowChange(row, "removed", content, None))
+    return removed
 
 
 def _moved_ids(before: Sequence[bytes], after: Sequence[bytes]) -> set[bytes]:
-    """The ids outside of the longest run of them that has the same order in both."""
+    """The ids outside the longest subsequence that has the same order in both."""
     if before == after:
         return set()
     places = {row: place for place, row in enumerate(before)}
@@ -183,19 +183,19 @@ def _moved_ids(before: Sequence[bytes], after: Sequence[bytes]) -> set[bytes]:
 
 
 def _longest_increasing(numbers: Sequence[int]) -> list[int]:
-    """The longest subsequence that rises, by patience: piles with their smallest end, and who stood before whom."""
+    """The longest increasing subsequence, by patience sorting."""
     ends: list[int] = []
     below: dict[int, int | None] = {}
     for number in numbers:
         pile = bisect_left(ends, number)
         below[number] = ends[pile - 1] if pile else None
         ends[pile : pile + 1] = [number]
-    found: list[int] = []
+    sequence: list[int] = []
     last = ends[-1] if ends else None
     while last is not None:
-        found.append(last)
+        sequence.append(last)
         last = below[last]
-    return found
+    return sequence
 
 
 _decode = msgspec.json.Decoder().decode
@@ -222,20 +222,19 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 def diff_revisions(
     db: Connection, project: str, before: Revision, after: Revision, window: Window = FIRST_PAGE
 ) -> Difference:
-    """What is otherwise in `after`."""
     filters = {"testset": after.testset, "from": before.number, "to": after.number}
     bound: Any = {"project": project, "by": _ORDER_COLUMNS, "filters": filters, "order": "oldest"}
-    begun = pagination.decode_cursor(window, **bound)
-    start = begun[0] + 1 if begun else 0
+    position = pagination.decode_cursor(window, **bound)
+    start = position[0] + 1 if position else 0
     old, new = (
         list(testset_pieces.iter_entries(read_entries(db, project, each.testset, each.number)))
         for each in (before, after)
     )
-    found = diff_rows(old, new)
-    some = found.rows[start : start + window.limit]
+    changes = diff_rows(old, new)
+    some = changes.rows[start : start + window.limit]
     wanted = [hashed for row in some for hashed in (row.before, row.after) if hashed is not None]
     contents = testset_rows.read_contents(db, project, after.testset, wanted)
-    shown = [
+    changed_rows = [
         ChangedRow(
             id=format_row_id(row.id),
             change=row.change,
@@ -245,9 +244,9 @@ def diff_revisions(
         for row in some
     ]
     end = start + len(some)
-    cursor = pagination.encode_cursor([end - 1], **bound) if end < len(found.rows) else None
+    cursor = pagination.encode_cursor([end - 1], **bound) if end < len(changes.rows) else None
     names = ([one["name"] for one in each.columns] for each in (before, after))
-    return Difference(counts=found.counts, columns=diff_columns(*names), rows=Page(shown, cursor))
+    return Difference(counts=changes.counts, columns=diff_columns(*names), rows=Page(changed_rows, cursor))
 
 
 def _decode_content(contents: dict[bytes, bytes], hashed: bytes | None) -> dict[str, Any] | None:

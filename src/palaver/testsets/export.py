@@ -1,4 +1,4 @@
-"""Exporting a revision as a file, a piece at a time, as fast as it is taken."""
+"""Export a revision as a file, streamed."""
 
 import asyncio
 import re
@@ -17,7 +17,10 @@ _MAX_NAME_LENGTH = 80
 async def export_revision(
     database: Database, project: str, revision: Revision, form: Format, *, ids: bool = False
 ) -> AsyncGenerator[bytes]:
-    """The bytes of the file; with `ids`, each row's is written beside its data, so that an import finds it again."""
+    """Yield the bytes of the file.
+
+    With `ids`, each row's id is written too, so that an import can find the row again.
+    """
     columns = [column["name"] for column in revision.columns]
     writer = files.open_writer(form, columns, meta=[ID] if ids else ())
     if opening := writer.begin():
@@ -33,6 +36,6 @@ async def export_revision(
 
 
 def export_filename(name: str, revision: int, form: Format) -> str:
-    """What the file of a revision is called, whatever its set is called: no path, no trick."""
+    """A file name without path separators or special characters, whatever the set is called."""
     plain = _UNSAFE_CHARACTERS.sub("-", name).strip(".-")[:_MAX_NAME_LENGTH].rstrip(".-") or "testset"
     return f"{plain}-{revision}.{form}"

@@ -1,7 +1,6 @@
-"""Cutting cases from what happened: a conversation, a trace or a result becomes a row or a script (contract: A4).
+"""Make test set rows and scripts from recorded conversations, spans and results (contract A4).
 
-What was really answered becomes what is expected. Each side stays on its side: what came out is never an input, and
-nothing is made up. Pure: what happened is given.
+The recorded answer becomes the expected one. Outputs never become inputs, and nothing is invented.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,21 +19,21 @@ from palaver.traces.model import Span
 RowForm = Literal["row", "script"]
 MESSAGES_COLUMN, EXPECTED_COLUMN, SCRIPT_COLUMN = "messages", "expected", "script"
 _MODEL_SPAN_KINDS = ("llm",)
-"""Kinds of spans whose inputs are the request to a model: its messages, and settings that are no inputs of a case."""
+"""Span kinds whose inputs are a model request: messages, and settings that are no inputs of a case."""
 
 
 class RecordedCall(NamedTuple):
-    """One call: what was sent, what was given beside it, and what came back."""
+    """One call: messages and inputs sent, and the reply."""
 
     messages: Sequence[Message] = ()
     inputs: Mapping[str, Any] = {}
     reply: Sequence[Message] = ()
     value: Any = UNSET
-    """That of a workflow which is no chat; UNSET for a chat."""
+    """The result of a workflow that is not a chat; UNSET for a chat."""
 
 
 def make_row(happened: RecordedCall, columns: Mapping[str, str] | None = None) -> RowData:
-    """The row of one call. `columns` tells other names for the columns that it would have."""
+    """The row of one call. `columns` renames its columns."""
     cells: list[tuple[str, Any]] = [*happened.inputs.items()]
     if happened.messages:
         cells.insert(0, (MESSAGES_COLUMN, encode_messages(happened.messages)))
@@ -53,34 +52,33 @@ def make_script_row(happened: RecordedCall, columns: Mapping[str, str] | None = 
 def call_from_conversation(
     messages: Sequence[Message], *, upto: str | None = None, inputs: Mapping[str, Any] | None = None
 ) -> RecordedCall:
-    """A conversation, cut after what the user said last at or before the message `upto`; what followed is the reply."""
+    """Split a conversation after the last user message at or before the message `upto`; what follows is the reply."""
     last = len(messages) - 1
     if upto is not None:
         last = next((place for place, message in enumerate(messages) if message.id == upto), -1)
         if last < 0:
             raise InvalidValue(f"The conversation has no message {upto[:80]!r}.", pointer="/source/upto")
-    asked = max((place for place in range(last + 1) if messages[place].role == "user"), default=-1)
-    if asked < 0:
+    question = max((place for place in range(last + 1) if messages[place].role == "user"), default=-1)
+    if question < 0:
         raise InvalidValue("The user says nothing in the conversation up to there.", pointer="/source/upto")
-    after = range(asked + 1, len(messages))
+    after = range(question + 1, len(messages))
     end = next((place for place in after if messages[place].role == "user"), len(messages))
-    return RecordedCall(messages[: asked + 1], inputs or {}, messages[asked + 1 : end])
+    return RecordedCall(messages[: question + 1], inputs or {}, messages[question + 1 : end])
 
 
-def call_from_span(found: Span) -> RecordedCall:
-    """A span: its messages or inputs, and what came out of it."""
-    given, answered = _side_messages(found, "input"), _side_messages(found, "output")
-    answered = answered[conversation.repeated_prefix_length(given, answered) :]
-    is_ours = "palaver" in found.conventions
-    value = found.outputs if found.outputs is not None and (is_ours or not answered) else UNSET
-    messages, inputs = _sent_messages_and_inputs(found, given)
+def call_from_span(span: Span) -> RecordedCall:
+    sent, answered = _side_messages(span, "input"), _side_messages(span, "output")
+    answered = answered[conversation.repeated_prefix_length(sent, answered) :]
+    is_ours = "palaver" in span.conventions
+    value = span.outputs if span.outputs is not None and (is_ours or not answered) else UNSET
+    messages, inputs = _sent_messages_and_inputs(span, sent)
     if not messages and not inputs and not answered and value is UNSET:
         raise InvalidValue("Nothing is kept of what went in or came out there.", pointer="/source")
     return RecordedCall(messages, inputs, () if value is not UNSET else answered, value)
 
 
 def accept_answer(row: Mapping[str, Any], answer: RecordedCall, *, column: str = EXPECTED_COLUMN) -> RowData:
-    """A case's row that expects from now on what was answered to it."""
+    """The row with the given answer as its expected one."""
     expected = answer.value if answer.value is not UNSET else expected_value(answer.reply)
     if expected is UNSET:
         raise InvalidValue("The result has no answer that could be expected.", pointer="/source/result")
@@ -88,18 +86,18 @@ def accept_answer(row: Mapping[str, Any], answer: RecordedCall, *, column: str =
 
 
 def encode_messages(messages: Sequence[Message]) -> list[Any]:
-    """Messages as cells have them: in the form of Chat Completions, arguments letter by letter."""
+    """Encode messages as Chat Completions, with arguments verbatim."""
     return dialects.write(messages, "chat-completions")
 
 
 def expected_value(reply: Sequence[Message]) -> Any:
-    """One message as an object, several as a list; UNSET for none."""
+    """One message as an object, several as a list, UNSET for none."""
     messages = encode_messages(reply)
     return UNSET if not messages else messages[0] if len(messages) == 1 else messages
 
 
 def make_script(messages: Sequence[Message]) -> dict[str, Any]:
-    """Each message of the user's is a turn; proposed is that the same tools are called, in order, and no text."""
+    """A turn for each user message, expecting the same tool calls in order, and no particular text."""
     first = next((place for place, message in enumerate(messages) if message.role == "user"), len(messages))
     turns: list[dict[str, Any]] = []
     for message in messages[first:]:
@@ -119,20 +117,18 @@ def _user_turn(message: Message) -> Any:
     return message.text if is_text else encode_messages([message])[0]
 
 
-def _side_messages(found: Span, side: Prefer) -> tuple[Message, ...]:
-    """The messages of a side, unless they were found under a name that belongs to the other one."""
-    messages, value = (found.messages_in, found.inputs) if side == "input" else (found.messages_out, found.outputs)
+def _side_messages(span: Span, side: Prefer) -> tuple[Message, ...]:
+    """The messages of one side, unless extraction found them under a key of the other side."""
+    messages, value = (span.messages_in, span.inputs) if side == "input" else (span.messages_out, span.outputs)
     inside = read_conversation(value, side) if messages and value is not None else None
     is_others = inside is not None and inside.side not in (None, side) and inside.messages == messages
     return () if is_others else messages
 
 
-def _sent_messages_and_inputs(
-    found: Span, messages: tuple[Message, ...]
-) -> tuple[Sequence[Message], Mapping[str, Any]]:
-    """What went in. A conversation that stands among the inputs is not given twice."""
-    value = found.inputs
-    if messages and (value is None or found.kind in _MODEL_SPAN_KINDS):
+def _sent_messages_and_inputs(span: Span, messages: tuple[Message, ...]) -> tuple[Sequence[Message], Mapping[str, Any]]:
+    """The messages and inputs that were sent, without repeating a conversation that is among the inputs."""
+    value = span.inputs
+    if messages and (value is None or span.kind in _MODEL_SPAN_KINDS):
         return messages, {}
     if not isinstance(value, dict):
         return messages, {} if messages or value is None else {"input": value}
@@ -141,7 +137,7 @@ def _sent_messages_and_inputs(
     if inside is None:
         return messages, inputs
     key, *deeper = inside.path.removeprefix("/").split("/")
-    if "palaver" in found.conventions or (key in inputs and not deeper and isinstance(inputs[key], list)):
+    if "palaver" in span.conventions or (key in inputs and not deeper and isinstance(inputs[key], list)):
         return (), inputs
     return messages, {name: item for name, item in inputs.items() if name != key}
 

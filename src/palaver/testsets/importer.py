@@ -1,4 +1,8 @@
-"""Import a file into a test set: append, replace or upsert rows while the file is read."""
+"""Import a file into a test set: append, replace or upsert rows while the file is read.
+
+Contents are staged in batches; nothing is visible before the commit at the end. `FileImport` is a sync state machine
+without a database: bytes in, batches of contents out.
+"""
 
 import asyncio
 import time
@@ -35,18 +39,18 @@ from palaver.testsets.rows import format_row_id, pack_row_id, row_hash
 from palaver.testsets.scripts import check_scripts
 
 ID_KEY = "__id__"
-"""As the key of an upsert: rows are known by their ids, which an export can write beside them."""
+"""The key of an upsert by row id, as an export with ids writes it."""
 
 
 class RowBatch(msgspec.Struct, frozen=True):
-    """What is to be kept now."""
+    """Contents and metadata to be stored."""
 
     contents: Mapping[bytes, bytes]
     metas: Mapping[bytes, Any]
 
 
 class ImportCounts(msgspec.Struct):
-    """What became of the rows of a file."""
+    """What happened to the rows of a file."""
 
     rows: int = 0
     added: int = 0
@@ -56,17 +60,17 @@ class ImportCounts(msgspec.Struct):
 
 
 class RowMerger(Protocol):
-    """How rows of a file become rows of the set."""
+    """Turns rows of a file into rows of the set."""
 
     counts: ImportCounts
 
-    def join(self, row: FileRow, own: bytes | None, hashed: bytes) -> bytes:
-        """The id of a row, packed; `own` is the one that it brings along."""
+    def merge(self, row: FileRow, own: bytes | None, hashed: bytes) -> bytes:
+        """Return the packed id of the row; `own` is the id that it brings along."""
         ...
 
 
 class FileImport:
-    """Takes one file."""
+    """Reads one file into batches."""
 
     def __init__(self, reader: RowReader, joining: RowMerger, limits: TestsetLimits, *, batch: int) -> None:
         self._reader = reader
@@ -78,13 +82,13 @@ class FileImport:
         self._waiting = 0
 
     def feed(self, chunk: bytes) -> RowBatch | None:
-        """Some more of it; a batch, if it is full."""
+        """Parse a chunk; returns a batch if one is full."""
         for row in self._reader.feed(chunk):
             self._take(row)
         return self._given() if self._waiting >= self._batch else None
 
     def end(self) -> Iterator[RowBatch]:
-        """All of it was there; some formats tell their rows only now."""
+        """Finish parsing; some formats yield their rows only now."""
         for row in self._reader.end():
             self._take(row)
             if self._waiting >= self._batch:
@@ -92,14 +96,14 @@ class FileImport:
         yield self._given()
 
     def _take(self, row: FileRow) -> None:
-        kept = json.encode(row.data)
-        self._limits.check_row(len(kept), f"Line {row.line}")
-        if b'"turns"' in kept:
+        encoded = json.encode(row.data)
+        self._limits.check_row(len(encoded), f"Line {row.line}")
+        if b'"turns"' in encoded:
             check_scripts(row.data, f"/lines/{row.line}")
         hashed = row_hash(row.data)
         own, meta = _split_id(row.meta)
-        packed = self._joining.join(row, own, hashed)
-        self._contents[hashed] = kept
+        packed = self._joining.merge(row, own, hashed)
+        self._contents[hashed] = encoded
         if meta:
             self._metas[packed] = meta
         self._waiting += 1
@@ -111,47 +115,45 @@ class FileImport:
 
 
 def _split_id(meta: Mapping[str, Any] | None) -> tuple[bytes | None, Mapping[str, Any] | None]:
-    """The id that a row brings along, if it is one of ours; and what else is beside its data."""
+    """Split the id of the row, if it is a valid row id, from the other metadata."""
     if not meta:
         return None, None
     try:
         packed = pack_row_id(meta[ID_KEY]) if isinstance(meta.get(ID_KEY), str) else None
     except ValueError:
-        packed = None  # Another system's.
+        packed = None  # The id of another system.
     if packed is None:
         return None, meta
     return packed, {name: value for name, value in meta.items() if name != ID_KEY}
 
 
 class RowAppender:
-    """Rows come after those that there are, or are the first of a new set."""
+    """Appends rows to the set, or creates a new one."""
 
     def __init__(self, limits: TestsetLimits, new: NewId, last: Chunk | None = None) -> None:
         self.counts = ImportCounts()
         self._gathering = RevisionBuilder(limits, last)
         self._new = new
-        self.brought: set[bytes] = set()
-        """Ids that rows came with: whether one of the set has them is for the caller to see."""
+        self.brought_ids: set[bytes] = set()
+        """Ids that rows brought along. The caller checks that the set has none of them."""
 
-    def join(self, row: FileRow, own: bytes | None, hashed: bytes) -> bytes:
-        """A new row."""
+    def merge(self, row: FileRow, own: bytes | None, hashed: bytes) -> bytes:
         packed = self._new() if own is None else own
         if own is not None:
-            if own in self.brought:
+            if own in self.brought_ids:
                 raise _duplicate_id(row)
-            self.brought.add(own)
+            self.brought_ids.add(own)
         self.counts.rows += 1
         self.counts.added += 1
         self._gathering.add(packed, hashed, row.data)
         return packed
 
     def pieces(self) -> list[Chunk]:
-        """What they are in."""
-        return self._gathering.done()
+        return self._gathering.finish()
 
 
 class RowReplacer:
-    """Rows take the place of all that there are. Who has the same data as one of those, or its id, stays who it was."""
+    """Replaces all rows. A row with the id or the data of an existing one keeps that id."""
 
     def __init__(self, limits: TestsetLimits, new: NewId, entries: bytes) -> None:
         self.counts = ImportCounts(removed=len(entries) // ENTRY_BYTES)
@@ -160,22 +162,20 @@ class RowReplacer:
         self._before = entries
         self._ids: dict[bytes, bytes] | None = None
         self._unused: dict[bytes, bytes] = {}
-        """By hash, the ids of rows that have it, one after the other: a dictionary of lists would take far more."""
+        """By hash, the concatenated ids of rows with that hash: takes far less memory than a dictionary of lists."""
         for packed, hashed in iter_entries(entries):
             self._unused[hashed] = self._unused.get(hashed, b"") + packed
         self._given: set[bytes] = set()
         self._brought: set[bytes] = set()
 
-    def join(self, row: FileRow, own: bytes | None, hashed: bytes) -> bytes:
-        """A row that was there, or a new one."""
+    def merge(self, row: FileRow, own: bytes | None, hashed: bytes) -> bytes:
         packed = self._same(hashed) if own is None else self._own(row, own, hashed)
         self.counts.rows += 1
         self._gathering.add(packed, hashed, row.data)
         return packed
 
     def pieces(self) -> list[Chunk]:
-        """What they are in."""
-        return self._gathering.done()
+        return self._gathering.finish()
 
     def _same(self, hashed: bytes) -> bytes:
         unused = self._unused.get(hashed, b"")
@@ -194,7 +194,7 @@ class RowReplacer:
         if own in self._brought:
             raise _duplicate_id(row)
         self._brought.add(own)
-        if own in self._given:  # An equal row before it has got its id.
+        if own in self._given:  # An equal row before this one has taken its id.
             return self._same(hashed)
         if self._ids is None:
             self._ids = dict(iter_entries(self._before))
@@ -207,7 +207,7 @@ class RowReplacer:
 
 
 class RowUpserter:
-    """A row takes the place of the one with the same key, if there is one; else it comes after all others."""
+    """Replaces the row with the same key, or appends."""
 
     def __init__(self, new: NewId, key: str, entries: bytes, keys: Mapping[bytes, int]) -> None:
         self.counts = ImportCounts()
@@ -217,8 +217,7 @@ class RowUpserter:
         self._places = dict(keys)
         self._seen: set[bytes] = set()
 
-    def join(self, row: FileRow, own: bytes | None, hashed: bytes) -> bytes:
-        """A row that was there, or a new one."""
+    def merge(self, row: FileRow, own: bytes | None, hashed: bytes) -> bytes:
         key = _row_key(row, own, self._key)
         if key in self._seen:
             raise line_error(row.line, f"the key {self._key!r} has the same value as in a row before it.")
@@ -243,17 +242,17 @@ def _duplicate_id(row: FileRow) -> InvalidValue:
 
 
 def collect_keys(rows: Sequence[tuple[int, Mapping[str, Any]]], key: str, into: dict[bytes, int]) -> None:
-    """The keys of rows of a set, and their places."""
+    """Add the keys of rows, and their positions, to `into`."""
     for place, data in rows:
         if key in data:
             known = into.setdefault(row_hash({"key": data[key]}), place)
             if known != place:
-                told = f"The column {key[:80]!r} is no key: the rows {known} and {place} have the same value."
-                raise InvalidValue(told, pointer="?key")
+                message = f"The column {key[:80]!r} is no key: the rows {known} and {place} have the same value."
+                raise InvalidValue(message, pointer="?key")
 
 
 def positions_by_id(entries: bytes) -> dict[bytes, int]:
-    """The same, where rows are known by their ids."""
+    """The same for ID_KEY."""
     return {packed: place for place, (packed, _) in enumerate(iter_entries(entries))}
 
 
@@ -269,29 +268,29 @@ def _row_key(row: FileRow, own: bytes | None, key: str) -> bytes:
 
 ImportMode = Literal["append", "replace", "upsert"]
 _CHUNK_BYTES = 256 * 1024
-"""Bytes that are read in one go: each goes to another thread and back."""
+"""Each chunk is parsed in a thread, so small ones are combined."""
 _HEARTBEAT_INTERVAL_S = 30.0
-"""Seconds after which an import says that it is still at work, although there is nothing to write."""
+"""Seconds after which an import without data to write reports that it is alive."""
 
 
 class ImportTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """Where rows go, and how."""
+    """The test set to import into, and how."""
 
     testset: str
-    """The id of a set, or the one that a new set will have."""
+    """The id of the set, or of the new set."""
     is_new: bool = False
     mode: ImportMode = "append"
     key: str | None = None
-    """Of an upsert: the column that rows are known by, or `__id__`."""
+    """For an upsert: the key column, or `__id__`."""
 
     def check(self) -> None:
-        """Raise for what does not go together."""
+        """Raise InvalidValue for options that contradict each other."""
         if (self.mode == "upsert") != (self.key is not None):
             raise InvalidValue("An upsert needs a key, and nothing else has one.", pointer="?key")
 
 
 class ImportedFile(NamedTuple):
-    """All that there was, ready to be committed."""
+    """A file that was read completely, ready to be committed."""
 
     prepared: PreparedCommit
     counts: ImportCounts
@@ -310,7 +309,7 @@ async def import_file(
     limits: TestsetLimits = DEFAULT_LIMITS,
     new: NewId = generate_row_id,
 ) -> AsyncGenerator[ImportedFile]:
-    """A file, taken as a whole. What is not committed inside the block is gone after it."""
+    """Import a file. What is not committed inside the block is discarded."""
     into.check()
     base = None if into.is_new else await database.read(testsets.get_testset, project, into.testset)
     async with StagedImport(database, project, into.testset, now) as staging:
@@ -321,18 +320,18 @@ async def import_file(
             entries = bytes(joining.entries)
             gathered = await database.read(split_entries, project, into.testset, entries, {}, limits)
         else:
-            if isinstance(joining, RowAppender) and joining.brought and base is not None:
-                await database.read(_check_ids_are_new, project, base, joining.brought)
+            if isinstance(joining, RowAppender) and joining.brought_ids and base is not None:
+                await database.read(_check_ids_are_new, project, base, joining.brought_ids)
             gathered = await database.read(join_pieces, project, into.testset, before, joining.pieces(), limits)
         head = None if base is None else base.head
-        prepared = PreparedCommit(base=head, gathered=gathered, brought_by=staging.own)
+        prepared = PreparedCommit(base=head, revision=gathered, staged_by=staging.staged_import)
         yield ImportedFile(prepared, joining.counts, reader.report.wrapped)
 
 
 async def _make_merger(
     database: Database, project: str, into: ImportTarget, base: TestSet | None, limits: TestsetLimits, new: NewId
 ) -> tuple[RowAppender | RowReplacer | RowUpserter, list[ChunkRef]]:
-    """How rows become rows of the set, and the pieces of it that stay as they are."""
+    """Return the merger for the import mode, and the pieces of the set that stay as they are."""
     if base is None:
         return RowAppender(limits, new), []
     if into.mode == "append":
@@ -355,15 +354,15 @@ async def _make_merger(
 def _check_ids_are_new(db: Connection, project: str, base: TestSet, brought: set[bytes]) -> None:
     for packed, _ in testset_pieces.iter_entries(read_entries(db, project, base.id, base.head)):
         if packed in brought:
-            told = f"The set has the row {format_row_id(packed)} already: import with mode=upsert and key={ID_KEY}."
-            raise InvalidValue(told, pointer="?mode")
+            message = f"The set has the row {format_row_id(packed)} already: import with mode=upsert and key={ID_KEY}."
+            raise InvalidValue(message, pointer="?mode")
 
 
-# Bringing it in
+# Staging
 
 
 async def _stage_rows(staging: StagedImport, taking: FileImport, chunks: AsyncIterable[bytes]) -> None:
-    """Read on while what was read before is written."""
+    """Parse the next chunk while the previous batch is written."""
     writing: asyncio.Task[None] | None = None
     since = time.monotonic()
     try:
@@ -388,12 +387,12 @@ async def _stage_rows(staging: StagedImport, taking: FileImport, chunks: AsyncIt
 
 
 async def _put_batch(staging: StagedImport, batch: RowBatch | None) -> None:
-    given = batch or RowBatch({}, {})
-    await staging.put(given.contents, given.metas)
+    rows = batch or RowBatch({}, {})
+    await staging.put(rows.contents, rows.metas)
 
 
 async def _coalesce(chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes]:
-    """Fewer and larger ones."""
+    """Combine chunks into larger ones."""
     waiting: list[bytes] = []
     size = 0
     async for chunk in chunks:

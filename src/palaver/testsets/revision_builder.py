@@ -1,4 +1,7 @@
-"""Build the pieces and columns of a revision while its rows are read once."""
+"""Build the pieces and columns of a revision from a stream of rows.
+
+A row takes 32 bytes here (id and hash), so a revision of a million rows is built without holding their contents.
+"""
 
 import secrets
 import time
@@ -24,19 +27,19 @@ NewId = Callable[[], bytes]
 
 
 class RevisionContent(msgspec.Struct, frozen=True, kw_only=True):
-    """A revision that is to be."""
+    """A revision before it is committed."""
 
     digest: str
     rows: int
     columns: list[dict[str, Any]]
     places: list[ChunkRef]
-    """What it is made of,"""
+    """Places of all its pieces."""
     pieces: list[Chunk]
-    """and those of it that may not be kept yet."""
+    """Pieces that may not be stored yet."""
 
 
 class RevisionBuilder:
-    """Takes rows in their order. It may go on from the last piece of another revision."""
+    """Collects rows in order. May continue the last piece of another revision."""
 
     def __init__(self, limits: TestsetLimits = DEFAULT_LIMITS, last: Chunk | None = None) -> None:
         self._limits = limits
@@ -45,27 +48,24 @@ class RevisionBuilder:
         self._pieces: list[Chunk] = []
 
     def add(self, packed: bytes, hashed: bytes, data: Mapping[str, Any]) -> None:
-        """One more row."""
         self._columns.add(data)
         self._entries += packed
         self._entries += hashed
         if testset_pieces.ends_chunk(packed, len(self._entries) // ENTRY_BYTES):
             self._close()
 
-    def done(self) -> list[Chunk]:
-        """The pieces."""
+    def finish(self) -> list[Chunk]:
         if self._entries:
             self._close()
         return self._pieces
 
     def _close(self) -> None:
-        self._pieces.append(Chunk(bytes(self._entries), self._columns.counted()))
+        self._pieces.append(Chunk(bytes(self._entries), self._columns.counts()))
         self._entries.clear()
         self._columns = ColumnCounter(most=self._limits.columns)
 
 
 def generate_row_id() -> bytes:
-    """An id for a row, packed."""
     return new_packed_id(time.time_ns() // 1_000_000, secrets.randbits(80))
 
 
@@ -73,14 +73,14 @@ def generate_row_id() -> bytes:
 
 
 def read_entries(db: Connection, project: str, testset: str, number: int) -> bytes:
-    """The ids and hashes of all rows of a revision."""
+    """The packed ids and hashes of all rows of a revision."""
     places = testset_revisions.list_chunks(db, project, testset, number)
     data = testset_pieces.read_chunks(db, project, testset, [place.digest for place in places])
     return b"".join(data[place.digest] for place in places)
 
 
 def open_last_piece(db: Connection, project: str, testset: str, places: Sequence[ChunkRef]) -> Chunk | None:
-    """The last piece of a revision, if rows after it belong to it."""
+    """The last piece of a revision, if further rows belong to it."""
     if not places:
         return None
     digest = places[-1].digest
@@ -98,7 +98,7 @@ def join_pieces(
     pieces: Sequence[Chunk],
     limits: TestsetLimits,
 ) -> RevisionContent:
-    """The revision of pieces that are there, and of more that come after them."""
+    """The revision of stored pieces followed by new ones."""
     counted = testset_pieces.read_column_counts(db, project, testset, [place.digest for place in before])
     data = testset_pieces.read_chunks(db, project, testset, [place.digest for place in before])
     columns = ColumnCounter(most=limits.columns)
@@ -115,9 +115,9 @@ def join_pieces(
 def split_entries(
     db: Connection, project: str, testset: str, entries: bytes, contents: Mapping[bytes, bytes], limits: TestsetLimits
 ) -> RevisionContent:
-    """The revision of a whole list. Only pieces that nobody has counted yet need what their rows hold.
+    """The revision of a list of entries. Contents are read only for pieces whose columns were not counted before.
 
-    `contents` has, by hash, what is not kept yet, as JSON.
+    `contents` holds, by hash, JSON that is not stored yet.
     """
     limits.check_rows(len(entries) // ENTRY_BYTES)
     parts = testset_pieces.split_chunks(entries)
@@ -138,26 +138,30 @@ def _count_columns(
     db: Connection, project: str, testset: str, part: bytes, contents: Mapping[bytes, bytes], limits: TestsetLimits
 ) -> ColumnCounts:
     hashes = [hashed for _, hashed in testset_pieces.iter_entries(part)]
-    kept = testset_rows.read_contents(db, project, testset, [one for one in hashes if one not in contents])
+    stored = testset_rows.read_contents(db, project, testset, [one for one in hashes if one not in contents])
     columns = ColumnCounter(most=limits.columns)
     for hashed in hashes:
-        columns.add(_decode(contents[hashed] if hashed in contents else kept[hashed]))
-    return columns.counted()
+        columns.add(_decode(contents[hashed] if hashed in contents else stored[hashed]))
+    return columns.counts()
 
 
 def _revision_content(
     columns: ColumnCounter, digest: str, places: list[ChunkRef], pieces: Iterable[Chunk]
 ) -> RevisionContent:
-    shown = [msgspec.to_builtins(column) for column in columns.done()]
-    return RevisionContent(digest=digest, rows=columns.rows, columns=shown, places=places, pieces=list(pieces))
+    encoded = [msgspec.to_builtins(column) for column in columns.columns()]
+    return RevisionContent(digest=digest, rows=columns.rows, columns=encoded, places=places, pieces=list(pieces))
 
 
-def _as_counts(kept: Any) -> ColumnCounts:
-    return kept if isinstance(kept, ColumnCounts) else msgspec.convert(kept, ColumnCounts)
+def _as_counts(stored: Any) -> ColumnCounts:
+    return stored if isinstance(stored, ColumnCounts) else msgspec.convert(stored, ColumnCounts)
 
 
 class RowIdMatcher:
-    """Gives each row its id, in order. Ids that rows bring along are claimed beforehand: nobody else gets them."""
+    """Assigns ids to rows that were sent without one (A2).
+
+    An unused row of the base with the same content gives its id. Ids in `claimed` belong to rows that brought them
+    along.
+    """
 
     def __init__(
         self, base: Iterable[RowEntry], *, new_id: Callable[[], bytes], claimed: Collection[bytes] = ()
@@ -168,7 +172,7 @@ class RowIdMatcher:
             if row not in claimed:
                 self._unused.setdefault(content, deque()).append(row)
 
-    def of(self, content: bytes) -> bytes:
-        """The id of the next row, which has this hash and came without an id."""
+    def id_for(self, content: bytes) -> bytes:
+        """The id of the next row without an id that has this hash."""
         unused = self._unused.get(content)
         return unused.popleft() if unused else self._new_id()

@@ -1,4 +1,4 @@
-"""Which rows are meant: by a text that occurs in one of their cells, or by what some of their cells are."""
+"""Filter rows by text in any cell, or by the values of cells."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
@@ -13,15 +13,15 @@ _POINTER = "?filter"
 
 
 class RowFilter(msgspec.Struct, frozen=True):
-    """What a row must have; all of it."""
+    """Conditions that a row must all meet."""
 
     search: str | None = None
-    """A text in one of its cells, taken literally, in upper or lower case."""
+    """Text in any cell, taken literally, ignoring case."""
     cells: Mapping[str, Any] = {}
-    """Columns, and the values that they have; a missing cell equals nothing, not even null."""
+    """By column, the required value. A missing cell equals nothing, not even null."""
 
-    def fits(self, raw: bytes) -> bool:
-        """Is this one of them? `raw` is its data as JSON."""
+    def matches(self, raw: bytes) -> bool:
+        """Whether a row matches; `raw` is its data as JSON."""
         if self.search and not _may_contain(raw, self.search):
             return False
         if not self.search and not self.cells:
@@ -33,14 +33,14 @@ class RowFilter(msgspec.Struct, frozen=True):
 
 
 def parse_row_filter(text: str | None) -> Mapping[str, Any]:
-    """What `topic=maths`, or several as a JSON object, ask for. A value that is JSON is that, any other a text."""
+    """Parse `topic=maths`, or a JSON object of several columns. Values that are not JSON are text."""
     if not text:
         return {}
     if text.startswith("{"):
-        found = json.parse_or_text(text)
-        if not isinstance(found, dict):
+        parsed = json.parse_or_text(text)
+        if not isinstance(parsed, dict):
             raise InvalidValue("A filter that begins with { is a JSON object of columns and values.", pointer=_POINTER)
-        return cast("dict[str, Any]", found)
+        return cast("dict[str, Any]", parsed)
     name, sign, value = text.partition("=")
     if not sign or not name:
         raise InvalidValue('A filter is column=value, or {"column": value}.', pointer=_POINTER)
@@ -48,7 +48,7 @@ def parse_row_filter(text: str | None) -> Mapping[str, Any]:
 
 
 def json_equal(one: Any, other: Any) -> bool:
-    """Are two JSON values equal? 1 is 1.0, true is not 1."""
+    """Whether two JSON values are equal: 1 equals 1.0, true is not 1."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, list) and isinstance(other, list):
@@ -61,7 +61,7 @@ def json_equal(one: Any, other: Any) -> bool:
 
 
 def _may_contain(raw: bytes, needle: str) -> bool:
-    """Could the text be in it? Most rows are told by their bytes, unread."""
+    """A quick check of the raw bytes, which clears most rows without parsing them."""
     written = json.encode(needle)[1:-1]
     if needle.isascii() and raw.isascii():
         return written.lower() in raw.lower()
@@ -73,7 +73,7 @@ def _contains_text(data: Mapping[str, Any], needle: str) -> bool:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Everything in a value that a person could read; without recursion."""
+    """All text in a value, including keys and numbers; without recursion."""
     open_: list[Any] = [value]
     while open_:
         one = open_.pop()

@@ -1,7 +1,7 @@
-"""Reading a revision: its rows page by page, one of them by its id, and what is long cut short.
+"""Rows of a revision: pages, single rows, and shortened cells.
 
-A revision never changes, so that a cursor is a place in it. Pages without a search read only what they show; with one,
-rows are looked at until the page is full or enough were looked at: then it is short, and the cursor goes on from there.
+A revision never changes, so a cursor is a position in it. A page of a search ends when it is full or its time is up;
+then it may be short, and the cursor continues from there.
 """
 
 import time
@@ -28,27 +28,24 @@ _decode = msgspec.json.Decoder().decode
 _ORDER_COLUMNS = (column("place", Integer),)
 _ALL_ROWS = RowFilter()
 MAX_CELL_BYTES = 4 * 1024
-"""Bytes of JSON of a cell that is shown whole in a page."""
+"""Cells with more JSON than this are shortened in a page."""
 _MAX_PAGE_BYTES = 16 * 1024 * 1024
 """Bytes of the rows of one page."""
 _SEARCH_TIMEOUT_S = 2.0
-"""How long a search goes on for one page."""
+"""How long one page of a search may take."""
 _PIECE_BATCH = 64
 _ROW_BATCH = 100
 
 
 class StoredRow(NamedTuple):
-    """A row of a revision."""
-
     place: int
     id: str
     hash: bytes
     raw: bytes
-    """Its data, as JSON."""
+    """The data as JSON."""
 
     @property
     def data(self) -> dict[str, Any]:
-        """Its data."""
         return _decode(self.raw)
 
 
@@ -61,7 +58,7 @@ def list_rows(
     *,
     clock: Callable[[], float] = time.monotonic,
 ) -> Page[StoredRow]:
-    """A page of rows, in their order."""
+    """A page of matching rows, in order."""
     filters = {
         "testset": revision.testset,
         "revision": revision.number,
@@ -69,35 +66,35 @@ def list_rows(
         "cells": dict(wanted.cells),
     }
     bound: Any = {"project": project, "by": _ORDER_COLUMNS, "filters": filters, "order": "oldest"}
-    begun = pagination.decode_cursor(window, **bound)
-    shown: list[StoredRow] = []
+    position = pagination.decode_cursor(window, **bound)
+    page_rows: list[StoredRow] = []
     read, until = 0, clock() + _SEARCH_TIMEOUT_S
-    last = (begun[0] if begun else -1) if revision.rows else revision.rows
+    last = (position[0] if position else -1) if revision.rows else revision.rows
     for some in _row_batches(db, project, revision, last + 1):
         for row in some:
             last = row.place
-            if wanted.fits(row.raw):
-                shown.append(row)
+            if wanted.matches(row.raw):
+                page_rows.append(row)
                 read += len(row.raw)
-            if len(shown) == window.limit or read > _MAX_PAGE_BYTES:
+            if len(page_rows) == window.limit or read > _MAX_PAGE_BYTES:
                 break
-        if len(shown) == window.limit or read > _MAX_PAGE_BYTES or clock() > until:
+        if len(page_rows) == window.limit or read > _MAX_PAGE_BYTES or clock() > until:
             break
-    return Page(shown, pagination.encode_cursor([last], **bound) if last + 1 < revision.rows else None)
+    return Page(page_rows, pagination.encode_cursor([last], **bound) if last + 1 < revision.rows else None)
 
 
 def read_rows(db: Connection, project: str, revision: Revision, start: int, most: int) -> list[StoredRow]:
-    """So many rows from a place on, fewer only at the end: for whoever reads all of them, bit by bit."""
-    shown: list[StoredRow] = []
+    """At most `most` rows from position `start` on."""
+    collected: list[StoredRow] = []
     for some in _row_batches(db, project, revision, start):
-        shown += some
-        if len(shown) >= most:
+        collected += some
+        if len(collected) >= most:
             break
-    return shown[:most]
+    return collected[:most]
 
 
 async def iterate_rows(database: Database, project: str, revision: Revision) -> AsyncGenerator[list[StoredRow]]:
-    """All rows in their order, some at a time, each time in a look of its own: nobody is kept waiting."""
+    """All rows in order, in batches. Each batch is a read of its own, so that other readers are not blocked."""
     of, first = revision.testset, 0
     for place in await database.read(testset_revisions.list_chunks, project, of, revision.number):
         entries = (await database.read(testset_pieces.read_chunks, project, of, [place.digest]))[place.digest]
@@ -108,7 +105,7 @@ async def iterate_rows(database: Database, project: str, revision: Revision) -> 
 
 
 def load_rows(db: Connection, project: str, testset: str, entries: bytes, first: int = 0) -> list[StoredRow]:
-    """The rows of a stretch of a revision's list, whose first one stands at that place."""
+    """The rows of some entries of a revision; `first` is the position of the first one."""
     pairs = list(testset_pieces.iter_entries(entries))
     raw = testset_rows.read_contents(db, project, testset, [hashed for _, hashed in pairs])
     return [
@@ -117,7 +114,6 @@ def load_rows(db: Connection, project: str, testset: str, entries: bytes, first:
 
 
 def get_row(db: Connection, project: str, revision: Revision, named: str) -> StoredRow:
-    """The row of that id."""
     missing = NotFound(f"The revision {revision.number} has no row {named[:80]!r}.")
     try:
         packed = pack_row_id(named)
@@ -139,15 +135,15 @@ def get_row(db: Connection, project: str, revision: Revision, named: str) -> Sto
 
 
 def _position_in_piece(entries: bytes, packed: bytes) -> int | None:
-    """The place of a row in a piece."""
-    found = entries.find(packed)
-    while found >= 0 and found % ENTRY_BYTES:  # The same bytes, by chance elsewhere.
-        found = entries.find(packed, found + 1)
-    return None if found < 0 else found // ENTRY_BYTES
+    """The index of a row in a piece."""
+    offset = entries.find(packed)
+    while offset >= 0 and offset % ENTRY_BYTES:  # The same bytes by chance, across a boundary.
+        offset = entries.find(packed, offset + 1)
+    return None if offset < 0 else offset // ENTRY_BYTES
 
 
 def _row_batches(db: Connection, project: str, revision: Revision, start: int) -> Iterator[list[StoredRow]]:
-    """All rows from a place on, some at once."""
+    """All rows from position `start` on, in batches."""
     of, before = revision.testset, 0
     for place in testset_revisions.list_chunks(db, project, of, revision.number):
         if before + place.rows > start:
@@ -158,23 +154,23 @@ def _row_batches(db: Connection, project: str, revision: Revision, start: int) -
         before += place.rows
 
 
-# Cutting short
+# Shortening
 
 
 def shorten_cells(data: dict[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
-    """The data with its long cells cut, and the bytes of JSON that each of those has."""
+    """Return the data with long cells shortened, and the original size in bytes of each of those."""
     cut: dict[str, int] = {}
-    shown: dict[str, Any] = {}
+    shortened: dict[str, Any] = {}
     for name, value in data.items():
         size = len(json.encode(value)) if isinstance(value, str | list | dict) else 0
         if size > MAX_CELL_BYTES:
             cut[name] = size
-        shown[name] = _shorten(value, MAX_CELL_BYTES)[0] if name in cut else value
-    return shown, cut
+        shortened[name] = _shorten(value, MAX_CELL_BYTES)[0] if name in cut else value
+    return shortened, cut
 
 
 def _shorten(value: Any, room: int) -> tuple[Any, int]:
-    """As much of a value as there is room for, of the same shape: the beginning of a conversation is one, too."""
+    """Shorten a value to `room` bytes, keeping its shape: the beginning of a conversation is a conversation."""
     size = len(json.encode(value))
     if size <= room:
         return value, size

@@ -1,7 +1,7 @@
-"""Rows: a case of a test set, what it is called, and what tells whether its content changed (contract: test sets, A1).
+"""Rows of a test set: ids, hashes and canonical JSON (contract A1).
 
-The id is given once and stays, whatever becomes of the content; the hash is the content's. Two equal rows are two rows.
-In tables both are 16 bytes; `row_…` is how people and programs see an id.
+A row keeps its id whatever happens to its content; the hash is that of the content. Two equal rows are two rows. In
+tables both are 16 bytes; `row_…` is the external form of an id.
 """
 
 import hashlib
@@ -14,10 +14,10 @@ import msgspec
 from palaver.core import ids
 
 RowData = dict[str, Any]
-"""What a row holds: any JSON, by column. Kept exactly as it came."""
+"""The data of a row: any JSON value by column, unchanged."""
 
 _PREFIX = "row_"
-_ROW_ID = re.compile(r"row_[0-7][0-9a-hjkmnp-tv-z]{25}")  # 26 digits have room for 130 bits: the first is small.
+_ROW_ID = re.compile(r"row_[0-7][0-9a-hjkmnp-tv-z]{25}")  # 26 digits have room for 130 bits, so the first one is small.
 _TO_PYTHONS_DIGITS = str.maketrans("0123456789abcdefghjkmnpqrstvwxyz", "0123456789abcdefghijklmnopqrstuv")
 _RANDOM_BITS = 80
 _sorted = msgspec.json.Encoder(order="sorted").encode
@@ -34,24 +34,22 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def new_row_id(milliseconds: int, randomness: int) -> str:
-    """An id that was never given before."""
     return _PREFIX + ids.sortable_id(milliseconds, randomness)
 
 
 def new_packed_id(milliseconds: int, randomness: int) -> bytes:
-    """The same as 16 bytes, without the way over text: an import gives a million of them."""
+    """The packed form, without going through text: an import creates a million of them."""
     return ((milliseconds & (1 << 48) - 1) << _RANDOM_BITS | randomness & (1 << _RANDOM_BITS) - 1).to_bytes(16)
 
 
 def pack_row_id(text: str) -> bytes:
-    """The 16 bytes of an id; ValueError for what is none."""
+    """The 16 bytes of an id. Raises ValueError if it is malformed."""
     if _ROW_ID.fullmatch(text) is None:
         raise ValueError(f"{text[:80]!r} is no id of a row")
     return int(text[len(_PREFIX) :].translate(_TO_PYTHONS_DIGITS), 32).to_bytes(16)
 
 
 def format_row_id(packed: bytes) -> str:
-    """The id that these 16 bytes are."""
     if len(packed) != 16:
         raise ValueError(f"an id of a row has 16 bytes, not {len(packed)}")
     number = int.from_bytes(packed)
@@ -59,7 +57,7 @@ def format_row_id(packed: bytes) -> str:
 
 
 def canonical_json(data: Any) -> bytes:
-    """The one text of equal JSON values: keys sorted at every level, no spaces, UTF-8."""
+    """The same bytes for equal JSON values: sorted keys at every level, no spaces, UTF-8."""
     try:
         return _sorted(data)
     except UnicodeEncodeError:
@@ -67,11 +65,10 @@ def canonical_json(data: Any) -> bytes:
 
 
 def row_hash(data: Mapping[str, Any]) -> bytes:
-    """16 bytes that tell one content from another."""
     return hashlib.blake2b(canonical_json(data), digest_size=16).digest()
 
 
-# A lone surrogate came from Python: no JSON that we read has one, and UTF-8 has none. It is written as its escape.
+# Lone surrogates can come from Python, never from JSON that we read. UTF-8 has none, so they are escaped.
 
 
 def _encode_with_surrogates(value: Any) -> bytes:
@@ -95,5 +92,5 @@ def _escape_text(text: str) -> str:
     return "".join(quote + mark for quote, mark in zip(quoted, [*marks, ""], strict=True))
 
 
-def _escape(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
+def _escape(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"

@@ -1,4 +1,11 @@
-"""Conversation scripts: cases of several turns with expectations for each."""
+"""Conversation scripts: cases of several turns, with what is expected of each (contract A5).
+
+    {"start": [messages], "turns": [{"user"} | {"assistant"} | {"simulate"}, …],
+     "expect": {"goal"}, "tool_results": {name: …}, "stop": "never" | "on-failure"}
+
+A value is a script by its shape. Its content, and the form of `expect`, are validated when a revision is committed, so
+that a run does not fail half-way. Whether expectations are met is decided in palaver.evaluation.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast
@@ -16,12 +23,12 @@ _Object = dict[str, Any]
 
 
 def check_expect(value: Any, pointer: str) -> _Object:
-    """What is expected of a turn, as it was given; InvalidValue says what is wrong with it."""
+    """Validate the `expect` of a turn and return it. Raises InvalidValue."""
     return _check_fields(value, pointer, _EXPECT_CHECKS, "expect")
 
 
 def check_goal(value: Any, pointer: str) -> _Object:
-    """What is expected of a whole script: its goal."""
+    """Validate the `expect` of a whole script: its goal."""
     return _check_fields(value, pointer, {"goal": _check_nonempty_text}, "expect")
 
 
@@ -29,12 +36,12 @@ def _check_fields(value: Any, pointer: str, known: Mapping[str, Callable[[Any, s
     if value is None:
         return {}
     fields = _require_object(value, pointer, f"`{what}` is an object.")
-    for key, given in fields.items():
+    for key, field in fields.items():
         place = f"{pointer}/{json.escape_pointer(key)}"
         check = known.get(key)
         if check is None:
             raise InvalidValue(f"`{what}` has no {key[:80]!r}. Known: {', '.join(known)}.", pointer=place)
-        check(given, place)
+        check(field, place)
     return fields
 
 
@@ -150,13 +157,13 @@ _EXPECT_CHECKS: Mapping[str, Callable[[Any, str], None]] = {
 
 
 def json_contains(whole: Any, part: Any) -> bool:
-    """Every key of an object that is asked for, at any depth; lists item by item; 1 is 1.0, and true is not 1."""
+    """Whether `whole` has all of `part`: object keys at any depth, lists item by item; 1 equals 1.0, true is not 1."""
     if isinstance(part, dict):
-        asked = cast("dict[str, Any]", part)
+        wanted = cast("dict[str, Any]", part)
         if not isinstance(whole, dict):
             return False
-        given = cast("dict[str, Any]", whole)
-        return all(key in given and json_contains(given[key], value) for key, value in asked.items())
+        actual = cast("dict[str, Any]", whole)
+        return all(key in actual and json_contains(actual[key], value) for key, value in wanted.items())
     if isinstance(part, list):
         items = cast("list[Any]", part)
         if not isinstance(whole, list) or len(cast("list[Any]", whole)) != len(items):
@@ -172,15 +179,15 @@ _OBJECT_TYPES = (dict,)
 
 
 class CannedResult(msgspec.Struct, frozen=True):
-    """What a tool of the client's answers in a script."""
+    """A prepared answer of a client-side tool."""
 
     output: Any
     when: dict[str, Any] | None = None
-    """The arguments that it answers to, or some of them; None for any."""
+    """Arguments, or some of them, that it answers to; None for any."""
 
 
 CannedResults = dict[str, tuple[CannedResult, ...]]
-"""By the tool's name; the first that fits is the answer."""
+"""By tool name. The first match is the answer."""
 
 
 class Simulate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -193,7 +200,7 @@ class Simulate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ScriptTurn(msgspec.Struct, frozen=True):
-    """One of user, assistant (put into the history as it is) and simulate."""
+    """A turn has one of user, assistant (put into the history as it is) and simulate."""
 
     user: Message | None = None
     assistant: Message | None = None
@@ -203,8 +210,6 @@ class ScriptTurn(msgspec.Struct, frozen=True):
 
 
 class Script(msgspec.Struct, frozen=True):
-    """A conversation to be played."""
-
     start: tuple[Message, ...]
     turns: tuple[ScriptTurn, ...]
     expect: dict[str, Any] = {}
@@ -213,7 +218,7 @@ class Script(msgspec.Struct, frozen=True):
 
 
 def is_script(value: object) -> bool:
-    """By its shape: an object whose turns are objects, each with one of user, assistant and (at the end) simulate."""
+    """Whether the value has the shape of a script: turns with one of user, assistant and (at the end) simulate."""
     turns: Any = cast("dict[str, Any]", value).get("turns") if isinstance(value, dict) else None
     if not isinstance(turns, list) or not turns:
         return False
@@ -222,19 +227,19 @@ def is_script(value: object) -> bool:
 
 
 def check_script(value: Any, pointer: str = "") -> None:
-    """Is it a script that can be played? InvalidValue says what is not, and where."""
+    """Raise InvalidValue, with a pointer, for a script that cannot be played."""
     read_script(value, pointer)
 
 
 def check_scripts(data: Mapping[str, Any], pointer: str = "") -> None:
-    """The same for every cell of a row that has the shape of one."""
+    """Validate every cell of a row that has the shape of a script."""
     for name, value in data.items():
         if type(value) in _OBJECT_TYPES and "turns" in value and is_script(value):
             read_script(value, f"{pointer}/{json.escape_pointer(name)}")
 
 
 def read_script(value: Any, pointer: str = "") -> Script:
-    """A script as typed values; InvalidValue where it is none."""
+    """Parse a script. Raises InvalidValue."""
     if not is_script(value):
         raise InvalidValue(
             "A script has `turns`: a list of objects, each with one of user, assistant and (at the end) simulate.",
@@ -254,11 +259,11 @@ def read_script(value: Any, pointer: str = "") -> Script:
 
 
 def find_canned_result(script: Script, turn: ScriptTurn | None, name: str, arguments: Any) -> Any:
-    """What a tool answers in that turn to these arguments (or their JSON text); UNSET where nothing is canned."""
-    given = json.parse_or_text(arguments) if isinstance(arguments, str) else arguments
+    """The canned answer to a call (arguments as a value or as JSON text); UNSET if there is none."""
+    parsed = json.parse_or_text(arguments) if isinstance(arguments, str) else arguments
     for results in (turn.tool_results if turn else {}, script.tool_results):
         for each in results.get(name, ()):
-            if each.when is None or json_contains(given, each.when):
+            if each.when is None or json_contains(parsed, each.when):
                 return each.output
     return msgspec.UNSET
 
@@ -293,22 +298,22 @@ def _read_turn(turn: dict[str, Any], pointer: str) -> ScriptTurn:
     return ScriptTurn(simulate=simulate, tool_results=results, expect=expect)
 
 
-def _read_message(said: Any, role: Literal["user", "assistant"], pointer: str) -> Message:
-    """A text, parts, or a whole message in any dialect."""
+def _read_message(value: Any, role: Literal["user", "assistant"], pointer: str) -> Message:
+    """Read text, parts, or a whole message in any dialect."""
     place = f"{pointer}/{role}"
-    if isinstance(said, str):
-        return Message.user(said) if role == "user" else Message.assistant(said)
-    if isinstance(said, list):
-        message: dict[str, Any] = {"role": role, "parts": said}
+    if isinstance(value, str):
+        return Message.user(value) if role == "user" else Message.assistant(value)
+    if isinstance(value, list):
+        message: dict[str, Any] = {"role": role, "parts": value}
         verdict = detect_element(message)
         if verdict is None or verdict[0] not in _DIALECTS_WITH_PARTS:
-            message = {"role": role, "content": said}
+            message = {"role": role, "content": value}
     else:
-        message = {"role": role, **said} if "role" not in said and "type" not in said else said
-    found = _read_messages([message], place)
-    if len(found) != 1 or found[0].role != role:
+        message = {"role": role, **value} if "role" not in value and "type" not in value else value
+    messages = _read_messages([message], place)
+    if len(messages) != 1 or messages[0].role != role:
         raise InvalidValue(f"`{role}` is a text, parts, or one message of the {role}'s.", pointer=place)
-    return found[0]
+    return messages[0]
 
 
 def _read_messages(value: Any, pointer: str) -> list[Message]:
@@ -329,7 +334,7 @@ def _read_results(value: Any, pointer: str) -> CannedResults:
 
 def _read_canned(answer: Any, pointer: str) -> tuple[CannedResult, ...]:
     listed = cast("list[Any]", answer) if isinstance(answer, list) else [answer]
-    found: list[CannedResult] = []
+    results: list[CannedResult] = []
     for index, each in enumerate(listed):
         place = f"{pointer}/{index}" if isinstance(answer, list) else pointer
         known = ("output", "when") if isinstance(answer, list) else ("output",)
@@ -339,5 +344,5 @@ def _read_canned(answer: Any, pointer: str) -> tuple[CannedResult, ...]:
         when = fields.get("when")
         if when is not None and not isinstance(when, dict):
             raise InvalidValue("`when` is an object: some of the arguments.", pointer=f"{place}/when")
-        found.append(CannedResult(fields["output"], cast("dict[str, Any] | None", when)))
-    return tuple(found)
+        results.append(CannedResult(fields["output"], cast("dict[str, Any] | None", when)))
+    return tuple(results)

@@ -43,24 +43,24 @@ def called(*calls: ToolCall, expected: Any = UNSET) -> Case:
 
 
 async def asked(
-    key: str, case: Case, parameters: dict[str, Any] | None = None, reach: EvaluatorContext | None = None
+    key: str, case: Case, parameters: dict[str, Any] | None = None, context: EvaluatorContext | None = None
 ) -> ScoreRecord:
     """What the built-in evaluator says."""
-    bound = built_in()[key].bind(parameters or {}, reach or OfflineContext())
+    bound = built_in()[key].bind(parameters or {}, context or OfflineContext())
     (scored,) = await bound.score(case)
     return scored
 
 
 async def told(
-    key: str, case: Case, parameters: dict[str, Any] | None = None, reach: EvaluatorContext | None = None
+    key: str, case: Case, parameters: dict[str, Any] | None = None, context: EvaluatorContext | None = None
 ) -> tuple[bool | None, float | None, str]:
     """Passed, score and reason."""
-    scored = await asked(key, case, parameters, reach)
+    scored = await asked(key, case, parameters, context)
     return scored.passed, None if scored.score is None else round(scored.score, 4), scored.reason
 
 
-def refused(key: str, parameters: dict[str, Any], reach: EvaluatorContext | None = None) -> tuple[str | None, str]:
+def refused(key: str, parameters: dict[str, Any], context: EvaluatorContext | None = None) -> tuple[str | None, str]:
     """Where and why these parameters are refused."""
     with pytest.raises(InvalidValue) as error:
-        built_in()[key].bind(parameters, reach or OfflineContext())
+        built_in()[key].bind(parameters, context or OfflineContext())
     return error.value.pointer, error.value.message

@@ -28,8 +28,8 @@ def prompt_of(asked: Asked) -> str:
 
 async def test_its_verdict_is_the_score_and_what_it_took_is_counted() -> None:
     async with service([completion(GOOD)]) as fake:
-        reach = online(openai(fake.url), prices={"gpt-4o*": Price(input=1, output=1)})
-        one = await scored("llm_judge", PARIS, reach, **judged())
+        context = online(openai(fake.url), prices={"gpt-4o*": Price(input=1, output=1)})
+        one = await scored("llm_judge", PARIS, context, **judged())
 
     assert (one.status, one.passed, one.score, one.reason, one.details) == ("scored", True, 0.9, "It says so.", {})
     assert (one.usage, one.cost) == (Usage(100, 10, 40), pytest.approx(110 / 1_000_000))
@@ -119,9 +119,9 @@ async def test_one_that_never_fits_is_an_error_that_was_paid_for() -> None:
 
 
 async def test_a_provider_that_is_away_is_an_error_and_no_score() -> None:
-    reach = online(openai("http://127.0.0.1:1", retries=0))
+    context = online(openai("http://127.0.0.1:1", retries=0))
 
-    one = await scored("llm_judge", PARIS, reach, **judged())
+    one = await scored("llm_judge", PARIS, context, **judged())
 
     assert (one.status, one.passed, one.score) == ("error", None, None)
     assert one.reason == "provider_failed: openai could not be reached."
@@ -224,9 +224,9 @@ def test_a_slot_that_a_case_cannot_fill_is_refused(slot: str) -> None:
     ],
 )
 def test_what_cannot_be_asked_is_refused_before_anything_runs(parameters: dict[str, Any], pointer: str) -> None:
-    reach = online(openai("http://127.0.0.1:1", models=("gpt-*",)))
+    context = online(openai("http://127.0.0.1:1", models=("gpt-*",)))
     with pytest.raises(InvalidValue) as caught:
-        built_in()["llm_judge"].bind({**judged(), **parameters}, reach)
+        built_in()["llm_judge"].bind({**judged(), **parameters}, context)
 
     assert caught.value.pointer == pointer
 

@@ -87,9 +87,9 @@ async def test_a_judge_is_asked_about_what_does_not_look_like_one(verdict: Any, 
             assert (judge, '"Hm."' in prompt) == ("tutor", True)
             return verdict
 
-    reach: Any = Court()
+    context: Any = Court()
 
-    assert await told("refusal", chat(Message.assistant("Hm.")), {"judge": "tutor"}, reach) == expected
+    assert await told("refusal", chat(Message.assistant("Hm.")), {"judge": "tutor"}, context) == expected
 
 
 async def test_of_a_conversation_the_last_answer_counts() -> None:

@@ -15,9 +15,9 @@ REACH = online(allow_private=True)
 UNREAD = "webhook_failed: The service's answer cannot be read:"
 
 
-async def posted(reply: Reply, reach: Any = REACH, **parameters: Any) -> Any:
+async def posted(reply: Reply, context: Any = REACH, **parameters: Any) -> Any:
     async with service([reply]) as fake:
-        return await built_in()["webhook"].bind({"url": fake.url, **parameters}, reach, name="w").score(CASE)
+        return await built_in()["webhook"].bind({"url": fake.url, **parameters}, context, name="w").score(CASE)
 
 
 async def test_the_whole_case_is_sent() -> None:

@@ -11,7 +11,7 @@ BAD = results({"exact": once(*[True] * 5, *[False] * 5), "similar": once(*[0.25]
 
 
 def test_a_run_that_reaches_all_gates_goes_on() -> None:
-    gates = Gates(least=0.5, fail_under={"exact": 0.9}, max_regressions=0, fail_on_worse=True)
+    gates = Gates(minimum=0.5, fail_under={"exact": 0.9}, max_regressions=0, fail_on_worse=True)
 
     assert (
         failed_gates(gates, summarize(GOOD), [compare_variants(ComparedVariant(GOOD, 0), ComparedVariant(GOOD, 0))])
@@ -20,7 +20,7 @@ def test_a_run_that_reaches_all_gates_goes_on() -> None:
 
 
 def test_each_gate_that_fails_is_named() -> None:
-    gates = Gates(least=0.5, fail_under={"exact": 0.9}, max_regressions=1, fail_on_worse=True)
+    gates = Gates(minimum=0.5, fail_under={"exact": 0.9}, max_regressions=1, fail_on_worse=True)
 
     first, second, third, fourth, fifth = failed_gates(
         gates, summarize(BAD), [compare_variants(ComparedVariant(GOOD, 0), ComparedVariant(BAD, 0))]
@@ -44,7 +44,7 @@ def test_strict_wants_the_bad_end_of_the_interval() -> None:
 def test_where_nothing_was_scored_nothing_was_reached() -> None:
     run = results({"exact": once("error", "skipped")})
 
-    assert failed_gates(Gates(least=0.0, fail_under={"other": 0.5}), summarize(run)) == [
+    assert failed_gates(Gates(minimum=0.0, fail_under={"other": 0.5}), summarize(run)) == [
         "fail-under: base has no score other.",
         "fail-under: base, exact: nothing was scored, 0 is wanted.",
     ]
@@ -53,7 +53,7 @@ def test_where_nothing_was_scored_nothing_was_reached() -> None:
 def test_a_gate_of_an_evaluator_is_one_of_all_its_scores() -> None:
     run = results({"rules": once("skipped", "skipped"), "rules.a": once(True, True), "rules.b": once(True, False)})
 
-    assert failed_gates(Gates(least=0.5), summarize(run)) == []
+    assert failed_gates(Gates(minimum=0.5), summarize(run)) == []
     assert failed_gates(Gates(fail_under={"rules": 0.9}), summarize(run)) == [
         "fail-under: base, rules.b: the pass rate is 0.500, 0.9 is wanted."
     ]

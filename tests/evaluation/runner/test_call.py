@@ -55,7 +55,7 @@ def failing(*errors: BaseException) -> Workflow:
 async def test_a_call_gives_what_was_said_and_how_long_it_took() -> None:
     found = await called(failing())
 
-    answered = found.answered
+    answered = found.answer
     assert ([message.text for message in answered.messages], answered.finish, answered.failed) == (
         ["There."],
         "stop",
@@ -74,7 +74,7 @@ async def test_what_goes_by_is_tried_again_and_its_wish_obeyed() -> None:
         slept,
     )
 
-    assert (found.answered.failed, found.attempts) == (None, 3)
+    assert (found.answer.failed, found.attempts) == (None, 3)
     assert slept.seconds[0] == 7
     assert 0.5 <= slept.seconds[1] <= 1.5
 
@@ -94,8 +94,8 @@ async def test_what_would_fail_again_is_not_tried_again(error: BaseException, co
 
     found = await called(failing(error), slept)
 
-    assert isinstance(found.answered.failed, CallError)
-    assert (found.answered.failed.code, found.attempts, slept.seconds) == (code, 1, [])
+    assert isinstance(found.answer.failed, CallError)
+    assert (found.answer.failed.code, found.attempts, slept.seconds) == (code, 1, [])
 
 
 async def test_the_last_try_is_told() -> None:
@@ -103,7 +103,7 @@ async def test_the_last_try_is_told() -> None:
 
     found = await called(failing(*away), retries=1)
 
-    assert (found.answered.failed, found.attempts) == (CallError("upstream_failed", "Away 1."), 2)
+    assert (found.answer.failed, found.attempts) == (CallError("upstream_failed", "Away 1."), 2)
 
 
 async def test_a_call_that_takes_too_long_is_ended() -> None:
@@ -120,8 +120,8 @@ async def test_a_call_that_takes_too_long_is_ended() -> None:
     found = await called(slow, seconds=0.05)
 
     assert ended.is_set()
-    assert found.answered.failed == CallError("timeout", "The call took longer than 0.05 seconds.")
-    assert [message.text for message in found.answered.messages] == ["Wait"]
+    assert found.answer.failed == CallError("timeout", "The call took longer than 0.05 seconds.")
+    assert [message.text for message in found.answer.messages] == ["Wait"]
 
 
 async def test_a_call_that_is_not_wanted_any_more_is_ended() -> None:
@@ -151,8 +151,8 @@ async def test_a_call_that_cannot_be_made_says_why() -> None:
 
     found = await called(double)
 
-    assert isinstance(found.answered.failed, CallError)
-    assert (found.answered.failed.code, found.run, found.attempts) == ("missing_input", None, 1)
+    assert isinstance(found.answer.failed, CallError)
+    assert (found.answer.failed.code, found.run, found.attempts) == ("missing_input", None, 1)
 
 
 async def test_nothing_is_said_of_a_call_in_a_process_that_has_to_go() -> None:
@@ -254,7 +254,7 @@ async def test_a_reply_that_tells_tokens_alone_costs_what_its_trace_costs(
     found = await calling.call(asking(*told, usage=usage), ASKED, Origin(protocol="evaluation"))
     await tracing.close()
 
-    assert found.answered.usage == msgspec.structs.replace(usage, cost=cost)
+    assert found.answer.usage == msgspec.structs.replace(usage, cost=cost)
     kept = [ProjectRedactors(RedactionConfig(prices=PRICES)).span(span) for span in spans]
     costs = [span.cost for span in kept if span.kind in ("llm", "embedding") and span.cost is not None]
     assert usage.cost is not None or (sum(costs) if costs else None) == cost
@@ -269,4 +269,4 @@ async def test_without_a_list_or_without_tokens_nothing_is_priced(prices: Any) -
         asking(("llm", NINE), usage=usage), ASKED, Origin(protocol="evaluation")
     )
 
-    assert found.answered.usage == usage
+    assert found.answer.usage == usage

@@ -123,7 +123,7 @@ async def test_slices_of_a_process_that_died_go_on(database: Database) -> None:
     beats = Settings(trace_content="off", heartbeat_seconds=0.05)
     async with serving(database, counted.chat, settings=beats) as server:
         if database.kind == "sqlite" and database.path is None:
-            await server.runner.died(["the-dead"])
+            await server.runner.release_slices_of(["the-dead"])
         done = await ended(database)
 
     assert len(taken) > 1
@@ -140,7 +140,7 @@ async def test_a_process_that_was_taken_for_dead_and_comes_back_records_nothing(
         await slow.waits(2)
         await database.write(lambda db: db.execute(update(evaluation_slices).values(process="the-dead")))
         async with serving(database, quick.chat) as other:
-            await other.runner.died(["the-dead"])
+            await other.runner.release_slices_of(["the-dead"])
             done = await ended(database)
         await until(lambda: not server.runner.running)
 

@@ -80,7 +80,7 @@ async def test_each_user_turn_is_a_call_with_the_history_so_far() -> None:
         ["system: S", "user: a"],
         ["system: S", "user: a", "assistant: A", "assistant: fixed", "user: b"],
     ]
-    assert shown(found.said) == [*asked[1], "assistant: B"]
+    assert shown(found.messages) == [*asked[1], "assistant: B"]
     assert [(turn.user and turn.user.text, turn.text, turn.expect) for turn in found.turns] == [
         ("a", "A", {"text": "A"}),
         ("b", "B", None),
@@ -413,7 +413,7 @@ async def test_a_real_chat_is_led_through_its_script() -> None:
 
     async def answer(history: tuple[Message, ...]) -> WorkflowAnswer:
         asked = Call(workflow="weather", messages=history)
-        return (await calling.call(weather, asked, Origin(protocol="evaluation"))).answered
+        return (await calling.call(weather, asked, Origin(protocol="evaluation"))).answer
 
     expect = {"tools": [{"name": "look_up", "arguments": {"city": "Oslo"}}], "text": "21 degrees", "finish": "stop"}
     turn = {"user": "How warm is it?", "expect": expect}
@@ -428,7 +428,7 @@ async def test_a_real_chat_is_led_through_its_script() -> None:
         [True, True, True],
         [True, True, True],
     ]
-    assert shown(found.said)[:4] == [
+    assert shown(found.messages)[:4] == [
         "user: How warm is it?",
         'assistant: One moment. look_up({"city":"Oslo"})',
         "tool: {'degrees': 21}",

@@ -179,7 +179,7 @@ def _build_request(workflow: "Workflow", testset: str, flags: Mapping[str, Any])
         types=flags["types"],
         compare=flags["compare"],
         gates=Gates(
-            least=min_rate,
+            minimum=min_rate,
             fail_under=under,
             max_regressions=flags["max_regressions"],
             fail_on_worse=flags["fail_on"] == "worse",

@@ -62,13 +62,13 @@ MODULES: dict[str, str] = {
     "combine": "composite",
     "human": "judges",
 }
-"""By key, the module of this package that has the function of that name; in the order in which they are listed."""
+"""By key, the module with the function of that name, in the order in which evaluators are listed."""
 
 KEYS: tuple[str, ...] = tuple(MODULES)
 
 
 class _BuiltInEvaluators(Mapping[str, Evaluator]):
-    """By key; a file is loaded when its evaluator is looked up."""
+    """Imports a module when one of its evaluators is looked up."""
 
     def __getitem__(self, key: str) -> Evaluator:
         if key not in MODULES:
@@ -76,7 +76,7 @@ class _BuiltInEvaluators(Mapping[str, Evaluator]):
         return _load(key)
 
     def __contains__(self, key: object) -> bool:
-        return key in MODULES  # Without loading it.
+        return key in MODULES  # Without importing it.
 
     def __iter__(self) -> Iterator[str]:
         return iter(KEYS)
@@ -86,11 +86,10 @@ class _BuiltInEvaluators(Mapping[str, Evaluator]):
 
 
 def built_in() -> Mapping[str, Evaluator]:
-    """All of them, by key."""
     return _BuiltInEvaluators()
 
 
 @cache
 def _load(key: str) -> Evaluator:
-    # The key is one of the table above, never what somebody sent.
+    # The module name comes from the table, never from a client.
     return vars(import_module(f"{__name__}.{MODULES[key]}"))[key]

@@ -13,7 +13,10 @@ from palaver.evaluation.score import Score, Skip
 
 
 def score_budgets(spent: Mapping[str, tuple[float, float]]) -> Score:
-    """By name, what was spent and what may be. The score is the smallest share of budget to spending, at most 1."""
+    """Score what was spent against budgets, by name.
+
+    The score is the smallest ratio of budget to spending, at most 1.
+    """
     shares = {name: min(1.0, budget / actual) if actual > 0 else 1.0 for name, (actual, budget) in spent.items()}
     over = [
         f"{name} {_format_number(actual)} of {_format_number(budget)}"
@@ -62,7 +65,7 @@ async def cost_budget(
 _MaxTokens = Annotated[int, Meta(ge=0)] | None
 
 
-def _check_token_budget(parameters: Any, _reach: EvaluatorContext) -> None:
+def _check_token_budget(parameters: Any, _context: EvaluatorContext) -> None:
     if parameters.max_input is None and parameters.max_output is None and parameters.max_total is None:
         raise InvalidValue("Give one of max_input, max_output and max_total.", pointer="/parameters")
 

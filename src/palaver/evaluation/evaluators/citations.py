@@ -1,4 +1,8 @@
-"""citations: whether what the answer cites is among its sources."""
+"""citations: whether what the answer cites is among its sources.
+
+A source is an item of a list, wherever the list is; a value without lists is one source. It is cited by any text in it
+(a URL, an id, a file id), by its position in the list, or by a number that it has itself.
+"""
 
 import re
 from bisect import bisect_left, bisect_right
@@ -21,7 +25,7 @@ from palaver.evaluation.score import Score, Skip
 CitationStyle = Literal["both", "annotations", "markers"]
 
 MIN_SUPPORT_PERCENT: Final = 60
-"""Of 100: how much of what is said has to be in the source's text."""
+"""How much of a statement has to be in the source's text."""
 _NUMBER_KEYS: Final = ("id", "index", "n", "number", "ref", "source")
 _CODE: Final = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _SENTENCE_END: Final = re.compile(r"[.!?](?=\s|$)|\n")
@@ -29,25 +33,23 @@ _MAX_DEPTH: Final = 16
 _MAX_SENTENCE_LENGTH: Final = 1_000
 _MAX_SOURCE_LENGTH: Final = 100_000
 MAX_CITATIONS: Final = 1_000
-"""Citations of one answer; there are no more."""
+"""Further citations of an answer are ignored."""
 
 
 class Source(msgspec.Struct, frozen=True):
-    """What may be cited."""
-
     texts: tuple[str, ...]
     number: int
-    """From 1, in the order in which sources came."""
+    """From 1, in order."""
     own_number: int | None = None
 
 
 class Citation(msgspec.Struct, frozen=True):
-    """What was cited: a place on the net, a file, or the number of a source."""
+    """A citation: a URL, a file, or the number of a source."""
 
     name: str
-    """As it is written, for people."""
-    said: str
-    """What it is to prove."""
+    """As written in the answer."""
+    statement: str
+    """The statement that it supports."""
     number: int | None = None
 
 
@@ -55,11 +57,11 @@ class Citation(msgspec.Struct, frozen=True):
 
 
 def find_sources(values: Iterable[Any]) -> list[Source]:
-    """Those that the values hold, numbered in their order."""
-    found = [item for value in values for item in _source_items(_parse_json_text(value))]
+    """The sources in the values, numbered in order."""
+    items = [item for value in values for item in _source_items(_parse_json_text(value))]
     return [
         Source(texts=tuple(_source_texts(item)), number=number, own_number=_own_number(item))
-        for number, item in enumerate(found, 1)
+        for number, item in enumerate(items, 1)
     ]
 
 
@@ -68,7 +70,7 @@ def _parse_json_text(value: Any) -> Any:
 
 
 def _source_items(value: Any) -> list[Any]:
-    """The items of the list that it is, or of the lists that it holds; itself where there are none."""
+    """The items of the list, or of all lists in the object; the value itself if there are none."""
     if isinstance(value, list):
         return cast("list[Any]", value)
     if isinstance(value, dict):
@@ -105,7 +107,7 @@ def _own_number(item: Any) -> int | None:
 
 
 def marker_pattern(marker: str) -> re.Pattern[str] | None:
-    """What finds `[n]` and its like, with one number or several; None where `n` does not stand in it once, alone."""
+    """Matches markers such as `[n]` with one or several numbers. None unless `n` occurs exactly once, as a word."""
     around = re.split(r"(?<!\w)n(?!\w)", marker)
     if len(around) != 2 or not any(around):
         return None
@@ -114,25 +116,25 @@ def marker_pattern(marker: str) -> re.Pattern[str] | None:
 
 
 def find_citations(messages: Iterable[Message], style: CitationStyle, marker: re.Pattern[str]) -> list[Citation]:
-    """Those in all that the assistant said."""
+    """The citations in all assistant messages."""
     texts = [part for message in messages if message.role == "assistant" for part in message.parts]
-    found = (one for part in texts if isinstance(part, Text) for one in _citations_in_text(part, style, marker))
-    return list(islice(found, MAX_CITATIONS))
+    matches = (one for part in texts if isinstance(part, Text) for one in _citations_in_text(part, style, marker))
+    return list(islice(matches, MAX_CITATIONS))
 
 
 def _citations_in_text(part: Text, style: CitationStyle, marker: re.Pattern[str]) -> Iterator[Citation]:
-    # An index in code, `rows[0]`, is no citation. What is blanked keeps its length: places stay places.
+    # An index in code, `rows[0]`, is no citation. Blanked code keeps its length, so offsets stay valid.
     text = _CODE.sub(lambda code: " " * len(code[0]), part.text)
     ends = [match.end() for match in _SENTENCE_END.finditer(text)]
     if style != "markers":
         for note in part.annotations:
             if name := note.url or note.file_id:
-                yield Citation(name=name, said=_annotated_sentence(part.text, ends, note, marker))
+                yield Citation(name=name, statement=_annotated_sentence(part.text, ends, note, marker))
     if style != "annotations":
         for match in marker.finditer(text):
-            said = _sentence_around(text, ends, match.start(), match.end(), marker)
+            statement = _sentence_around(text, ends, match.start(), match.end(), marker)
             for number in re.findall(r"\d+", match[1]):
-                yield Citation(name=match[0], said=said, number=int(number))
+                yield Citation(name=match[0], statement=statement, number=int(number))
 
 
 def _annotated_sentence(text: str, ends: Sequence[int], note: Annotation, marker: re.Pattern[str]) -> str:
@@ -142,22 +144,24 @@ def _annotated_sentence(text: str, ends: Sequence[int], note: Annotation, marker
 
 
 def _sentence_around(text: str, ends: Sequence[int], start: int, end: int, marker: re.Pattern[str]) -> str:
-    """The sentence around a place, without markers; a marker after a full stop belongs to what it ended."""
+    """The sentence around a position, without markers. A marker after a full stop belongs to the sentence before."""
     before, after = bisect_right(ends, start), bisect_left(ends, end)
     last = ends[after] if after < len(ends) else len(text)
     for place in range(before - 1, max(before - 4, -2), -1):
         first = max(ends[place] if place >= 0 else 0, start - _MAX_SENTENCE_LENGTH)
-        said = " ".join(marker.sub(" ", text[first : min(last, end + _MAX_SENTENCE_LENGTH)]).split()).strip(" .,;:!?")
-        if said:
-            return said
+        sentence = " ".join(marker.sub(" ", text[first : min(last, end + _MAX_SENTENCE_LENGTH)]).split()).strip(
+            " .,;:!?"
+        )
+        if sentence:
+            return sentence
     return ""
 
 
-# Which source it is
+# Resolution
 
 
 def resolve_source(name: str, number: int | None, sources: Sequence[Source]) -> Source | None:
-    """The source that is meant, by its number if there is one, else by name; None where there is none."""
+    """The cited source, by number if there is one, else by name."""
     if number is not None:
         own = next((source for source in sources if source.own_number == number), None)
         return own or next((source for source in sources if source.number == number), None)
@@ -168,19 +172,22 @@ def resolve_source(name: str, number: int | None, sources: Sequence[Source]) -> 
 
 
 def is_supported(citation: Citation, source: Source) -> bool:
-    """Is what it is to prove in the source's text, nearly?"""
+    """Whether the statement is roughly in the source's text."""
     from rapidfuzz import fuzz
 
     text = " ".join(source.texts)[:_MAX_SOURCE_LENGTH]
-    return bool(citation.said) and fuzz.partial_ratio(citation.said.casefold(), text.casefold()) >= MIN_SUPPORT_PERCENT
+    return (
+        bool(citation.statement)
+        and fuzz.partial_ratio(citation.statement.casefold(), text.casefold()) >= MIN_SUPPORT_PERCENT
+    )
 
 
 def _normalize_url(address: str) -> str:
-    """A URL without its fragment and last slash, which change nothing about what is meant."""
+    """Drop fragment and trailing slash."""
     return address.partition("#")[0].rstrip("/") if "://" in address else address
 
 
-def _check_citations(parameters: Any, _reach: EvaluatorContext) -> None:
+def _check_citations(parameters: Any, _context: EvaluatorContext) -> None:
     if marker_pattern(parameters.marker) is None:
         raise InvalidValue("In a marker n stands for the number, once: [n].", pointer="/parameters/marker")
     if parameters.sources is not None:
@@ -210,9 +217,9 @@ def citations(
     pattern = marker_pattern(marker) or re.compile(r"\[(\d+)\]")
     cited = find_citations(case.messages, style, pattern)
     meant = {one: resolve_source(*one, known) for one in {(one.name, one.number) for one in cited}}
-    told = [_describe_citation(one, meant[one.name, one.number], supported=supported) for one in cited]
-    good = sum(one["resolved"] and one.get("supported", True) for one in told)
-    bad = [one["citation"] for one in told if not (one["resolved"] and one.get("supported", True))]
+    details = [_describe_citation(one, meant[one.name, one.number], supported=supported) for one in cited]
+    good = sum(one["resolved"] and one.get("supported", True) for one in details)
+    bad = [one["citation"] for one in details if not (one["resolved"] and one.get("supported", True))]
     return Score(
         passed=not bad and len(cited) >= min,
         score=good / len(cited) if cited else 0.0,
@@ -221,23 +228,23 @@ def citations(
         else f"{len(cited)} citations; wanted {min} or more"
         if len(cited) < min
         else "",
-        details={"sources": len(known), "citations": told},
+        details={"sources": len(known), "citations": details},
     )
 
 
 def _source_values(case: Case, sources: str | None) -> list[Any]:
     if sources is None:
         return [result.output for message in case.messages for result in message.tool_results if not result.is_error]
-    found = case.inputs[sources] if sources in case.inputs else json_path.value_at(case.inputs, sources)
-    if found is UNSET:
+    value = case.inputs[sources] if sources in case.inputs else json_path.value_at(case.inputs, sources)
+    if value is UNSET:
         raise Skip("no_sources", f"the inputs have no {sources!r}")
-    return [found]
+    return [value]
 
 
 def _describe_citation(citation: Citation, source: Source | None, *, supported: bool) -> dict[str, Any]:
-    told: dict[str, Any] = {"citation": citation.name, "resolved": source is not None}
+    details: dict[str, Any] = {"citation": citation.name, "resolved": source is not None}
     if source is not None:
-        told["source"] = source.number
+        details["source"] = source.number
         if supported:
-            told["supported"] = is_supported(citation, source)
-    return told
+            details["supported"] = is_supported(citation, source)
+    return details

@@ -1,4 +1,4 @@
-"""code_edit: the change to somebody's code that the answer carries could be made, and is a good one."""
+"""code_edit: whether the code edit in the answer applies, parses and meets the checks."""
 
 from typing import Annotated, Any, Literal, cast
 
@@ -15,12 +15,12 @@ from palaver.evaluation.score import Score, Skip
 from palaver.evaluation.target import Target
 
 PART_NAME = "code-edit"
-"""Of the data part."""
+"""Name of the data part."""
 
 
-def _check_code_edit(parameters: Any, _reach: EvaluatorContext) -> None:
-    asked = (parameters.checks, parameters.equals, parameters.must_contain, parameters.must_not_contain)
-    if not any(asked) and parameters.base_from is None:
+def _check_code_edit(parameters: Any, _context: EvaluatorContext) -> None:
+    requested = (parameters.checks, parameters.equals, parameters.must_contain, parameters.must_not_contain)
+    if not any(requested) and parameters.base_from is None:
         raise InvalidValue("Name a check.", pointer="/parameters/checks")
     if parameters.base_from is not None:
         try:
@@ -52,25 +52,25 @@ def code_edit(
         return Score(passed=False, reason="the answer has no code edit")
     old, new = edit.get("old"), edit.get("new")
     code = new if isinstance(new, str) else None
-    found: dict[str, bool] = {check: _check_edit(check, edit) for check in checks}
+    results: dict[str, bool] = {check: _check_edit(check, edit) for check in checks}
     if base_from is not None:
-        found["base"] = isinstance(old, str) and _normalize_space(old, ignore_space) == _normalize_space(
+        results["base"] = isinstance(old, str) and _normalize_space(old, ignore_space) == _normalize_space(
             _base_code(case, base_from), ignore_space
         )
     if equals:
-        found["equals"] = code is not None and _normalize_space(code, ignore_space) == _normalize_space(
+        results["equals"] = code is not None and _normalize_space(code, ignore_space) == _normalize_space(
             wanted, ignore_space
         )
     if needles := as_name_list(must_contain):
-        found["must_contain"] = code is not None and all(needle in code for needle in needles)
+        results["must_contain"] = code is not None and all(needle in code for needle in needles)
     if needles := as_name_list(must_not_contain):
-        found["must_not_contain"] = code is not None and not any(needle in code for needle in needles)
-    failed = [check for check, passed in found.items() if not passed]
+        results["must_not_contain"] = code is not None and not any(needle in code for needle in needles)
+    failed = [check for check, passed in results.items() if not passed]
     return Score(
         passed=not failed,
-        score=1 - len(failed) / len(found),
+        score=1 - len(failed) / len(results),
         reason=f"not {', '.join(failed)}" if failed else "",
-        details={"checks": found},
+        details={"checks": results},
     )
 
 
@@ -104,10 +104,10 @@ def _expected_code(case: Case, expected_from: str | None) -> str:
 
 
 def _base_code(case: Case, base_from: str) -> str:
-    found = case.inputs[base_from] if base_from in case.inputs else json_path.value_at(case.inputs, base_from)
-    if found is UNSET or not isinstance(found, str):
+    value = case.inputs[base_from] if base_from in case.inputs else json_path.value_at(case.inputs, base_from)
+    if value is UNSET or not isinstance(value, str):
         raise Skip("no_base", f"the inputs have no text at {base_from!r}")
-    return found
+    return value
 
 
 def _normalize_space(code: str, ignore_space: bool) -> str:  # noqa: FBT001 - it is the evaluator's own parameter

@@ -15,7 +15,7 @@ from palaver.evaluation.score import Score, ScoreRecord, ScoringError, Skip
 
 
 class ChildResult(msgspec.Struct, frozen=True):
-    """What one of them said of a case, all that it said together."""
+    """All scores of a child evaluator for one case."""
 
     passed: bool | None
     score: float | None
@@ -23,29 +23,28 @@ class ChildResult(msgspec.Struct, frozen=True):
 
     @property
     def is_skipped(self) -> bool:
-        """There was nothing to score."""
         return all(one.status == "skipped" for one in self.scores)
 
 
-def find_child(key: str, reach: EvaluatorContext, pointer: str) -> Evaluator:
-    """The evaluator of that key; InvalidValue points at who asked for it."""
+def find_child(key: str, context: EvaluatorContext, pointer: str) -> Evaluator:
+    """Find the evaluator. InvalidValue has this pointer."""
     try:
-        return reach.evaluator(key)
+        return context.evaluator(key)
     except InvalidValue as error:
         raise InvalidValue(error.message, pointer=pointer) from None
 
 
-def bind_child(key: str, parameters: Mapping[str, Any], reach: EvaluatorContext, pointer: str) -> BoundEvaluator:
-    """That evaluator with its parameters; what it does not take is pointed at beneath `pointer`."""
-    one = find_child(key, reach, f"{pointer}/key")
+def bind_child(key: str, parameters: Mapping[str, Any], context: EvaluatorContext, pointer: str) -> BoundEvaluator:
+    """Bind the evaluator. Pointers of InvalidValue are prefixed."""
+    one = find_child(key, context, f"{pointer}/key")
     try:
-        return one.bind(parameters, reach)
+        return one.bind(parameters, context)
     except InvalidValue as error:
         raise InvalidValue(error.message, pointer=f"{pointer}{error.pointer or ''}") from None
 
 
 async def run_child(child: BoundEvaluator, case: Case) -> ChildResult:
-    """What it says; its error is ours."""
+    """Run the evaluator. Its error becomes that of the parent."""
     scores = await child.score(case)
     failed = next((one for one in scores if one.status == "error"), None)
     if failed is not None:
@@ -61,7 +60,7 @@ async def run_child(child: BoundEvaluator, case: Case) -> ChildResult:
 
 
 def describe_score(one: ScoreRecord) -> dict[str, Any]:
-    """A child's score, as it is kept in the details of ours."""
+    """A child's score, for the details of the parent's."""
     return {
         "evaluator": one.evaluator,
         "status": one.status,
@@ -81,15 +80,15 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     weight: Annotated[float, Meta(gt=0)] = 1
 
 
-def _check_combine(parameters: Any, reach: EvaluatorContext) -> None:
+def _check_combine(parameters: Any, context: EvaluatorContext) -> None:
     for place, part in enumerate(parameters.of):
-        bind_child(part.key, part.parameters, reach, f"/parameters/of/{place}")
+        bind_child(part.key, part.parameters, context, f"/parameters/of/{place}")
 
 
 @evaluator(check=_check_combine)
 async def combine(
     case: Case,
-    reach: EvaluatorContext,
+    context: EvaluatorContext,
     of: Annotated[list[Part], Meta(min_length=1, max_length=50, description="The evaluators.")],
     pass_: Annotated[Literal["all", "any", "weighted"], Meta(description="When it has passed.")] = "all",  # noqa: S107 - nobody's password
     threshold: Annotated[float, Meta(ge=0, le=1, description="From which mean on it has passed, if weighted.")] = 0.5,
@@ -102,14 +101,14 @@ async def combine(
     passes: list[bool] = []
     details: list[dict[str, Any]] = []
     for place, part in enumerate(of):
-        child = bind_child(part.key, part.parameters, reach, f"/parameters/of/{place}")
-        said = await run_child(child, case)
-        details += [describe_score(one) | {"weight": part.weight} for one in said.scores]
-        if said.is_skipped:
+        child = bind_child(part.key, part.parameters, context, f"/parameters/of/{place}")
+        result = await run_child(child, case)
+        details += [describe_score(one) | {"weight": part.weight} for one in result.scores]
+        if result.is_skipped:
             continue
-        score = said.score if said.score is not None else 0.0
+        score = result.score if result.score is not None else 0.0
         total, weights = total + part.weight * score, weights + part.weight
-        passes.append(said.passed if said.passed is not None else score >= threshold)
+        passes.append(result.passed if result.passed is not None else score >= threshold)
     if not passes:
         raise Skip("all_skipped", "; ".join(str(one["reason"]) for one in details))
     mean = total / weights
@@ -128,14 +127,14 @@ class Named(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     parameters: dict[str, Any] = {}
 
 
-def _check_per_turn(parameters: Any, reach: EvaluatorContext) -> None:
-    bind_child(parameters.evaluator.key, parameters.evaluator.parameters, reach, "/parameters/evaluator")
+def _check_per_turn(parameters: Any, context: EvaluatorContext) -> None:
+    bind_child(parameters.evaluator.key, parameters.evaluator.parameters, context, "/parameters/evaluator")
 
 
 @evaluator(key="per_turn", check=_check_per_turn)
 async def per_turn(
     case: Case,
-    reach: EvaluatorContext,
+    context: EvaluatorContext,
     evaluator: Annotated[Named, Meta(description="Which one, with its parameters.")],
     aggregate: Annotated[Literal["mean", "min", "last"], Meta(description="What of the turns' scores.")] = "mean",
 ) -> Score:
@@ -143,7 +142,7 @@ async def per_turn(
 
     A turn that was not reached has not passed; one that the evaluator skips is left out.
     """
-    child = bind_child(evaluator.key, evaluator.parameters, reach, "/parameters/evaluator")
+    child = bind_child(evaluator.key, evaluator.parameters, context, "/parameters/evaluator")
     scores: list[float] = []
     passes: list[bool | None] = []
     details: list[dict[str, Any]] = []
@@ -152,10 +151,10 @@ async def per_turn(
             scores, passes = [*scores, 0.0], [*passes, False]
             details.append({"turn": place, "reached": False})
             continue
-        said = await run_child(child, case_of_turn(case, place))
-        details.append({"turn": place, "scores": [describe_score(one) for one in said.scores]})
-        if not said.is_skipped:
-            scores, passes = [*scores, said.score or 0.0], [*passes, said.passed]
+        result = await run_child(child, case_of_turn(case, place))
+        details.append({"turn": place, "scores": [describe_score(one) for one in result.scores]})
+        if not result.is_skipped:
+            scores, passes = [*scores, result.score or 0.0], [*passes, result.passed]
     if not scores:
         raise Skip("no_turns", "there is no turn that could be scored")
     known = [one for one in passes if one is not None]
@@ -168,43 +167,43 @@ async def per_turn(
     )
 
 
-def _has_failed(told: dict[str, Any]) -> bool:
-    return "scores" not in told or any(one["passed"] is False for one in told["scores"])
+def _has_failed(details: dict[str, Any]) -> bool:
+    return "scores" not in details or any(one["passed"] is False for one in details["scores"])
 
 
-def _check_code(parameters: Any, reach: EvaluatorContext) -> None:
+def _check_code(parameters: Any, context: EvaluatorContext) -> None:
     if parameters.ref in built_in():
         raise InvalidValue(
             f"{parameters.ref} is built in: ask for it by its key. ref is an evaluator of your project.",
             pointer="/parameters/ref",
         )
-    find_child(parameters.ref, reach, "/parameters/ref")
-    bind_child(parameters.ref, parameters.parameters, reach, "/parameters")
+    find_child(parameters.ref, context, "/parameters/ref")
+    bind_child(parameters.ref, parameters.parameters, context, "/parameters")
 
 
 @evaluator(check=_check_code)
 async def code(
     case: Case,
-    reach: EvaluatorContext,
+    context: EvaluatorContext,
     ref: Annotated[str, Meta(description="Its key, or its place: module:name.")],
     parameters: Annotated[dict[str, Any], Meta(description="What it takes.")] = {},  # noqa: B006 - never changed
 ) -> Any:
     """What the registered evaluator `ref` says of the case."""
-    child = bind_child(ref, parameters, reach, "/parameters")
-    said = await run_child(child, case)
-    if said.is_skipped:
-        reason, _, message = said.scores[0].reason.partition(": ")
+    child = bind_child(ref, parameters, context, "/parameters")
+    result = await run_child(child, case)
+    if result.is_skipped:
+        reason, _, message = result.scores[0].reason.partition(": ")
         raise Skip(reason, message)
-    scored = [one for one in said.scores if one.status == "scored"]
+    scored = [one for one in result.scores if one.status == "scored"]
     return (
         _to_score(scored[0])
-        if len(said.scores) == 1
+        if len(result.scores) == 1
         else [_to_score(one, _score_name(one, child.name)) for one in scored]
     )
 
 
 def _score_name(one: ScoreRecord, whole: str) -> str:
-    """What it is called among several; what is said of all together is `all`."""
+    """Its name among several; the score of the evaluator as a whole is `all`."""
     return one.evaluator.removeprefix(f"{whole}.") if one.evaluator != whole else "all"
 
 

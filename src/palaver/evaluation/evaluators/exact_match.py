@@ -1,4 +1,4 @@
-"""exact_match: is the answer just what is expected? Text by text, messages by what they say, JSON by its value."""
+"""exact_match: whether the answer equals the expected text, messages or JSON."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -20,24 +20,24 @@ _SPACE = re.compile(r"\s+")
 @evaluator(title="Exact match", needs={"expected"})
 async def exact_match(
     case: Case,
-    aim: Target,
+    target: Target,
     *,
     trim: Annotated[bool, Meta(description="Leave out white space at both ends.")] = False,
     collapse_space: Annotated[bool, Meta(description="Take any white space as one blank.")] = False,
     tolerance: Annotated[float, Meta(ge=0, description="By how much numbers may differ.")] = 0,
 ) -> Score:
     """The answer is what is expected: the same text, the same messages, or the same JSON."""
-    expected = aim.expected(case)
+    expected = target.expected(case)
 
     def normal(text: str) -> str:
         text = _SPACE.sub(" ", text) if collapse_space else text
-        return aim.folded(text.strip() if trim else text)
+        return target.fold_case(text.strip() if trim else text)
 
     if isinstance(expected, str):
-        return _compare_texts(normal(aim.text(case)), normal(expected))
-    if case.flags.is_chat and aim.target == "text" and (messages := read_messages(expected)) is not None:
+        return _compare_texts(normal(target.text(case)), normal(expected))
+    if case.flags.is_chat and target.target == "text" and (messages := read_messages(expected)) is not None:
         return _compare_messages(case, messages, normal, one=isinstance(expected, dict), tolerance=tolerance)
-    return _compare_values(case, aim, expected, tolerance)
+    return _compare_values(case, target, expected, tolerance)
 
 
 def _compare_texts(actual: str, expected: str) -> Score:
@@ -65,7 +65,7 @@ def _compare_messages(
 
 
 def _message_gists(messages: Sequence[Message], normal: Callable[[str], str]) -> list[dict[str, Any]]:
-    """What is compared of each. One that says nothing of it all is as good as none."""
+    """What is compared of each message, without messages that have none of it."""
     gists = [
         {
             "role": message.role,
@@ -88,12 +88,12 @@ def _parse_output(output: Any) -> Any:
     return output if value is UNSET else value
 
 
-def _compare_values(case: Case, aim: Target, expected: Any, tolerance: float) -> Score:
-    actual = aim.raw(case)
+def _compare_values(case: Case, target: Target, expected: Any, tolerance: float) -> Score:
+    actual = target.raw(case)
     if isinstance(actual, str):
         actual = json_search.parse_whole(actual)
     if actual is UNSET:
         return Score(passed=False, reason="the answer is no JSON as a whole")
-    if json_equal(aim.folded_value(actual), aim.folded_value(expected), tolerance=tolerance):
+    if json_equal(target.fold_value(actual), target.fold_value(expected), tolerance=tolerance):
         return Score(passed=True)
     return Score(passed=False, reason="the value differs from what is expected")

@@ -1,4 +1,8 @@
-"""turn_expectations: whether each turn of a script meets the script's `expect`."""
+"""turn_expectations: whether each turn of a script meets the script's `expect` (contract A5).
+
+Each key of `expect` is one check with a reason for its failure. A check that cannot be decided (no judge, a pattern
+that times out) is an error, never a pass.
+"""
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -32,7 +36,7 @@ _MAX_SHOWN_LENGTH: Final = 80
 
 
 def text_fault(text: str, wanted: Mapping[str, Any]) -> str | None:
-    """What the text does not keep to first; None where it keeps to all."""
+    """The first expectation that the text does not meet; None if it meets all."""
     for key, value in wanted.items():
         fault = _TEXT_CHECKS[key](text, value)
         if fault is not None:
@@ -41,7 +45,7 @@ def text_fault(text: str, wanted: Mapping[str, Any]) -> str | None:
 
 
 def pattern_matches(pattern: str, text: str) -> bool:
-    """Does the pattern occur in the text? Unscored regex_timeout where that takes too long to tell."""
+    """Whether the pattern occurs in the text. Raises ScoringError regex_timeout."""
     try:
         return _compile_pattern(pattern).search(text, timeout=PATTERN_TIMEOUT_S, concurrent=True) is not None
     except TimeoutError:
@@ -66,8 +70,8 @@ def _contains_fault(text: str, value: Any) -> str | None:
 
 
 def _not_contains_fault(text: str, value: Any) -> str | None:
-    found = next((one for one in as_name_list(value) if one in text), None)
-    return None if found is None else f"the text has {_shorten(found)}"
+    unwanted = next((one for one in as_name_list(value) if one in text), None)
+    return None if unwanted is None else f"the text has {_shorten(unwanted)}"
 
 
 def _any_of_fault(text: str, value: Any) -> str | None:
@@ -100,7 +104,7 @@ _TEXT_CHECKS: Final[Mapping[str, Callable[[str, Any], str | None]]] = {
 }
 
 DEFAULT_JUDGE: Final = "default"
-"""The judge that is asked where none is named: the one that the server is set up with."""
+"""The judge of the server's settings, used if none is named."""
 _CHECK_SCHEMA: Final = {
     "type": "object",
     "properties": {"passed": {"type": "boolean"}, "reason": {"type": "string"}},
@@ -109,32 +113,32 @@ _CHECK_SCHEMA: Final = {
 
 
 class ExpectationCheck(msgspec.Struct, frozen=True):
-    """One thing that was expected, and whether it came."""
+    """The result of one expectation."""
 
     name: str
     passed: bool
     reason: str = ""
     error: str | None = None
-    """The code of what kept us from finding out."""
+    """The error code if the check could not be decided."""
 
 
 Expect = Mapping[str, Any]
 
 
-async def check_turn(expect: Any, turn: Turn, reach: EvaluatorContext) -> list[ExpectationCheck]:
-    """What became of each expectation. A turn that was not reached has met none of them."""
+async def check_turn(expect: Any, turn: Turn, context: EvaluatorContext) -> list[ExpectationCheck]:
+    """Check each expectation. A turn that was not reached meets none."""
     try:
         wanted = check_expect(expect, "/expect")
-    except InvalidValue as error:  # Of a set this was checked when it was committed, of a case to be tried it was not.
+    except InvalidValue as error:  # Test sets were validated at commit; a manual case was not.
         why = f"invalid_expect: {error.message}"
         return [ExpectationCheck("expect", passed=False, reason=why, error="invalid_expect")]
-    names = [name for name in wanted if name != "order"]  # It says how tools are meant.
+    names = [name for name in wanted if name != "order"]  # It is an option of `tools`.
     if not turn.reached:
         return [ExpectationCheck(name, passed=False, reason="not_reached") for name in names or ("reached",)]
     return [
-        await _run_judge_check(wanted[name], turn, reach)
+        await _run_judge_check(wanted[name], turn, context)
         if name == "judge"
-        else await offload(reach, _run_check, name, wanted, turn)  # A pattern may take its time.
+        else await offload(context, _run_check, name, wanted, turn)  # A pattern may be slow.
         for name in names
     ]
 
@@ -147,7 +151,7 @@ def _run_check(name: str, expect: Expect, turn: Turn) -> ExpectationCheck:
     return ExpectationCheck(name, passed=fault is None, reason=fault or "")
 
 
-# One by one: what is wrong, or None
+# Each check returns what is wrong, or None
 
 
 def _text_fault(value: Any, turn: Turn, _expect: Expect) -> str | None:
@@ -155,31 +159,31 @@ def _text_fault(value: Any, turn: Turn, _expect: Expect) -> str | None:
 
 
 def _tools_fault(value: Any, turn: Turn, expect: Expect) -> str | None:
-    made = turn.tool_calls
-    names = ", ".join(call.name for call in made)
+    calls = turn.tool_calls
+    names = ", ".join(call.name for call in calls)
     if value == "none":
-        return f"called {names}" if made else None
+        return f"called {names}" if calls else None
     if value == "any":
-        return None if made else "no tool was called"
+        return None if calls else "no tool was called"
     wanted = [_default_match(call) for call in read_expected_calls(value) or ()]
     mode = cast("SequenceMode", expect.get("order", "strict"))
-    if compare_calls(made, wanted, mode=mode, match="ignore").passed:
+    if compare_calls(calls, wanted, mode=mode, match="ignore").passed:
         return None
     return f"called {names or 'nothing'}; wanted {', '.join(call.name for call in wanted) or 'nothing'} ({mode})"
 
 
 def _default_match(call: ExpectedCall) -> ExpectedCall:
-    """Arguments that are given are a part of those wanted, unless it says otherwise."""
+    """Given arguments are a subset by default."""
     return msgspec.structs.replace(call, match=call.match or ("ignore" if call.arguments is UNSET else "subset"))
 
 
 def _json_fault(value: Any, turn: Turn, _expect: Expect) -> str | None:
-    found = _turn_json(turn)
-    if found is UNSET:
+    document = _turn_json(turn)
+    if document is UNSET:
         return "there is no JSON in the answer"
     for path, wanted in cast("Mapping[str, Any]", value).items():
         try:
-            there = json_path.value_at(found, path)
+            there = json_path.value_at(document, path)
         except ValueError as error:
             raise ScoringError("invalid_path", str(error)) from None
         if there is UNSET:
@@ -197,11 +201,13 @@ def _turn_json(turn: Turn) -> Any:
 
 def _data_fault(value: Any, turn: Turn, _expect: Expect) -> str | None:
     name = value["name"]
-    found = [part.value for part in _turn_data(turn) if part.name == name]
-    if not found:
+    values = [part.value for part in _turn_data(turn) if part.name == name]
+    if not values:
         return f"there is no data named {name!r}"
     wanted = value.get("value", UNSET)
-    return None if wanted is UNSET or any(json_equal(one, wanted) for one in found) else f"the data {name!r} is another"
+    return (
+        None if wanted is UNSET or any(json_equal(one, wanted) for one in values) else f"the data {name!r} is another"
+    )
 
 
 def _turn_data(turn: Turn) -> list[Data]:
@@ -239,12 +245,12 @@ _TURN_CHECKS: Final[Mapping[str, Callable[[Any, Turn, Expect], str | None]]] = {
 }
 
 
-async def _run_judge_check(criterion: str, turn: Turn, reach: EvaluatorContext) -> ExpectationCheck:
+async def _run_judge_check(criterion: str, turn: Turn, context: EvaluatorContext) -> ExpectationCheck:
     if (known := turn.verdict) is not None:
         record_spending(known.usage, known.cost)
         return ExpectationCheck("judge", passed=known.passed, reason=known.reason)
     try:
-        verdict = await reach.judge(DEFAULT_JUDGE, _judge_prompt(criterion, turn), schema=_CHECK_SCHEMA)
+        verdict = await context.judge(DEFAULT_JUDGE, _judge_prompt(criterion, turn), schema=_CHECK_SCHEMA)
     except ScoringError as error:
         return ExpectationCheck("judge", passed=False, reason=str(error), error=error.code)
     match verdict:
@@ -258,39 +264,39 @@ async def _run_judge_check(criterion: str, turn: Turn, reach: EvaluatorContext) 
 
 def _judge_prompt(criterion: str, turn: Turn) -> str:
     marks = PromptMarks()
-    asked = json.replace_surrogates(turn.user.text) if turn.user is not None else ""
+    question = json.replace_surrogates(turn.user.text) if turn.user is not None else ""
     return (
         f"{marks.rule}\n\nDoes the answer to the question meet this criterion?\n\n{criterion}\n\n"
-        f"{marks.around('question', asked)}\n\n{marks.around('answer', json.replace_surrogates(turn.text))}"
+        f"{marks.wrap('question', question)}\n\n{marks.wrap('answer', json.replace_surrogates(turn.text))}"
     )
 
 
 @evaluator
 async def turn_expectations(
     case: Case,
-    reach: EvaluatorContext,
+    context: EvaluatorContext,
     aggregate: Annotated[Literal["mean", "min"], Meta(description="What of the turns' scores.")] = "mean",
 ) -> Score:
     """All checks of all turns passed. A turn's score is the share of its checks; theirs the mean, or the least.
 
     Turns of which nothing is expected do not count, unless they were not reached.
     """
-    found = [await check_turn(turn.expect, turn, reach) for turn in case.turns]
-    if not any(found):
+    results = [await check_turn(turn.expect, turn, context) for turn in case.turns]
+    if not any(results):
         raise Skip("no_expectations", "the case has no turn with an expectation")
-    for place, turn in enumerate(found, 1):
+    for place, turn in enumerate(results, 1):
         for check in turn:
             if check.error is not None:
                 raise ScoringError(
                     check.error, f"turn {place}, {check.name}: {check.reason.removeprefix(f'{check.error}: ')}"
                 )
-    shares = [sum(check.passed for check in turn) / len(turn) for turn in found if turn]
-    failed = [(place, check) for place, turn in enumerate(found, 1) for check in turn if not check.passed]
+    shares = [sum(check.passed for check in turn) / len(turn) for turn in results if turn]
+    failed = [(place, check) for place, turn in enumerate(results, 1) for check in turn if not check.passed]
     return Score(
         passed=not failed,
         score=min(shares) if aggregate == "min" else sum(shares) / len(shares),
         reason="; ".join(f"turn {place}, {check.name}: {check.reason}" for place, check in failed[:5]),
-        details={"turns": [_describe_turn(turn) for turn in found]},
+        details={"turns": [_describe_turn(turn) for turn in results]},
     )
 
 

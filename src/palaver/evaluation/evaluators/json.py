@@ -18,7 +18,7 @@ from palaver.evaluation.target import Target
 _KIND_TYPES: dict[str, type | tuple[type, ...]] = {"any": (dict, list), "object": dict, "array": list}
 
 
-def _check_contains_json(parameters: Any, _reach: EvaluatorContext) -> None:
+def _check_contains_json(parameters: Any, _context: EvaluatorContext) -> None:
     if parameters.schema is not None:
         check_schema(parameters.schema, "/parameters/schema")
 
@@ -26,19 +26,19 @@ def _check_contains_json(parameters: Any, _reach: EvaluatorContext) -> None:
 @evaluator(title="Contains JSON", check=_check_contains_json)
 def contains_json(
     case: Case,
-    aim: Target,
+    target: Target,
     kind: Annotated[Literal["any", "object", "array"], Meta(description="Of which kind it must be.")] = "any",
     schema: Annotated[
         dict[str, Any] | bool | None, Meta(description="A JSON Schema (draft 2020-12) that it must meet.")
     ] = None,
 ) -> Score:
     """The text contains a JSON object or array, whatever else it says. `[1]` in prose is a citation, not JSON."""
-    value = None if case.flags.is_chat else aim.raw(case)
-    is_json = isinstance(value, dict | list) and not aim.stringify
-    found = _nested_containers(value) if is_json else _json_candidates(aim.text(case))
+    value = None if case.flags.is_chat else target.raw(case)
+    is_json = isinstance(value, dict | list) and not target.stringify
+    candidates = _nested_containers(value) if is_json else _json_candidates(target.text(case))
     faults: list[str] = []
     seen = False
-    for one in found:
+    for one in candidates:
         if not isinstance(one, _KIND_TYPES[kind]):
             continue
         seen = True
@@ -50,7 +50,7 @@ def contains_json(
 
 
 def _json_candidates(text: str) -> Iterator[Any]:
-    """Every object and array in it: the whole first, then blocks, then those in prose; each with what it holds."""
+    """Every object and array: the whole text first, then code blocks, then those in prose; each with its children."""
     value = json_search.parse_whole(text)
     if value is not UNSET:
         yield from _nested_containers(value)
@@ -75,21 +75,21 @@ def _nested_containers(value: Any) -> Iterator[Any]:
             waiting += cast("list[Any]", one)
 
 
-def check_paths(parameters: Any, _reach: EvaluatorContext) -> None:
-    """Refuse what is no path, in `path` or in `fields`."""
-    given: dict[str, str] = {"/parameters/path": parameters.path} if hasattr(parameters, "path") else {}
-    if not given and parameters.fields:
-        given = {f"/parameters/fields/{place}": path for place, path in enumerate(parameters.fields)}
-    for pointer, path in given.items():
+def check_paths(parameters: Any, _context: EvaluatorContext) -> None:
+    """Raise InvalidValue for an invalid `path` or `fields`."""
+    field_paths: dict[str, str] = {"/parameters/path": parameters.path} if hasattr(parameters, "path") else {}
+    if not field_paths and parameters.fields:
+        field_paths = {f"/parameters/fields/{place}": path for place, path in enumerate(parameters.fields)}
+    for pointer, path in field_paths.items():
         try:
             json_path.parse_path(path)
         except ValueError as error:
             raise InvalidValue(f"{error}.", pointer=pointer) from None
 
 
-def expected_json(case: Case, aim: Target) -> Any:
-    """What is expected, as JSON: a text is one that is JSON as a whole."""
-    expected = aim.expected(case)
+def expected_json(case: Case, target: Target) -> Any:
+    """The expected answer as JSON; a text must be JSON as a whole."""
+    expected = target.expected(case)
     if not isinstance(expected, str):
         return expected
     value = json_search.parse_whole(expected)
@@ -104,7 +104,7 @@ _MAX_LISTED_PATHS = 20
 @evaluator(title="JSON difference", needs={"expected"}, threshold=0.5)
 def json_diff(
     case: Case,
-    aim: Target,
+    target: Target,
     compare: Annotated[
         Literal["values", "types"], Meta(description="Must the values be equal, or only of the json_equal kind?")
     ] = "values",
@@ -116,29 +116,29 @@ def json_diff(
     tolerance: Annotated[float, Meta(ge=0, description="By how much numbers may differ.")] = 0,
 ) -> Score:
     """The share of leaves that are equal in the JSON of the answer and in what is expected."""
-    wanted = _json_leaves(expected_json(case, aim), ignore_key_case=ignore_key_case)
-    value = aim.value(case)
+    wanted = _json_leaves(expected_json(case, target), ignore_key_case=ignore_key_case)
+    value = target.value(case)
     if value is UNSET:
         return Score(score=0.0, reason="there is no JSON in the answer")
-    found = _json_leaves(value, ignore_key_case=ignore_key_case)
+    actual = _json_leaves(value, ignore_key_case=ignore_key_case)
 
     def equal(one: Any, other: Any) -> bool:
         if compare == "types":
             return json_kind(one) == json_kind(other)
-        return json_equal(aim.folded_value(one), aim.folded_value(other), tolerance=tolerance)
+        return json_equal(target.fold_value(one), target.fold_value(other), tolerance=tolerance)
 
-    both = [path for path in wanted if path in found]
-    different = [path for path in both if not equal(found[path], wanted[path])]
-    missing = [path for path in wanted if path not in found]
-    more = [path for path in found if path not in wanted]
+    both = [path for path in wanted if path in actual]
+    different = [path for path in both if not equal(actual[path], wanted[path])]
+    missing = [path for path in wanted if path not in actual]
+    more = [path for path in actual if path not in wanted]
     counted = len(wanted) + (len(more) if extra == "count" else 0)
-    told = {"different": different, "missing": missing, "extra": more}
+    differences = {"different": different, "missing": missing, "extra": more}
     return Score(
         score=(len(both) - len(different)) / counted,
-        reason=", ".join(f"{len(some)} {word}" for word, some in told.items() if some),
+        reason=", ".join(f"{len(some)} {word}" for word, some in differences.items() if some),
         details={
             word: [json_path.format_path(path) for path in some[:_MAX_LISTED_PATHS]]
-            for word, some in told.items()
+            for word, some in differences.items()
             if some
         },
     )
@@ -154,22 +154,22 @@ def _json_leaves(value: Any, *, ignore_key_case: bool) -> dict[json_path.PathSte
 @evaluator(title="JSON field match", check=check_paths)
 def json_field_match(
     case: Case,
-    aim: Target,
+    target: Target,
     path: Annotated[str, Meta(min_length=1, description="Where the field is: a.b[0], $.a[0] or /a/0.")],
     equals: Annotated[Any | UnsetType, Meta(description="What it must be; by default what is expected.")] = UNSET,
     tolerance: Annotated[float, Meta(ge=0, description="By how much numbers may differ.")] = 0,
 ) -> Score:
     """One field of the JSON in the answer is what is expected."""
-    wanted = aim.expected(case) if equals is UNSET else equals
-    value = aim.value(case)
+    wanted = target.expected(case) if equals is UNSET else equals
+    value = target.value(case)
     if value is UNSET:
         return Score(passed=False, reason="there is no JSON in the answer")
-    found = aim.at(path, value)
-    if found is UNSET:
+    actual = target.value_at(path, value)
+    if actual is UNSET:
         return Score(passed=False, reason=f"there is nothing at {path}")
-    if json_equal(aim.folded_value(found), aim.folded_value(wanted), tolerance=tolerance):
+    if json_equal(target.fold_value(actual), target.fold_value(wanted), tolerance=tolerance):
         return Score(passed=True)
-    return Score(passed=False, reason=f"what is at {path} differs from what is expected", details={"found": found})
+    return Score(passed=False, reason=f"what is at {path} differs from what is expected", details={"found": actual})
 
 
 _FieldPath = Annotated[str, Meta(min_length=1)]
@@ -178,7 +178,7 @@ _FieldPath = Annotated[str, Meta(min_length=1)]
 @evaluator(title="JSON fields match", needs={"expected"}, check=check_paths)
 def json_multi_field_match(
     case: Case,
-    aim: Target,
+    target: Target,
     fields: Annotated[
         Annotated[list[_FieldPath], Meta(min_length=1)] | None,
         Meta(description="Paths of the fields; by default all that is expected has."),
@@ -186,16 +186,16 @@ def json_multi_field_match(
     tolerance: Annotated[float, Meta(ge=0, description="By how much numbers may differ.")] = 0,
 ) -> Score:
     """Each of several fields of the JSON is what is expected; the score is the share of those that are."""
-    expected = expected_json(case, aim)
+    expected = expected_json(case, target)
     named = {path: json_path.parse_path(path) for path in fields} if fields else {}
     named = named or {json_path.format_path(path): path for path, _ in json_path.leaves(expected)}
-    value = aim.value(case)
+    value = target.value(case)
     matches: dict[str, bool] = {}
     for name, path in named.items():
-        wanted, found = json_path.value_at(expected, path), json_path.value_at(value, path)
+        wanted, actual = json_path.value_at(expected, path), json_path.value_at(value, path)
         if wanted is not UNSET:
-            matches[name] = found is not UNSET and json_equal(
-                aim.folded_value(found), aim.folded_value(wanted), tolerance=tolerance
+            matches[name] = actual is not UNSET and json_equal(
+                target.fold_value(actual), target.fold_value(wanted), tolerance=tolerance
             )
     if not matches:
         raise ScoringError("no_fields", "what is expected has none of these fields")

@@ -20,8 +20,8 @@ from palaver.evaluation.score import Score, Skip
 from palaver.evaluation.target import Target
 
 
-def _check_llm_judge(parameters: Any, reach: EvaluatorContext) -> None:
-    reach.check_judge(parameters.judge, "/parameters/judge")
+def _check_llm_judge(parameters: Any, context: EvaluatorContext) -> None:
+    context.check_judge(parameters.judge, "/parameters/judge")
     parse_template(parameters.prompt, "/parameters/prompt")
     verdict.check_scale(parameters.scale)
     if parameters.schema is not None:
@@ -31,8 +31,8 @@ def _check_llm_judge(parameters: Any, reach: EvaluatorContext) -> None:
 @evaluator(title="LLM judge", threshold=0.5, check=_check_llm_judge)
 async def llm_judge(
     case: Case,
-    aim: Target,
-    reach: EvaluatorContext,
+    target: Target,
+    context: EvaluatorContext,
     *,
     judge: JudgeName = DEFAULT_JUDGE,
     prompt: Prompt,
@@ -47,12 +47,12 @@ async def llm_judge(
     not fit the schema is asked for again; a judge that cannot be reached is an error, and no score.
     """
     wanted = schema or verdict.verdict_schema(scale)
-    said: list[Any] = []
+    answers: list[Any] = []
     for _ in range(samples):
         marks = PromptMarks()
-        asked = parse_template(prompt, "").filled(case, aim, marks)
-        said.append(await reach.judge(judge, f"{marks.rule}\n\n{asked}", schema=wanted, retries=retries))
-    return verdict.combine_verdicts(said, scale)
+        question = parse_template(prompt, "").fill(case, target, marks)
+        answers.append(await context.judge(judge, f"{marks.rule}\n\n{question}", schema=wanted, retries=retries))
+    return verdict.combine_verdicts(answers, scale)
 
 
 _GOAL_SLOTS: Final = ("goal", *SLOT_NAMES)
@@ -63,8 +63,8 @@ _GOAL_PROMPT: Final = (
 )
 
 
-def _check_goal_reached(parameters: Any, reach: EvaluatorContext) -> None:
-    reach.check_judge(parameters.judge, "/parameters/judge")
+def _check_goal_reached(parameters: Any, context: EvaluatorContext) -> None:
+    context.check_judge(parameters.judge, "/parameters/judge")
     parse_template(parameters.prompt or _GOAL_PROMPT, "/parameters/prompt", _GOAL_SLOTS)
     verdict.check_scale(parameters.scale)
     if parameters.schema is not None:
@@ -74,8 +74,8 @@ def _check_goal_reached(parameters: Any, reach: EvaluatorContext) -> None:
 @evaluator(threshold=0.5, check=_check_goal_reached)
 async def goal_reached(
     case: Case,
-    aim: Target,
-    reach: EvaluatorContext,
+    target: Target,
+    context: EvaluatorContext,
     *,
     judge: JudgeName = DEFAULT_JUDGE,
     goal: Annotated[str | None, Meta(description="What the user wants; otherwise the case says so.")] = None,
@@ -91,29 +91,29 @@ async def goal_reached(
     {{goal}} beside those of llm_judge.
     """
     wanted = schema or _goal_schema(scale)
-    told = {"goal": goal or _find_goal(case, aim)}
-    said: list[Any] = []
+    slots = {"goal": goal or _find_goal(case, target)}
+    answers: list[Any] = []
     for _ in range(samples):
         marks = PromptMarks()
-        asked = parse_template(prompt or _GOAL_PROMPT, "", _GOAL_SLOTS).filled(case, aim, marks, told)
-        said.append(await reach.judge(judge, f"{marks.rule}\n\n{asked}", schema=wanted, retries=retries))
-    found = verdict.combine_verdicts([_without_turn(one) for one in said], scale)
-    if not isinstance(found, Score):
-        return found
-    turn = _reached_turn(said, len(case.turns)) if found.passed is not False else None
-    return msgspec.structs.replace(found, details={"turn": turn, **found.details})
+        question = parse_template(prompt or _GOAL_PROMPT, "", _GOAL_SLOTS).fill(case, target, marks, slots)
+        answers.append(await context.judge(judge, f"{marks.rule}\n\n{question}", schema=wanted, retries=retries))
+    combined = verdict.combine_verdicts([_without_turn(one) for one in answers], scale)
+    if not isinstance(combined, Score):
+        return combined
+    turn = _reached_turn(answers, len(case.turns)) if combined.passed is not False else None
+    return msgspec.structs.replace(combined, details={"turn": turn, **combined.details})
 
 
-def _find_goal(case: Case, aim: Target) -> str:
-    found: Any = case.script.expect.get("goal") if case.script is not None else None
-    if found is None:
+def _find_goal(case: Case, target: Target) -> str:
+    value: Any = case.script.expect.get("goal") if case.script is not None else None
+    if value is None:
         try:
-            found = json_path.value_at(aim.expected(case), ("goal",))
+            value = json_path.value_at(target.expected(case), ("goal",))
         except Skip:
-            found = UNSET
-    if not isinstance(found, str) or not found.strip():
+            value = UNSET
+    if not isinstance(value, str) or not value.strip():
         raise Skip("no_goal", "neither the parameters nor the case say what the goal is")
-    return found
+    return value
 
 
 def _goal_schema(scale: tuple[float, float] | None) -> dict[str, Any]:
@@ -122,11 +122,11 @@ def _goal_schema(scale: tuple[float, float] | None) -> dict[str, Any]:
     return schema
 
 
-def _reached_turn(said: Sequence[Any], turns: int) -> int | None:
-    """The turn that was named most often, if there is such a turn."""
-    named = [cast("Mapping[str, Any]", one).get("turn") for one in said if isinstance(one, dict)]
-    found = [turn for turn in named if type(turn) is int and 0 <= turn < turns]
-    return verdict.most_frequent(found) if found else None
+def _reached_turn(answers: Sequence[Any], turns: int) -> int | None:
+    """The turn that was named most often and exists."""
+    named = [cast("Mapping[str, Any]", one).get("turn") for one in answers if isinstance(one, dict)]
+    existing = [turn for turn in named if type(turn) is int and 0 <= turn < turns]
+    return verdict.most_frequent(existing) if existing else None
 
 
 def _without_turn(one: Any) -> Any:
@@ -135,7 +135,7 @@ def _without_turn(one: Any) -> Any:
     return {key: value for key, value in cast("dict[str, Any]", one).items() if key != "turn"}
 
 
-def _check_human(parameters: Any, _reach: EvaluatorContext) -> None:
+def _check_human(parameters: Any, _context: EvaluatorContext) -> None:
     check_questions(parameters.questions, "/parameters/questions")
 
 

@@ -15,54 +15,54 @@ from palaver.evaluation.target import Target
 
 
 @evaluator(title="Similarity", needs={"expected"}, threshold=0.5)
-def similarity(case: Case, aim: Target) -> float:
+def similarity(case: Case, target: Target) -> float:
     """The share of letters that the text and what is expected have in common, in order (the indel ratio)."""
     from rapidfuzz.distance import Indel
 
-    expected = aim.folded(aim.expected_text(case))
-    return Indel.normalized_similarity(aim.folded(aim.text(case)), expected)
+    expected = target.fold_case(target.expected_text(case))
+    return Indel.normalized_similarity(target.fold_case(target.text(case)), expected)
 
 
 @evaluator(title="Levenshtein distance", needs={"expected"}, threshold=0.5)
-def levenshtein(case: Case, aim: Target) -> float:
+def levenshtein(case: Case, target: Target) -> float:
     """1 less the share of letters that must be changed to get from the text to what is expected."""
     from rapidfuzz.distance import Levenshtein
 
-    expected = aim.folded(aim.expected_text(case))
-    return Levenshtein.normalized_similarity(aim.folded(aim.text(case)), expected)
+    expected = target.fold_case(target.expected_text(case))
+    return Levenshtein.normalized_similarity(target.fold_case(target.text(case)), expected)
 
 
 NGRAM_LENGTH = 3
 
 
-def _check_semantic_similarity(parameters: Any, reach: EvaluatorContext) -> None:
-    reach.check_model(parameters.model, "/parameters/model")
+def _check_semantic_similarity(parameters: Any, context: EvaluatorContext) -> None:
+    context.check_model(parameters.model, "/parameters/model")
 
 
 @evaluator(title="Semantic similarity", needs={"expected"}, threshold=0.8, check=_check_semantic_similarity)
 async def semantic_similarity(
     case: Case,
-    aim: Target,
-    reach: EvaluatorContext,
+    target: Target,
+    context: EvaluatorContext,
     model: Annotated[str, Meta(min_length=1, description="ngram, local:…, or a provider's model.")] = "ngram",
 ) -> float:
     """The cosine of the vectors of the text and of what is expected; never less than 0."""
-    expected, text = aim.folded(aim.expected_text(case)), aim.folded(aim.text(case))
+    expected, text = target.fold_case(target.expected_text(case)), target.fold_case(target.text(case))
     if model == "ngram":
-        return await asyncio.get_running_loop().run_in_executor(reach.threads, ngram_similarity, text, expected)
-    if text == expected or not text.strip() or not expected.strip():  # Nothing has no meaning, and no vector.
+        return await asyncio.get_running_loop().run_in_executor(context.executor, ngram_similarity, text, expected)
+    if text == expected or not text.strip() or not expected.strip():  # Empty text has no vector.
         return 1.0 if text == expected else 0.0
-    one, other = await reach.embed([text, expected], model=model)
+    one, other = await context.embed([text, expected], model=model)
     return max(0.0, _cosine(dict(enumerate(one)), dict(enumerate(other))))
 
 
 def ngram_similarity(one: str, other: str) -> float:
-    """The cosine of how often each three letters stand in either; equal texts are 1."""
+    """The cosine of character trigram counts; 1 for equal texts."""
     return 1.0 if one == other else _cosine(_ngrams(one), _ngrams(other))
 
 
 def _ngrams(text: str) -> Mapping[str, float]:
-    # A blank at either end, so that a text of one letter has some, too.
+    # Padded, so that a text of one character has trigrams.
     padded = f" {text} " if text else ""
     return Counter(padded[at : at + NGRAM_LENGTH] for at in range(max(0, len(padded) - NGRAM_LENGTH + 1)))
 

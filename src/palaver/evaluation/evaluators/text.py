@@ -17,7 +17,7 @@ from palaver.evaluation.score import Score, ScoringError
 from palaver.evaluation.target import Target
 
 REGEX_TIMEOUT_S = 0.1
-"""What one text may take: some patterns would go on for years."""
+"""Some patterns would take years."""
 _FLAG_LETTERS = "imsx"
 
 
@@ -25,10 +25,10 @@ def _compile_regex(pattern: str, flags: str) -> Any:
     import regex as engine
 
     named = {"i": engine.IGNORECASE, "m": engine.MULTILINE, "s": engine.DOTALL, "x": engine.VERBOSE}
-    return engine.compile(pattern, sum(named[letter] for letter in set(flags)))  # It keeps what it compiled before.
+    return engine.compile(pattern, sum(named[letter] for letter in set(flags)))  # It caches compiled patterns.
 
 
-def _check_regex(parameters: Any, _reach: EvaluatorContext) -> None:
+def _check_regex(parameters: Any, _context: EvaluatorContext) -> None:
     if unknown := sorted(set(parameters.flags) - set(_FLAG_LETTERS)):
         raise InvalidValue(
             f"There is no flag {unknown[0]!r} of a regular expression. Known: {', '.join(_FLAG_LETTERS)}.",
@@ -36,14 +36,14 @@ def _check_regex(parameters: Any, _reach: EvaluatorContext) -> None:
         )
     try:
         _compile_regex(parameters.pattern, parameters.flags)
-    except Exception as error:  # Its own error mostly, and what its parser comes upon.
+    except Exception as error:  # Mostly its own error, but its parser may raise others.
         raise InvalidValue(f"The pattern is no regular expression: {error}.", pointer="/parameters/pattern") from None
 
 
 @evaluator(title="Regular expression", check=_check_regex)
 def regex(
     case: Case,
-    aim: Target,
+    target: Target,
     pattern: Annotated[str, Meta(max_length=10_000, description="The regular expression.")],
     *,
     should_match: Annotated[bool, Meta(description="Must it be found, or must it not?")] = True,
@@ -51,8 +51,8 @@ def regex(
     flags: Annotated[str, Meta(max_length=4, description="Any of i, m, s and x.")] = "",
 ) -> Score:
     """A regular expression is found in the text; or is not, where it should not be."""
-    compiled = _compile_regex(pattern, flags if aim.case_sensitive else f"{flags}i")
-    text = aim.text(case)
+    compiled = _compile_regex(pattern, flags if target.case_sensitive else f"{flags}i")
+    text = target.text(case)
     try:
         match = (compiled.fullmatch if full else compiled.search)(text, timeout=REGEX_TIMEOUT_S, concurrent=True)
     except TimeoutError:
@@ -88,10 +88,10 @@ class CodeBlocks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     min: Annotated[int, Meta(ge=0)] | None = None
     max: Annotated[int, Meta(ge=0)] | None = None
     language: Annotated[str, Meta(min_length=1)] | None = None
-    """Only those in this language count. By default at least one."""
+    """Count only blocks in this language. By default at least one is required."""
 
 
-def _check_format(parameters: Any, _reach: EvaluatorContext) -> None:
+def _check_format(parameters: Any, _context: EvaluatorContext) -> None:
     if not parameters.json and all(msgspec.structs.asdict(parameters)[rule] is None for rule in _FORMAT_RULES):
         raise InvalidValue(f"Give at least one rule: json, {', '.join(_FORMAT_RULES)}.", pointer="/parameters")
     if parameters.schema is not None:
@@ -101,7 +101,7 @@ def _check_format(parameters: Any, _reach: EvaluatorContext) -> None:
 @evaluator(title="Format", check=_check_format)
 def format(  # noqa: A001 - the key that people write
     case: Case,
-    aim: Target,
+    target: Target,
     *,
     json: Annotated[bool, Meta(description="The whole text is JSON.")] = False,
     schema: Annotated[
@@ -116,30 +116,30 @@ def format(  # noqa: A001 - the key that people write
     code_blocks: CodeBlocks | None = None,
 ) -> Score:
     """The text has the form that was asked for; the score is the share of the rules that it keeps."""
-    value = _whole_json(case, aim, allow_fence=allow_fence) if json or schema is not None else UNSET
+    value = _whole_json(case, target, allow_fence=allow_fence) if json or schema is not None else UNSET
     tests: dict[str, Callable[[], bool] | None] = {
         "json": (lambda: value is not UNSET) if json else None,
         "schema": None if schema is None else lambda: value is not UNSET and not schema_errors(value, schema),
-        "max_chars": None if max_chars is None else lambda: len(aim.text(case)) <= max_chars,
-        "min_chars": None if min_chars is None else lambda: len(aim.text(case)) >= min_chars,
-        "max_words": None if max_words is None else lambda: len(aim.text(case).split()) <= max_words,
-        "max_lines": None if max_lines is None else lambda: len(aim.text(case).splitlines()) <= max_lines,
-        "markdown": None if markdown is None else lambda: _MARKDOWN.search(aim.text(case)) is None,
-        "code_blocks": None if code_blocks is None else lambda: _has_code_blocks(aim.text(case), code_blocks),
+        "max_chars": None if max_chars is None else lambda: len(target.text(case)) <= max_chars,
+        "min_chars": None if min_chars is None else lambda: len(target.text(case)) >= min_chars,
+        "max_words": None if max_words is None else lambda: len(target.text(case).split()) <= max_words,
+        "max_lines": None if max_lines is None else lambda: len(target.text(case).splitlines()) <= max_lines,
+        "markdown": None if markdown is None else lambda: _MARKDOWN.search(target.text(case)) is None,
+        "code_blocks": None if code_blocks is None else lambda: _has_code_blocks(target.text(case), code_blocks),
     }
-    kept = {rule: test() for rule, test in tests.items() if test is not None}
-    broken = [rule for rule, is_kept in kept.items() if not is_kept]
+    results = {rule: test() for rule, test in tests.items() if test is not None}
+    broken = [rule for rule, is_kept in results.items() if not is_kept]
     return Score(
         not broken,
-        (len(kept) - len(broken)) / len(kept),
+        (len(results) - len(broken)) / len(results),
         reason=f"not kept: {', '.join(broken)}" if broken else "",
-        details=kept,
+        details=results,
     )
 
 
-def _whole_json(case: Case, aim: Target, *, allow_fence: bool) -> Any:
-    """The JSON that the whole is: a workflow's value, the text, or the one block that it consists of."""
-    raw = aim.raw(case)
+def _whole_json(case: Case, target: Target, *, allow_fence: bool) -> Any:
+    """The JSON that the whole answer is: a workflow's value, the text, or its only code block."""
+    raw = target.raw(case)
     if not isinstance(raw, str):
         return raw
     value = json_search.parse_whole(raw)
@@ -164,48 +164,46 @@ Substrings = Annotated[
 ]
 
 
-def wanted_text(given: str | None, case: Case, aim: Target) -> str:
-    """The one text to look for."""
-    wanted = given if given is not None else aim.expected_text(case)
+def wanted_text(parameter: str | None, case: Case, target: Target) -> str:
+    wanted = parameter if parameter is not None else target.expected_text(case)
     if not wanted:
         raise ScoringError("empty_needle", "what is expected is an empty text, which every text contains")
     return wanted
 
 
-def wanted_texts(given: list[str] | str | None, case: Case, aim: Target) -> list[str]:
-    """The texts to look for, each once."""
-    wanted: Any = given if given is not None else aim.expected(case)
+def wanted_texts(parameter: list[str] | str | None, case: Case, target: Target) -> list[str]:
+    """The texts to look for, without duplicates."""
+    wanted: Any = parameter if parameter is not None else target.expected(case)
     if isinstance(wanted, str):
         wanted = split_texts(wanted)
-    elif given is None and not _are_texts(wanted):
-        wanted = split_texts(aim.expected_text(case))
+    elif parameter is None and not _are_texts(wanted):
+        wanted = split_texts(target.expected_text(case))
     if not wanted or not all(wanted):
         raise ScoringError("empty_needle", "what is expected names no text to look for")
     return list(dict.fromkeys(cast("list[str]", wanted)))
 
 
 def split_texts(text: str) -> list[str]:
-    """The texts that one text lists: JSON's list of strings, or with commas between."""
+    """Split a JSON list of strings, or comma-separated texts."""
     value = json_search.parse_whole(text) if text.lstrip().startswith("[") else None
     if _are_texts(value):
         return cast("list[str]", value)
     return [part for piece in text.split(",") if (part := piece.strip())]
 
 
-def check_substrings(parameters: Any, _reach: EvaluatorContext) -> None:
-    """Refuse what lists nothing to look for."""
-    given = parameters.substrings
-    if isinstance(given, str) and (not (wanted := split_texts(given)) or not all(wanted)):
+def check_substrings(parameters: Any, _context: EvaluatorContext) -> None:
+    """Raise InvalidValue if there is nothing to look for."""
+    substrings = parameters.substrings
+    if isinstance(substrings, str) and (not (wanted := split_texts(substrings)) or not all(wanted)):
         raise InvalidValue(
             "/parameters/substrings names no text to look for: every text contains the empty one.",
             pointer="/parameters/substrings",
         )
 
 
-def contained_texts(wanted: Sequence[str], text: str, aim: Target) -> list[str]:
-    """Which of them are in the text."""
-    folded = aim.folded(text)
-    return [one for one in wanted if aim.folded(one) in folded]
+def contained_texts(wanted: Sequence[str], text: str, target: Target) -> list[str]:
+    folded = target.fold_case(text)
+    return [one for one in wanted if target.fold_case(one) in folded]
 
 
 def _are_texts(value: Any) -> bool:
@@ -213,46 +211,48 @@ def _are_texts(value: Any) -> bool:
 
 
 @evaluator(title="Starts with")
-async def starts_with(case: Case, aim: Target, prefix: Substring = None) -> Score:
+async def starts_with(case: Case, target: Target, prefix: Substring = None) -> Score:
     """The text begins with a prefix, by default with what is expected."""
-    wanted = wanted_text(prefix, case, aim)
-    if aim.folded(aim.text(case)).startswith(aim.folded(wanted)):
+    wanted = wanted_text(prefix, case, target)
+    if target.fold_case(target.text(case)).startswith(target.fold_case(wanted)):
         return Score(passed=True)
     return Score(passed=False, reason="the text does not begin with it")
 
 
 @evaluator(title="Ends with")
-async def ends_with(case: Case, aim: Target, suffix: Substring = None) -> Score:
+async def ends_with(case: Case, target: Target, suffix: Substring = None) -> Score:
     """The text ends with a suffix, by default with what is expected."""
-    wanted = wanted_text(suffix, case, aim)
-    if aim.folded(aim.text(case)).endswith(aim.folded(wanted)):
+    wanted = wanted_text(suffix, case, target)
+    if target.fold_case(target.text(case)).endswith(target.fold_case(wanted)):
         return Score(passed=True)
     return Score(passed=False, reason="the text does not end with it")
 
 
 @evaluator(title="Contains")
-async def contains(case: Case, aim: Target, substring: Substring = None) -> Score:
+async def contains(case: Case, target: Target, substring: Substring = None) -> Score:
     """The text contains a substring, by default what is expected."""
-    wanted = wanted_text(substring, case, aim)
-    if aim.folded(wanted) in aim.folded(aim.text(case)):
+    wanted = wanted_text(substring, case, target)
+    if target.fold_case(wanted) in target.fold_case(target.text(case)):
         return Score(passed=True)
     return Score(passed=False, reason="it is not in the text")
 
 
 @evaluator(title="Contains any", check=check_substrings)
-async def contains_any(case: Case, aim: Target, substrings: Substrings = None) -> Score:
+async def contains_any(case: Case, target: Target, substrings: Substrings = None) -> Score:
     """The text contains at least one of several substrings; the score is the share that it contains."""
-    wanted = wanted_texts(substrings, case, aim)
-    found = contained_texts(wanted, aim.text(case), aim)
-    reason = "" if found else "none of them is in the text"
-    return Score(bool(found), len(found) / len(wanted), reason=reason, details={"found": found})
+    wanted = wanted_texts(substrings, case, target)
+    contained = contained_texts(wanted, target.text(case), target)
+    reason = "" if contained else "none of them is in the text"
+    return Score(bool(contained), len(contained) / len(wanted), reason=reason, details={"found": contained})
 
 
 @evaluator(title="Contains all", check=check_substrings)
-async def contains_all(case: Case, aim: Target, substrings: Substrings = None) -> Score:
+async def contains_all(case: Case, target: Target, substrings: Substrings = None) -> Score:
     """The text contains each of several substrings; the score is the share that it contains."""
-    wanted = wanted_texts(substrings, case, aim)
-    found = contained_texts(wanted, aim.text(case), aim)
-    missing = [one for one in wanted if one not in found]
+    wanted = wanted_texts(substrings, case, target)
+    contained = contained_texts(wanted, target.text(case), target)
+    missing = [one for one in wanted if one not in contained]
     reason = f"not in the text: {', '.join(map(repr, missing))}" if missing else ""
-    return Score(not missing, len(found) / len(wanted), reason=reason, details={"found": found, "missing": missing})
+    return Score(
+        not missing, len(contained) / len(wanted), reason=reason, details={"found": contained, "missing": missing}
+    )

@@ -1,7 +1,7 @@
-"""Tool calls that are wanted, and how those that were made fit them.
+"""Expected tool calls, and how actual calls match them.
 
-Wanted calls are read from what people keep: messages in any dialect, `{"tool_calls": […]}`, a list of names and of
-`{name, arguments}`. A name alone wants no particular arguments.
+Expected calls are messages in any dialect, `{"tool_calls": […]}`, or a list of names and `{name, arguments}`. A name
+alone expects no particular arguments.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,24 +23,22 @@ SequenceMode = Literal["strict", "in_order", "unordered", "subset", "superset"]
 ExpectedFrom = Annotated[
     str | None, Meta(description="The column, or a path in the row, that json_contains what is expected.")
 ]
-"""Taken by evaluators that compare with what is expected, and look at no text."""
+"""Parameter of evaluators that compare with the expected answer but take no Target."""
 
 _ARGUMENTS: Final = ("arguments", "args", "input", "parameters")
 _MESSAGE_KEYS: Final = ("role", "content", "parts", "output")
 
 
 class ExpectedCall(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A call that should have been made."""
-
     name: str
     arguments: Any | UnsetType = UNSET
-    """As a value, or as the text that could not be parsed; UNSET: whichever."""
+    """A value, or text that could not be parsed; UNSET accepts any."""
     match: ArgumentMatch | None = None
-    """How they have to fit, where it says so itself."""
+    """Overrides how the arguments must match."""
 
 
 def read_expected_calls(value: object) -> tuple[ExpectedCall, ...] | None:
-    """The calls that a value wants, in order; None where it is nothing that could want any."""
+    """The expected calls in order; None if the value cannot hold any."""
     if is_list(value):
         calls = [_read_call(item) for item in value]
         return cast("tuple[ExpectedCall, ...]", tuple(calls)) if None not in calls else _calls_in_dialect(value)
@@ -48,8 +46,8 @@ def read_expected_calls(value: object) -> tuple[ExpectedCall, ...] | None:
         return None
     if (call := _read_call(value)) is not None:
         return (call,)
-    if (said := _calls_in_dialect(value)) is not None:
-        return said
+    if (from_messages := _calls_in_dialect(value)) is not None:
+        return from_messages
     for key in ("tool_calls", "messages"):
         if is_list(value.get(key)):
             return read_expected_calls(value[key])
@@ -57,22 +55,21 @@ def read_expected_calls(value: object) -> tuple[ExpectedCall, ...] | None:
 
 
 def calls_in_messages(messages: Sequence[Message]) -> tuple[ExpectedCall, ...]:
-    """The calls that these messages make."""
     return tuple(
         ExpectedCall(name=call.name, arguments=call.parsed) for message in messages for call in message.tool_calls
     )
 
 
 def _calls_in_dialect(value: object) -> tuple[ExpectedCall, ...] | None:
-    found = dialects.detect(value)
+    stretches = dialects.detect(value)
     try:
-        return calls_in_messages(dialects.read_segments(found)) if found is not None else None
+        return calls_in_messages(dialects.read_segments(stretches)) if stretches is not None else None
     except json.NotJson:
         return None
 
 
 def _read_call(item: object) -> ExpectedCall | None:
-    """A name, `{name, arguments}`, or Chat Completions' `{"function": {name, arguments}}`."""
+    """Read a name, `{name, arguments}`, or Chat Completions' `{"function": {name, arguments}}`."""
     if isinstance(item, str):
         return ExpectedCall(name=item)
     if not is_object(item) or any(key in item for key in _MESSAGE_KEYS):
@@ -82,8 +79,8 @@ def _read_call(item: object) -> ExpectedCall | None:
     name = call.get("name")
     if not isinstance(name, str):
         return None
-    given: Any = next((call[key] for key in _ARGUMENTS if call.get(key) is not None), UNSET)
-    arguments = json.parse_or_text(given or "{}") if isinstance(given, str) else given
+    raw: Any = next((call[key] for key in _ARGUMENTS if call.get(key) is not None), UNSET)
+    arguments = json.parse_or_text(raw or "{}") if isinstance(raw, str) else raw
     match = item.get("match")
     return ExpectedCall(name=name, arguments=arguments, match=match if match in _ARGUMENT_MATCHES else None)
 
@@ -97,26 +94,26 @@ _ARGUMENT_MATCHES: Final[Mapping[Any, ArgumentMatch]] = {
 
 
 def as_name_list(names: str | Sequence[str]) -> list[str]:
-    """Names, of which there may be one; each once."""
+    """One name or several, without duplicates."""
     return [names] if isinstance(names, str) else list(dict.fromkeys(names))
 
 
 def describe_call(call: ExpectedCall | CaseToolCall) -> dict[str, Any]:
-    """A call as it is shown in the details of a score."""
+    """A call for the details of a score."""
     arguments = call.arguments if isinstance(call, ExpectedCall) or call.parsed is UNSET else call.parsed
     return {"name": call.name} if arguments is UNSET else {"name": call.name, "arguments": arguments}
 
 
-# How calls fit
+# Single calls
 
 
 def call_matches(call: CaseToolCall, wanted: ExpectedCall, match: ArgumentMatch) -> bool:
-    """Is it the wanted call? What the wanted call says itself goes before `match`."""
+    """Whether name and arguments match. The expected call's own `match` takes precedence."""
     return call.name == wanted.name and arguments_match(call, wanted.arguments, wanted.match or match)
 
 
 def arguments_match(call: CaseToolCall, wanted: Any | UnsetType, match: ArgumentMatch) -> bool:
-    """Are these the wanted arguments? Arguments that cannot be parsed never are, unless nothing is wanted of them."""
+    """Whether the arguments match. Unparsable arguments match only if none are expected."""
     if match == "ignore" or wanted is UNSET:
         return True
     if call.parsed is UNSET:
@@ -130,41 +127,39 @@ def arguments_match(call: CaseToolCall, wanted: Any | UnsetType, match: Argument
             return not schema_errors(call.parsed, wanted)
 
 
-# How a sequence of calls fits
+# Sequences of calls
 
 
 class SequenceComparison(msgspec.Struct, frozen=True):
-    """How the calls that were made compare with those wanted."""
-
     passed: bool
     score: float
     missing: tuple[ExpectedCall, ...]
-    """Wanted, and not made."""
+    """Expected, but not made."""
     unexpected: tuple[CaseToolCall, ...]
-    """Made, and not wanted."""
+    """Made, but not expected."""
 
 
 def compare_calls(
-    made: Sequence[CaseToolCall], wanted: Sequence[ExpectedCall], *, mode: SequenceMode, match: ArgumentMatch
+    calls: Sequence[CaseToolCall], wanted: Sequence[ExpectedCall], *, mode: SequenceMode, match: ArgumentMatch
 ) -> SequenceComparison:
-    """Each wanted call takes the first fitting one that is free; `strict` and `in_order` also look at the order."""
-    table = [[call_matches(call, want, match) for call in made] for want in wanted]
+    """Assign each expected call to the first free match; `strict` and `in_order` check the order, too."""
+    table = [[call_matches(call, want, match) for call in calls] for want in wanted]
     taken = _assign_calls(table)
     common = len(taken)
-    longest = max(len(made), len(wanted))
+    longest = max(len(calls), len(wanted))
     match mode:
         case "strict":
-            passed = len(made) == len(wanted) and all(row[place] for place, row in enumerate(table))
+            passed = len(calls) == len(wanted) and all(row[place] for place, row in enumerate(table))
             score = _share(_longest_common_subsequence(table), longest)
         case "in_order":
             score = _share(_longest_common_subsequence(table), len(wanted))
             passed = score == 1
         case "unordered":
-            passed = common == len(made) == len(wanted)
+            passed = common == len(calls) == len(wanted)
             score = _share(common, longest)
         case "subset":
-            passed = common == len(made)
-            score = _share(common, len(made))
+            passed = common == len(calls)
+            score = _share(common, len(calls))
         case "superset":
             passed = common == len(wanted)
             score = _share(common, len(wanted))
@@ -172,7 +167,7 @@ def compare_calls(
         passed=passed,
         score=score,
         missing=tuple(want for place, want in enumerate(wanted) if place not in taken),
-        unexpected=tuple(call for place, call in enumerate(made) if place not in taken.values()),
+        unexpected=tuple(call for place, call in enumerate(calls) if place not in taken.values()),
     )
 
 
@@ -181,7 +176,7 @@ def _share(part: int, whole: int) -> float:
 
 
 def _assign_calls(table: Sequence[Sequence[bool]]) -> dict[int, int]:
-    """By the place of a wanted call, that of the made one which it takes."""
+    """By index of the expected call, the index of the call assigned to it."""
     taken: dict[int, int] = {}
     used: set[int] = set()
     for want, row in enumerate(table):
@@ -193,7 +188,6 @@ def _assign_calls(table: Sequence[Sequence[bool]]) -> dict[int, int]:
 
 
 def _longest_common_subsequence(table: Sequence[Sequence[bool]]) -> int:
-    """The length of the longest common subsequence."""
     best = [0] * (len(table[0]) + 1) if table else [0]
     for row in table:
         above = best

@@ -1,4 +1,4 @@
-"""Evaluators of tool calls."""
+"""Evaluators of tool calls: which were made, in what order, with what arguments, and whether results were used."""
 
 import re
 from collections import Counter
@@ -33,7 +33,7 @@ from palaver.evaluation.score import Score, Skip
 from palaver.evaluation.target import Target
 
 
-def _check_tool_called(parameters: Any, _reach: EvaluatorContext) -> None:
+def _check_tool_called(parameters: Any, _context: EvaluatorContext) -> None:
     if not as_name_list(parameters.names):
         raise InvalidValue("Name a tool.", pointer="/parameters/names")
     if parameters.max is not None and parameters.max < parameters.min:
@@ -70,7 +70,7 @@ def tool_called(
     )
 
 
-def _check_tool_not_called(parameters: Any, _reach: EvaluatorContext) -> None:
+def _check_tool_not_called(parameters: Any, _context: EvaluatorContext) -> None:
     if parameters.names is not None and not as_name_list(parameters.names):
         raise InvalidValue("Name a tool, or leave names out for any tool.", pointer="/parameters/names")
 
@@ -89,7 +89,7 @@ async def tool_not_called(
     )
 
 
-def _check_tool_arguments(parameters: Any, _reach: EvaluatorContext) -> None:
+def _check_tool_arguments(parameters: Any, _context: EvaluatorContext) -> None:
     if parameters.arguments is not None and parameters.schema is not None:
         raise InvalidValue("Give arguments or a schema, not both.", pointer="/parameters/schema")
     if parameters.schema is not None:
@@ -151,7 +151,7 @@ def _arguments_reason(parsed: Any, wanted: Schema, match: str, tool: str) -> str
     return f"the arguments of {tool} are others" if match == "exact" else f"the arguments of {tool} lack what is wanted"
 
 
-def _check_schemas(parameters: Any, _reach: EvaluatorContext) -> None:
+def _check_schemas(parameters: Any, _context: EvaluatorContext) -> None:
     for name, schema in parameters.schemas.items():
         check_schema(schema, f"/parameters/schemas/{json.escape_pointer(name)}")
 
@@ -163,12 +163,12 @@ def tool_arguments_valid(
 ) -> Score:
     """The arguments of every call are JSON, and meet the schema of their tool; the score is the share that do."""
     faults = [_argument_errors(call, schemas) for call in case.tool_calls]
-    bad = [(call, found) for call, found in zip(case.tool_calls, faults, strict=True) if found]
+    bad = [(call, errors) for call, errors in zip(case.tool_calls, faults, strict=True) if errors]
     return Score(
         passed=not bad,
         score=1 - len(bad) / len(faults) if faults else 1.0,
-        reason="; ".join(f"{call.name}: {found[0]}" for call, found in bad[:3]),
-        details={"faults": [{"index": call.index, "name": call.name, "faults": found} for call, found in bad]},
+        reason="; ".join(f"{call.name}: {errors[0]}" for call, errors in bad[:3]),
+        details={"faults": [{"index": call.index, "name": call.name, "faults": errors} for call, errors in bad]},
     )
 
 
@@ -178,7 +178,7 @@ def _argument_errors(call: CaseToolCall, schemas: dict[str, dict[str, Any] | boo
     return schema_errors(call.parsed, schemas[call.name]) if call.name in schemas else []
 
 
-def _check_tool_sequence(parameters: Any, _reach: EvaluatorContext) -> None:
+def _check_tool_sequence(parameters: Any, _context: EvaluatorContext) -> None:
     if parameters.calls is None:
         return
     calls = read_expected_calls(parameters.calls)
@@ -204,25 +204,25 @@ def tool_sequence(
     wanted = read_expected_calls(Target(expected_from=expected_from).expected(case) if calls is None else calls)
     if wanted is None:
         raise Skip("no_expected", "what is expected holds no calls: it is neither messages nor a list of calls")
-    found = compare_calls(case.tool_calls, wanted, mode=mode, match=arguments)
+    comparison = compare_calls(case.tool_calls, wanted, mode=mode, match=arguments)
     return Score(
-        passed=found.passed,
-        score=found.score,
-        reason="" if found.passed else _sequence_reason(found, mode),
+        passed=comparison.passed,
+        score=comparison.score,
+        reason="" if comparison.passed else _sequence_reason(comparison, mode),
         details={
             "made": [call.name for call in case.tool_calls],
             "wanted": [call.name for call in wanted],
-            "missing": [describe_call(call) for call in found.missing],
-            "unexpected": [describe_call(call) for call in found.unexpected],
+            "missing": [describe_call(call) for call in comparison.missing],
+            "unexpected": [describe_call(call) for call in comparison.unexpected],
         },
     )
 
 
-def _sequence_reason(found: SequenceComparison, mode: SequenceMode) -> str:
-    missing, unexpected = [[call.name for call in calls] for calls in (found.missing, found.unexpected)]
-    said = [f"missing {', '.join(missing)}"] if missing and mode != "subset" else []
-    said += [f"unexpected {', '.join(unexpected)}"] if unexpected and mode not in ("superset", "in_order") else []
-    return "; ".join(said) or "in another order"
+def _sequence_reason(comparison: SequenceComparison, mode: SequenceMode) -> str:
+    missing, unexpected = [[call.name for call in calls] for calls in (comparison.missing, comparison.unexpected)]
+    reasons = [f"missing {', '.join(missing)}"] if missing and mode != "subset" else []
+    reasons += [f"unexpected {', '.join(unexpected)}"] if unexpected and mode not in ("superset", "in_order") else []
+    return "; ".join(reasons) or "in another order"
 
 
 @evaluator(needs={"tools"})
@@ -253,7 +253,7 @@ def _call_key(call: CaseToolCall, same: str) -> Hashable:
 
 
 def _hashable_json(value: Any) -> Hashable:
-    """Equal for what is equal in JSON: 1 is 1.0, true is not 1, keys in any order."""
+    """A hashable value that is equal for equal JSON: 1 equals 1.0, true is not 1."""
     match value:
         case dict():
             items = cast("dict[str, Any]", value).items()
@@ -273,24 +273,24 @@ _USED_SCHEMA: Final = {
 
 
 class _AssistantText(msgspec.Struct, frozen=True):
-    """All that the assistant said and asked, folded."""
+    """All text and arguments of the assistant, case-folded."""
 
     text: str
     starts: Sequence[int]
-    """Where in it each message begins."""
+    """Offset of each message."""
     numbers: Mapping[Decimal, int]
-    """Where in it each number stands last."""
+    """The last offset of each number."""
 
 
-def _check_tool_results_used(parameters: Any, reach: EvaluatorContext) -> None:
+def _check_tool_results_used(parameters: Any, context: EvaluatorContext) -> None:
     if parameters.judge is not None:
-        reach.check_judge(parameters.judge, "/parameters/judge")
+        context.check_judge(parameters.judge, "/parameters/judge")
 
 
 @evaluator(needs={"tools"}, check=_check_tool_results_used)
 async def tool_results_used(
     case: Case,
-    reach: EvaluatorContext,
+    context: EvaluatorContext,
     min_length: Annotated[int, Meta(ge=1, description="Shorter texts of a result do not count.")] = 3,
     judge: Annotated[str | None, Meta(description="A workflow or model, asked where no words are found again.")] = None,
 ) -> Score:
@@ -304,32 +304,34 @@ async def tool_results_used(
         for result in message.tool_results
         if not result.is_error
     ]
-    used, said = await offload(reach, _used_results, case.messages, results, min_length)
+    used, assistant = await offload(context, _used_results, case.messages, results, min_length)
     if judge is not None:
         for place, (result, after) in enumerate(results):
-            used[place] = used[place] or await _judge_result(reach, judge, result, said.text[said.starts[after] :])
+            used[place] = used[place] or await _judge_result(
+                context, judge, result, assistant.text[assistant.starts[after] :]
+            )
     names = {call.call_id: call.name for call in case.tool_calls}
-    told = [
+    details = [
         {"call_id": result.call_id, "name": names.get(result.call_id, ""), "used": one}
         for (result, _), one in zip(results, used, strict=True)
     ]
-    unused = [str(one["name"]) for one in told if not one["used"]]
+    unused = [str(one["name"]) for one in details if not one["used"]]
     return Score(
         passed=not unused,
         score=sum(used) / len(used) if used else 1.0,
         reason=f"not used: the result of {', '.join(unused)}" if unused else "",
-        details={"results": told},
+        details={"results": details},
     )
 
 
 def _used_results(
     messages: Sequence[Message], results: Sequence[tuple[ToolResult, int]], min_length: int
 ) -> tuple[list[bool], _AssistantText]:
-    said = _assistant_text(messages)
+    assistant = _assistant_text(messages)
     return [
-        any(_mentions(leaf, said, said.starts[after], min_length) for leaf in _result_leaves(result.output))
+        any(_mentions(leaf, assistant, assistant.starts[after], min_length) for leaf in _result_leaves(result.output))
         for result, after in results
-    ], said
+    ], assistant
 
 
 def _assistant_text(messages: Sequence[Message]) -> _AssistantText:
@@ -340,7 +342,7 @@ def _assistant_text(messages: Sequence[Message]) -> _AssistantText:
         pieces += own
         starts.append(starts[-1] + sum(len(text) + 1 for text in own))
     text = "".join(f"{piece}\n" for piece in pieces)
-    numbers = {Decimal(found[0].replace(",", "")): found.start() for found in _NUMBER.finditer(text)}
+    numbers = {Decimal(match[0].replace(",", "")): match.start() for match in _NUMBER.finditer(text)}
     return _AssistantText(text=text, starts=starts, numbers=numbers)
 
 
@@ -353,20 +355,20 @@ def _message_texts(message: Message) -> Iterator[str]:
             yield from (leaf for leaf in _result_leaves(part.parsed) if isinstance(leaf, str))
 
 
-def _mentions(leaf: Any, said: _AssistantText, start: int, min_length: int) -> bool:
+def _mentions(leaf: Any, assistant: _AssistantText, start: int, min_length: int) -> bool:
     if isinstance(leaf, str):
         wanted = leaf.strip().casefold()
-        return len(wanted) >= min_length and said.text.find(wanted, start) >= 0
+        return len(wanted) >= min_length and assistant.text.find(wanted, start) >= 0
     if isinstance(leaf, bool) or not isinstance(leaf, int | float):
         return False
     try:
-        return said.numbers.get(abs(Decimal(str(leaf))), -1) >= start
+        return assistant.numbers.get(abs(Decimal(str(leaf))), -1) >= start
     except (InvalidOperation, ValueError):  # An integer of thousands of digits.
         return False
 
 
 def _result_leaves(value: Any) -> Iterator[Any]:
-    """What a result holds; JSON that came as text is looked into, too."""
+    """The leaves of a result, also of JSON in text."""
     for _, leaf in json_path.leaves(value):
         inner = json.parse_or_text(leaf) if isinstance(leaf, str) and leaf.lstrip()[:1] in ("{", "[") else leaf
         if inner is leaf:
@@ -375,12 +377,12 @@ def _result_leaves(value: Any) -> Iterator[Any]:
             yield from (below for _, below in json_path.leaves(inner))
 
 
-async def _judge_result(reach: EvaluatorContext, judge: str, result: ToolResult, afterwards: str) -> bool:
+async def _judge_result(context: EvaluatorContext, judge: str, result: ToolResult, afterwards: str) -> bool:
     marks = PromptMarks()
-    output = marks.around("result", json.encode(json.to_builtins(result.output)).decode())
+    output = marks.wrap("result", json.encode(json.to_builtins(result.output)).decode())
     prompt = (
         f"{marks.rule}\n\nA tool gave the result below. Does what was said and asked afterwards make use of it?\n\n"
-        f"{output}\n\n{marks.around('afterwards', json.replace_surrogates(afterwards))}"
+        f"{output}\n\n{marks.wrap('afterwards', json.replace_surrogates(afterwards))}"
     )
-    verdict = await reach.judge(judge, prompt, schema=_USED_SCHEMA)
+    verdict = await context.judge(judge, prompt, schema=_USED_SCHEMA)
     return isinstance(verdict, dict) and verdict.get("used") is True  # pyright: ignore[reportUnknownMemberType]  # JSON

@@ -1,4 +1,4 @@
-"""webhook: a service of somebody's is sent the case, and says what it thinks of it."""
+"""webhook: send the case to a service that scores it."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, cast
@@ -13,15 +13,15 @@ from palaver.evaluation.score import Skip
 from palaver.evaluation.target import Target
 
 
-def _check_webhook(parameters: Any, reach: EvaluatorContext) -> None:
-    reach.check_post(parameters.url, parameters.secret, "/parameters/secret")
+def _check_webhook(parameters: Any, context: EvaluatorContext) -> None:
+    context.check_post(parameters.url, parameters.secret, "/parameters/secret")
 
 
 @evaluator(check=_check_webhook)
 async def webhook(
     case: Case,
-    aim: Target,
-    reach: EvaluatorContext,
+    target: Target,
+    context: EvaluatorContext,
     *,
     url: Annotated[str, Meta(min_length=1, max_length=2_000, description="Where the case is posted.")],
     secret: Annotated[str | None, Meta(description="env:PALAVER_WEBHOOK_…, the variable that holds it.")] = None,
@@ -33,8 +33,8 @@ async def webhook(
     With a secret the body is signed: `palaver-signature: sha256=` and its HMAC-SHA256. Private addresses are refused
     unless the operator allows them.
     """
-    sent = _encode_case(case) if body == "case" else _encode_for_agenta(case, aim)
-    answer = await reach.post(url, sent, secret=secret, seconds=timeout)
+    sent = _encode_case(case) if body == "case" else _encode_for_agenta(case, target)
+    answer = await context.post(url, sent, secret=secret, seconds=timeout)
     return _decode_from_agenta(answer) if body == "agenta" else answer
 
 
@@ -49,12 +49,12 @@ def _present_fields(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not UNSET}
 
 
-def _encode_for_agenta(case: Case, aim: Target) -> dict[str, Any]:
+def _encode_for_agenta(case: Case, target: Target) -> dict[str, Any]:
     try:
-        expected = aim.expected(case)
+        expected = target.expected(case)
     except Skip:
         expected = None
-    output = aim.raw(case)
+    output = target.raw(case)
     return {
         "inputs": case.inputs,
         "output": None if output is UNSET else msgspec.to_builtins(output),
@@ -63,8 +63,8 @@ def _encode_for_agenta(case: Case, aim: Target) -> dict[str, Any]:
 
 
 def _decode_from_agenta(answer: Any) -> Any:
-    """There `success` says what `passed` says here."""
+    """Agenta's `success` is our `passed`."""
     if not isinstance(answer, dict) or "success" not in answer:
         return cast("Any", answer)
-    told = cast("Mapping[str, Any]", answer)
-    return {"passed" if key == "success" else key: value for key, value in told.items()}
+    fields = cast("Mapping[str, Any]", answer)
+    return {"passed" if key == "success" else key: value for key, value in fields.items()}

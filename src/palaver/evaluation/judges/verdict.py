@@ -1,4 +1,8 @@
-"""Ask a judge for a verdict that fits a schema, and combine verdicts into a score."""
+"""Ask a judge for a verdict that fits a schema, and combine verdicts into a score.
+
+An answer that does not fit is asked for again. Several verdicts are combined field by field: numbers by their mean,
+booleans by majority (a draw is false), anything else by frequency.
+"""
 
 import asyncio
 from collections import Counter
@@ -29,7 +33,7 @@ _SCORE_FIELDS: Final = frozenset({"passed", "score", "label", "reason"})
 
 
 def verdict_schema(scale: tuple[float, float] | None) -> dict[str, Any]:
-    """What a judge has to answer where nobody says otherwise. It gives its reason first, so that it thinks first."""
+    """The default schema. The reason comes first, so that the judge reasons before it decides."""
     least, best = scale or (0, 1)
     return {
         "type": "object",
@@ -43,39 +47,39 @@ def verdict_schema(scale: tuple[float, float] | None) -> dict[str, Any]:
 
 
 def check_scale(scale: tuple[float, float] | None) -> None:
-    """Refuse a scale on which nothing is better than anything."""
+    """Raise InvalidValue unless the scale is increasing."""
     if scale is not None and not scale[0] < scale[1]:
         raise InvalidValue("A scale goes from its least score to a greater one.", pointer="/parameters/scale")
 
 
 def combine_verdicts(verdicts: Sequence[Any], scale: tuple[float, float] | None) -> Any:
-    """What the verdicts come to, as an evaluator returns it: a Score, or an object of the author's own."""
+    """Combine verdicts into a Score, or into an object of the author's own schema."""
     if not all(isinstance(one, dict) for one in verdicts):
         value = _combine_values(list(verdicts))
         return _normalize(value, scale) if _is_number(value) else value
-    said = [cast("dict[str, Any]", one) for one in verdicts]
-    keys = dict.fromkeys(key for one in said for key in one)
-    merged = {key: _combine_values([one[key] for one in said if key in one]) for key in keys}
+    objects = [cast("dict[str, Any]", one) for one in verdicts]
+    keys = dict.fromkeys(key for one in objects for key in one)
+    merged = {key: _combine_values([one[key] for one in objects if key in one]) for key in keys}
     if not merged.keys() & {"passed", "score"}:
         return merged
     number = merged.get("score")
     passed = merged.get("passed", number if isinstance(number, bool) else None)
     label, details = merged.get("label"), {key: value for key, value in merged.items() if key not in _SCORE_FIELDS}
-    if len(said) > 1:
-        details["verdicts"] = said
+    if len(objects) > 1:
+        details["verdicts"] = objects
     if scale is not None and _is_number(number):
         details["on_scale"] = number
     return Score(
         passed=passed if isinstance(passed, bool) else None,
         score=_normalize(number, scale) if _is_number(number) else None,
         label=label if isinstance(label, str) else None,
-        reason=_agreeing_reason(said, passed),
+        reason=_agreeing_reason(objects, passed),
         details=details,
     )
 
 
 def most_frequent(values: Sequence[Any]) -> Any:
-    """What was said most often; of those the first."""
+    """The most frequent value; the first of several."""
     texts = [json.encode(value) for value in values]
     return values[texts.index(Counter(texts).most_common(1)[0][0])]
 
@@ -88,15 +92,15 @@ def _combine_values(values: list[Any]) -> Any:
     return most_frequent(values)
 
 
-def _agreeing_reason(said: Sequence[Mapping[str, Any]], passed: Any) -> str:
-    """The first reason of one that came to the same."""
-    given = [one for one in said if isinstance(one.get("reason"), str)]
-    agreeing = [one for one in given if one.get("passed", one.get("score")) == passed]
-    return next((one["reason"] for one in (*agreeing, *given)), "")
+def _agreeing_reason(objects: Sequence[Mapping[str, Any]], passed: Any) -> str:
+    """The first reason of a verdict that agrees with the result."""
+    with_reason = [one for one in objects if isinstance(one.get("reason"), str)]
+    agreeing = [one for one in with_reason if one.get("passed", one.get("score")) == passed]
+    return next((one["reason"] for one in (*agreeing, *with_reason)), "")
 
 
 def _normalize(number: Any, scale: tuple[float, float] | None) -> float:
-    """Where on its scale a score stands, from 0 to 1."""
+    """Scale a score to 0..1."""
     if scale is None:
         return float(number)
     return min(1.0, max(0.0, (number - scale[0]) / (scale[1] - scale[0])))
@@ -107,33 +111,31 @@ def _is_number(value: Any) -> bool:
 
 
 DEFAULT_RETRIES: Final = 2
-"""How often a judge is asked again whose answer does not fit."""
+"""How often a judge is asked again if its answer does not fit."""
 _MAX_ANSWER_LENGTH: Final = 20_000
-"""Characters of an answer that does not fit that the judge is shown again."""
+"""Characters of an invalid answer that are shown to the judge again."""
 
 VerdictSchema = Mapping[str, Any]
 
 
 class JudgeAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model said, and what that took."""
-
     text: str = ""
     value: Any | UnsetType = UNSET
-    """Where it gave a value instead of text."""
+    """Set if the model returned a value instead of text."""
     usage: Usage | None = None
     cost: float | None = None
 
 
 class JudgeModel(Protocol):
-    """Whoever can be asked for a verdict."""
+    """A model or workflow that can be asked for a verdict."""
 
     async def answer(self, messages: Sequence[Message], schema: VerdictSchema) -> JudgeAnswer:
-        """What it says to these messages. Unscored where it cannot be reached, or fails."""
+        """Answer the messages. Raises ScoringError."""
         ...
 
 
 async def ask_verdict(model: JudgeModel, prompt: str, schema: VerdictSchema, *, retries: int = DEFAULT_RETRIES) -> Any:
-    """What the model finds. Every answer is paid for, also one that does not fit."""
+    """Ask for a verdict. Invalid answers are charged as well."""
     messages = [Message.system(_system_prompt(schema)), Message.user(prompt)]
     faults: list[str] = []
     for _ in range(retries + 1):
@@ -142,7 +144,7 @@ async def ask_verdict(model: JudgeModel, prompt: str, schema: VerdictSchema, *, 
         value = json_search.find_json(answer.text) if answer.value is UNSET else answer.value
         if isinstance(value, str) and answer.value is not UNSET:
             value = json_search.find_json(value)
-        # In a thread: a schema of the caller's may take its time.
+        # In a thread, because validating against a client's schema may be slow.
         faults = ["it is not JSON"] if value is UNSET else await asyncio.to_thread(schema_errors, value, schema)
         if not faults:
             return value

@@ -1,4 +1,4 @@
-"""One live trace, or session, scored by the evaluators of a rule. What cannot be scored is said, and never raised."""
+"""Score one live trace or session with the evaluators of a rule. Errors become scores."""
 
 import asyncio
 from collections.abc import Sequence
@@ -20,29 +20,29 @@ from palaver.storage.live.cases import ClaimedCase, NewLiveScore
 from palaver.storage.live.evaluators import LiveEvaluator
 
 EVALUATOR_TIMEOUT_S = 120.0
-"""That one evaluator has for one case."""
+"""Seconds for one evaluator and case."""
 _BoundEvaluators = Sequence[BoundEvaluator | UnavailableEvaluator]
 
 
 class LiveScorer:
-    """Scores cases. Evaluators are bound once for each form of a rule."""
+    """Binds evaluators once for each version of a rule."""
 
     def __init__(
         self,
         database: Database,
         evaluators: EvaluatorRegistry,
-        reach: EvaluatorContext,
+        context: EvaluatorContext,
         *,
         seconds: float = EVALUATOR_TIMEOUT_S,
     ) -> None:
         self._database = database
         self._evaluators = evaluators
-        self._reach = reach
+        self._context = context
         self._seconds = seconds
         self._bound: dict[tuple[str, str], tuple[datetime, _BoundEvaluators]] = {}
 
     async def score(self, rule: LiveEvaluator, taken: ClaimedCase) -> list[NewLiveScore] | None:
-        """What its evaluators say; None if the trace is gone. Only being cancelled, and GivenUp, are raised."""
+        """The scores of a case; None if the trace is gone. Only cancellation and EvaluationAborted are raised."""
         if rule.session:
             case = await self._database.read(read_session_case, taken.project, taken.subject)
         else:
@@ -65,16 +65,16 @@ class LiveScorer:
     def _ready(self, project: str, rule: LiveEvaluator) -> _BoundEvaluators:
         known = self._bound.get((project, rule.id))
         if known is None or known[0] != rule.updated_at:
-            reach = self._reach.of(project, rule.key)
+            context = self._context.for_project(project, rule.key)
             planned = msgspec.convert(rule.evaluators, list[PlannedEvaluator])
-            known = rule.updated_at, [self._bind(one, reach) for one in planned]
+            known = rule.updated_at, [self._bind(one, context) for one in planned]
             self._bound[project, rule.id] = known
         return known[1]
 
-    def _bind(self, planned: PlannedEvaluator, reach: EvaluatorContext) -> BoundEvaluator | UnavailableEvaluator:
+    def _bind(self, planned: PlannedEvaluator, context: EvaluatorContext) -> BoundEvaluator | UnavailableEvaluator:
         try:
-            return self._evaluators.find(planned.key).bind(planned.parameters, reach, name=planned.name)
-        except PalaverError as error:  # The code is another one than when the rule was made.
+            return self._evaluators.find(planned.key).bind(planned.parameters, context, name=planned.name)
+        except PalaverError as error:  # The code has changed since the rule was created.
             return UnavailableEvaluator(planned.name, error.message)
 
 

@@ -1,7 +1,7 @@
-"""A trace as a case, or a session: what was asked and answered live, for evaluators and people to look at.
+"""Read traces and sessions as cases, for evaluators and reviewers.
 
-Nobody expected anything of it, so a case of a trace has no `expected`. Whether it is a chat, a run of ours says itself;
-of others' traces, those are none whose answer is a value.
+Such a case has no `expected`. Our own runs record whether they are a chat; other traces are a chat unless their output
+is a value.
 """
 
 from collections.abc import Sequence
@@ -25,20 +25,20 @@ from palaver.traces.conversation import Turn as Told
 from palaver.traces.model import Span
 
 MAX_SESSION_TRACES = 50
-"""Of a session: its last ones."""
+"""The last traces of a session."""
 
 
 def read_trace_case(db: Connection, project: str, trace: str) -> Case | None:
-    """The case that a trace is; None if it is gone."""
-    found = stored_spans.load_turn(db, project, trace)
-    if found is None:
+    """The case of a trace; None if it is gone."""
+    trace_turn = stored_spans.load_turn(db, project, trace)
+    if trace_turn is None:
         return None
-    head, told = found
-    return make_trace_case(head, told, span_pages.total_traces(db, project, [trace])[trace])
+    head, turn = trace_turn
+    return make_trace_case(head, turn, span_pages.total_traces(db, project, [trace])[trace])
 
 
 def read_session_case(db: Connection, project: str, session: str) -> Case | None:
-    """The case that a session is: each of its traces is a turn. None if all of them are gone."""
+    """The case of a session, with a turn for each trace. None if all traces are gone."""
     named: list[str] = []
     after: str | None = None
     while True:
@@ -51,13 +51,13 @@ def read_session_case(db: Connection, project: str, session: str) -> Case | None
     return make_session_case(session, cases) if cases else None
 
 
-def make_trace_case(head: Span, told: Told, sums: TraceTotals) -> Case:
-    """The same of what was read. Tokens and cost are those of its calls, or else what its head says."""
-    flags = _trace_flags(head, told)
+def make_trace_case(head: Span, trace_turn: Told, sums: TraceTotals) -> Case:
+    """Make the case. Usage and cost are summed over the trace's calls, else taken from its root."""
+    flags = _trace_flags(head, trace_turn)
     usage = _trace_usage(head, sums)
     reply = Reply(
         run_id=head.run_id or "",
-        messages=told.messages_out if flags.is_chat else (),
+        messages=trace_turn.messages_out if flags.is_chat else (),
         value=UNSET if flags.is_chat else head.outputs,
         usage=usage,
         finish=cast("Any", head.finish or "stop"),
@@ -65,24 +65,24 @@ def make_trace_case(head: Span, told: Told, sums: TraceTotals) -> Case:
     turn = make_turn(
         reply,
         is_chat=flags.is_chat,
-        user=last_user_message(told.messages_in),
+        user=last_user_message(trace_turn.messages_in),
         latency=head.duration_ms / 1000,
         first_output=_time_to_first_output(head),
     )
-    calls = (*(_tool_call(step) for step in told.tools), *turn.tool_calls)
+    calls = (*(_tool_call(step) for step in trace_turn.tools), *turn.tool_calls)
     return make_case(
         turns=[msgspec.structs.replace(turn, tool_calls=calls)],
         flags=flags,
         id=head.trace_id,
         variant=head.workflow or "",
         inputs=_trace_inputs(head),
-        history=told.messages_in,
+        history=trace_turn.messages_in,
         trace_id=head.trace_id,
     )
 
 
 def make_session_case(session: str, cases: Sequence[Case]) -> Case:
-    """Several traces, one after the other, as one conversation."""
+    """Combine traces into one conversation."""
     first, last = cases[0], cases[-1]
     before = first.history[:-1] if first.turns[0].user is not None else first.history
     return make_case(
@@ -96,13 +96,13 @@ def make_session_case(session: str, cases: Sequence[Case]) -> Case:
     )
 
 
-def _trace_flags(head: Span, told: Told) -> Flags:
-    said = head.attributes.get("palaver.is_chat") if "palaver" in head.conventions else None
-    if isinstance(said, bool):
-        return Flags(is_chat=said)
+def _trace_flags(head: Span, trace_turn: Told) -> Flags:
+    declared = head.attributes.get("palaver.is_chat") if "palaver" in head.conventions else None
+    if isinstance(declared, bool):
+        return Flags(is_chat=declared)
     has_value = head.outputs is not None and not isinstance(head.outputs, str)
     return Flags(
-        is_chat=bool(head.messages_out) or not has_value or told.span_id != head.span_id, is_chat_source="derived"
+        is_chat=bool(head.messages_out) or not has_value or trace_turn.span_id != head.span_id, is_chat_source="derived"
     )
 
 
@@ -116,8 +116,8 @@ def _trace_usage(head: Span, sums: TraceTotals) -> Usage | None:
 
 
 def _time_to_first_output(head: Span) -> float | None:
-    said = head.attributes.get("gen_ai.response.time_to_first_chunk")
-    return float(said) if isinstance(said, int | float) and not isinstance(said, bool) else None
+    seconds = head.attributes.get("gen_ai.response.time_to_first_chunk")
+    return float(seconds) if isinstance(seconds, int | float) and not isinstance(seconds, bool) else None
 
 
 def _trace_inputs(head: Span) -> dict[str, Any]:
@@ -128,13 +128,13 @@ def _trace_inputs(head: Span) -> dict[str, Any]:
 
 
 def _tool_call(step: ToolStep) -> CaseToolCall:
-    """A tool of which no message tells."""
-    given: Any = step.inputs
-    parsed: Any = UNSET if isinstance(given, str) else {} if given is None else given
+    """A tool span that no message mentions."""
+    inputs: Any = step.inputs
+    parsed: Any = UNSET if isinstance(inputs, str) else {} if inputs is None else inputs
     return CaseToolCall(
         call_id=step.call_id or step.span_id,
         name=step.name,
-        arguments=given if isinstance(given, str) else _encode_arguments(given),
+        arguments=inputs if isinstance(inputs, str) else _encode_arguments(inputs),
         parsed=parsed,
         result=UNSET if step.outputs is None else step.outputs,
         is_error=step.status == "error",

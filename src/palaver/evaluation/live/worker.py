@@ -1,7 +1,7 @@
-"""Online evaluation: this process's share of scoring live traffic, by the rules of all projects.
+"""Select live traces by the rules of all projects, and score them in this process.
 
-Which traces a rule means is told by its filter and by a hash of the trace's id: the same trace is always in, or always
-out. Truth is in the tables, so it does not matter which process does what, or whether one dies meanwhile.
+A rule selects traces by its filter and by a hash of the trace id, so a trace is always in or always out. All state is
+in the database: any process may continue the work of another.
 """
 
 import asyncio
@@ -32,56 +32,53 @@ if TYPE_CHECKING:
 log = logging.getLogger("palaver.evaluation")
 
 POLL_INTERVAL_S, IDLE_POLL_INTERVAL_S = 1.0, 5.0
-"""Seconds after which it looks again, with and without rules."""
+"""Seconds between polls, with and without rules."""
 CLEANUP_INTERVAL_S = 30.0
-"""Seconds after which it looks for what dead processes had, and for scores whose traces are gone."""
+"""Seconds between searches for the work of dead processes, and for scores whose traces are gone."""
 SETTLE_SECONDS = 60.0
-"""Seconds after which everybody sees what somebody has written."""
+"""Seconds after which a write is visible to everyone."""
 MAX_CONCURRENT_CASES = 4
-"""Cases that one process scores at the same time."""
+"""Cases scored concurrently in one process."""
 
 _OWN_TRACES_EXCLUDED = (
     FilterCondition("attribute", "palaver.protocol", "ne", ("evaluation",)),
     FilterCondition("field", "kind", "ne", ("evaluator",)),
 )
-"""What evaluations and judges leave is never scored: they would be asked about themselves."""
+"""Traces of evaluations and judges are never scored."""
 
 
-# Which traces a rule means
+# Selection
 
 
 def trace_query(rule: LiveEvaluator) -> SpanQuery:
-    """What it asks of the span that stands for a trace."""
+    """The conditions of a rule on the root span of a trace."""
     own = () if rule.filter is None else (parse_trace_filter(rule.filter),)
     return SpanQuery(filter=FilterGroup("and", (*own, *_OWN_TRACES_EXCLUDED)))
 
 
-def parse_trace_filter(given: Any, pointer: str = "/filter") -> Filter:
-    """The filter of a rule; InvalidValue for one that could not be asked when a trace has just come."""
-    read = span_filters.parse_filter(given, pointer)
+def parse_trace_filter(document: Any, pointer: str = "/filter") -> Filter:
+    """Parse the filter of a rule. Raises InvalidValue for conditions that are unknown when a trace arrives."""
+    read = span_filters.parse_filter(document, pointer)
     if any(leaf.of == "field" and leaf.name == "feedback" for leaf in span_filters.list_conditions(read)):
         raise InvalidValue("Feedback comes later than a trace is scored: a rule cannot ask for it.", pointer=pointer)
     return read
 
 
 def is_sampled(subject: str, sample: float) -> bool:
-    """Is a trace, or a session, among those that are sampled? Always the same of one and the same."""
+    """Whether a trace or session is in the sample; deterministic."""
     lot = int.from_bytes(blake2b(subject.encode(errors="replace"), digest_size=8).digest())
     return lot < sample * (1 << 64)
 
 
 def is_selected(rule: LiveEvaluator, one: SpanArrival) -> bool:
-    """Is it one whose root has ended, and that is sampled?
+    """Whether the trace has a root and is sampled.
 
-    A run of ours is as good as a root: whoever called it may never tell. It waits longer, as they may tell yet.
+    A run of ours counts as a root, because its caller may never report one. It waits longer, in case the caller does.
     """
     row = one.row
     subject = row.session if rule.session else row.trace_id
     has_root = row.parent_id is None or row.run_id is not None
     return has_root and subject is not None and is_sampled(subject, rule.sample)
-
-
-# Working
 
 
 class LiveEvaluationWorker:
@@ -101,7 +98,7 @@ class LiveEvaluationWorker:
     ) -> None:
         self._database = database
         self._process = process
-        self._make = make  # What scores is loaded with the first case: most servers never have one.
+        self._make = make  # Imported with the first case: most servers never have one.
         self._scoring: LiveScorer | None = None
         self._draining = draining
         self._now = now
@@ -116,18 +113,18 @@ class LiveEvaluationWorker:
         self._polls = False
 
     def begin(self, *, polls: bool = True) -> None:
-        """Look for traces from now on; without `polls` only once there is a rule: nobody else knows the database."""
+        """Start polling. Without `polls`, start only when a rule exists: no other process uses the database."""
         self._polls = polls
         if polls:
             self._looking.start()
 
     def wake(self) -> None:
-        """There are rules, or other ones."""
+        """Called when rules were created or changed."""
         self._looking.start()
         self._looking.wake()
 
     async def end(self) -> None:
-        """Take no more, and give back what was taken."""
+        """Stop, and return the cases that were taken."""
         await self._looking.stop()
         await self._leave()
 
@@ -149,26 +146,24 @@ class LiveEvaluationWorker:
                 log.debug("What was being scored could not be given back: %s", error.message)
 
     async def step(self) -> list[EnabledEvaluator]:
-        """Look once at all rules, and begin what is due; the rules that there are."""
-        found = await self._database.read(evaluators.list_enabled)
-        if found:
-            await self._scan(found)
+        """Apply all rules once and start what is due. Returns the rules."""
+        enabled = await self._database.read(evaluators.list_enabled)
+        if enabled:
+            await self._scan(enabled)
         if not self._draining():
-            await self._take({(one.project, one.rule.id): one.rule for one in found})
+            await self._take({(one.project, one.rule.id): one.rule for one in enabled})
         await self._tidy()
-        return found
+        return enabled
 
     async def drained(self) -> None:
-        """Wait for what is being scored."""
+        """Wait for cases that are being scored."""
         while self._going:
             await asyncio.wait(list(self._going))
 
-    # New traces
-
-    async def _scan(self, found: list[EnabledEvaluator]) -> None:
+    async def _scan(self, enabled: list[EnabledEvaluator]) -> None:
         last = await self._database.read(span_arrivals.last_position)
         settled = self._settled(last) if self._database.kind == "postgresql" else None
-        for one in found:
+        for one in enabled:
             rule = one.rule
             while last != rule.place and await self._database.write(  # noqa: ASYNC110 - in pieces
                 cases.scan_arrivals,
@@ -181,18 +176,16 @@ class LiveEvaluationWorker:
                 quiet=self._quiet,
                 idle=self._idle,
             ):
-                await asyncio.sleep(0)  # Others want to write, too.
+                await asyncio.sleep(0)  # Let others write.
 
     def _settled(self, last: int) -> int:
-        """Up to which place everybody sees everything: what was last a minute ago."""
+        """The position up to which all writes are visible: the last one of a minute ago."""
         now = time.monotonic()
         self._marks.append((now, last))
         while len(self._marks) > 1 and now - self._marks[1][0] >= SETTLE_SECONDS:
             self._marks.popleft()
         at, place = self._marks[0]
         return place if now - at >= SETTLE_SECONDS else 0
-
-    # Scoring
 
     async def _take(self, known: dict[tuple[str, str], LiveEvaluator]) -> None:
         room, now = MAX_CONCURRENT_CASES - len(self._going), self._now()
@@ -219,7 +212,7 @@ class LiveEvaluationWorker:
         except NotFound:
             return  # The rule was deleted, and its cases with it.
         except EvaluationAborted:
-            return  # This process is to go: it gives back what it has.
+            return  # The process is shutting down and returns its cases.
         except Exception:
             log.exception("The live trace %s could not be scored", taken.trace)
             await self._database.write(cases.retry_case, self._process, taken, self._now())
@@ -233,7 +226,7 @@ class LiveEvaluationWorker:
             log.error("What was said of a live trace could not be kept", exc_info=error)
         self._looking.wake()
 
-    # Tidying
+    # Cleanup
 
     async def _tidy(self) -> None:
         now = time.monotonic()

@@ -1,4 +1,4 @@
-"""The fixed plan of an evaluation: variants, evaluators, rows and cells."""
+"""The plan of an evaluation, fixed when it begins and stored with it: variants, evaluators, rows and cells."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,21 +9,19 @@ from palaver.core.descriptions import IsChatSource
 from palaver.errors import NotFound
 from palaver.evaluation.plan.request import FailedAs, Limits, WantedRows
 
-# What will be done
-
 
 class ColumnMap(msgspec.Struct, frozen=True, kw_only=True):
     """Which column of a row goes where, for one variant. A row that has not got the column has nothing there."""
 
     messages: str | None = None
     history: str | None = None
-    """What was said before those."""
+    """Messages before those."""
     script: str | None = None
     spoken: str | None = None
-    """What the user says in a row that has neither messages nor a script: a column of texts."""
+    """The text column used in rows that have neither messages nor a script."""
     expected: str | None = None
     inputs: Mapping[str, str] = {}
-    """By the input's name, its column."""
+    """Column by input name."""
 
 
 class PlannedVariant(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,11 +29,11 @@ class PlannedVariant(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     workflow: str | None = None
-    """None: `column` has the answers."""
+    """None if `column` has the answers."""
     variant: str | None = None
     """The reference, fixed to a version: `short:3`."""
     parameters: Mapping[str, Any] = {}
-    """What every call of it is given: the variant's and those over it."""
+    """Parameters of every call: those of the variant, overridden by those of the request."""
     column: str | None = None
     is_chat: bool = False
     is_chat_source: IsChatSource = "declared"
@@ -47,7 +45,7 @@ class PlannedEvaluator(msgspec.Struct, frozen=True, kw_only=True):
 
     key: str
     name: str
-    """Not twice in one evaluation; results and figures are told apart by it."""
+    """Unique in the evaluation; identifies results and figures."""
     parameters: Mapping[str, Any] = {}
 
 
@@ -59,7 +57,7 @@ class PlannedTestset(msgspec.Struct, frozen=True, kw_only=True):
     revision: int
     digest: str = ""
     rows: WantedRows | None = None
-    """None: all of them."""
+    """None for all."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,19 +73,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ROW_BYTES = 32
-"""Of a row in `Planned.rows`: its packed id, then the hash of its content."""
+"""Packed id and content hash of a row in `PlannedEvaluation.rows`."""
 
 
 class PlannedEvaluation(msgspec.Struct, frozen=True):
-    """A plan, and the rows it is for."""
-
     plan: Plan
     rows: bytes
-    """For each row 16 bytes of its id and 16 of its hash, in the order of the set."""
+    """ROW_BYTES for each row, in the order of the set."""
 
     @property
     def total(self) -> int:
-        """How many cells: rows × variants × repeats."""
+        """Number of cells: rows × variants × repeats."""
         return len(self.rows) // ROW_BYTES * len(self.plan.variants) * self.plan.repeats
 
 
@@ -95,7 +91,7 @@ class PlannedEvaluation(msgspec.Struct, frozen=True):
 
 
 class CellPosition(msgspec.Struct, frozen=True):
-    """Where a cell is: which row of the plan's rows, which of its variants, which repeat. All from 0."""
+    """Row, variant and repeat of a cell, all from 0."""
 
     row: int
     variant: int
@@ -103,24 +99,22 @@ class CellPosition(msgspec.Struct, frozen=True):
 
 
 def cell_position(plan: Plan, cell: int) -> CellPosition:
-    """The place of a cell by its number."""
     rest, repeat = divmod(cell, plan.repeats)
     row, variant = divmod(rest, len(plan.variants))
     return CellPosition(row, variant, repeat)
 
 
 def cell_number(plan: Plan, place: CellPosition) -> int:
-    """The number of the cell at a place."""
     return (place.row * len(plan.variants) + place.variant) * plan.repeats + place.repeat
 
 
 def format_cell_id(cell: int) -> str:
-    """A cell's number as others write it: `cell_42`. It is one of its evaluation, not of all."""
+    """The external id of a cell, `cell_42`, unique within its evaluation."""
     return f"cell_{cell}"
 
 
 def parse_cell_id(text: str) -> int:
-    """The number again; NotFound for what is none."""
+    """Parse the external id of a cell. Raises NotFound if it is malformed."""
     digits = text.removeprefix("cell_")
     if not digits.isascii() or not digits.isdecimal() or len(digits) > 9 or (digits != "0" and digits[0] == "0"):
         raise NotFound(f"There is no result {text[:80]!r}.")

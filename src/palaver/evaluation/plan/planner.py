@@ -1,7 +1,7 @@
-"""Planning: a request for an evaluation becomes a plan, or the error that says what in it cannot be.
+"""Make a plan of an evaluation request, or raise an error with a pointer.
 
-Everything is checked here, before anything runs: names, workflows, parameters, columns, evaluators and how much it
-comes to. Where test sets and variants are found, and which evaluators there are, is given.
+Everything is validated before anything runs: names, workflows, parameters, columns, evaluators and the number of
+cells.
 """
 
 import asyncio
@@ -33,24 +33,18 @@ from palaver.workflows.workflow import Workflow, find_parameter_faults
 
 
 class NamedEvaluator(Protocol):
-    """An evaluator that parameters were given."""
-
     @property
-    def name(self) -> str:
-        """What it is called here."""
-        ...
+    def name(self) -> str: ...
 
 
 ResolveVariant = Callable[[str, Workflow, str], Awaitable[ResolvedVariant]]
-"""What `short` or `short:3` means in a project for a workflow."""
+"""Resolve `short` or `short:3` for a workflow of a project."""
 BindEvaluator = Callable[[str, Mapping[str, Any], str | None], NamedEvaluator]
-"""An evaluator by its key, bound to parameters, under a name; InvalidValue for what it does not take."""
+"""Bind an evaluator to parameters under a name. Raises InvalidValue."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationPlanner:
-    """Makes plans."""
-
     workflow: Callable[[str], Workflow]
     testsets: RevisionSource
     resolve: ResolveVariant
@@ -59,13 +53,13 @@ class EvaluationPlanner:
     most_cost: float | None = None
 
     async def plan(self, project: str, request: NewEvaluation) -> PlannedEvaluation:
-        """The plan and its rows. Nothing is written."""
-        # In threads: evaluators are loaded when they are first asked for, and a set may have a million rows.
+        """Return the plan and its rows. Nothing is stored."""
+        # In threads: evaluators are imported on first use, and a set may have a million rows.
         evaluators = await asyncio.to_thread(self._evaluators, request)
         revision = await self.testsets.revision(project, request.testset)
         variants = await self._variants(project, request, revision)
         _check_distinct([one.name for one in variants], "variants")
-        found = await self.testsets.rows(project, revision, request.testset.rows)
+        rows = await self.testsets.rows(project, revision, request.testset.rows)
         plan = Plan(
             name=request.name or _default_name(revision, variants),
             testset=PlannedTestset(
@@ -81,7 +75,7 @@ class EvaluationPlanner:
             limits=self._limits(request.limits),
             failed_as=request.failed_as,
         )
-        planned = PlannedEvaluation(plan, await asyncio.to_thread(select_rows, found, request.testset.rows))
+        planned = PlannedEvaluation(plan, await asyncio.to_thread(select_rows, rows, request.testset.rows))
         self._check_size(planned)
         return planned
 
@@ -95,9 +89,9 @@ class EvaluationPlanner:
             raise InvalidValue("There are no rows to run over.", pointer="/testset/rows")
         if planned.total > self.most_cells:
             rows = len(planned.rows) // ROW_BYTES
-            told = f"{rows} rows × {len(planned.plan.variants)} variants × {planned.plan.repeats} repeats"
+            size = f"{rows} rows × {len(planned.plan.variants)} variants × {planned.plan.repeats} repeats"
             raise InvalidValue(
-                f"{told} are {planned.total} cells, and an evaluation has at most {self.most_cells}: take a sample.",
+                f"{size} are {planned.total} cells, and an evaluation has at most {self.most_cells}: take a sample.",
                 pointer="/testset/rows",
             )
 
@@ -171,7 +165,10 @@ class EvaluationPlanner:
 def _plan_recorded(
     request: NewEvaluation, wanted: WantedVariant, place: int, kinds: ColumnKinds, *, chats: bool
 ) -> PlannedVariant:
-    """A variant whose answers are in a column. They are a chat's where they are messages, or stand beside a chat."""
+    """A variant with recorded answers in a column.
+
+    They are a chat's if they are messages, or if another variant is a chat.
+    """
     at, column = f"/variants/{place}", wanted.column or ""
     if wanted.workflow is not None or wanted.variant is not None or wanted.parameters:
         raise ConflictingFields("A variant calls a workflow, or has its answers in a column: not both.", pointer=at)
@@ -189,7 +186,6 @@ def _plan_recorded(
 
 
 def _default_name(revision: RevisionSummary, variants: Sequence[PlannedVariant]) -> str:
-    """What an evaluation is called that was given no name."""
     return f"{revision.name}: {', '.join(one.name for one in variants)}"[:200]
 
 
@@ -200,7 +196,7 @@ def _check_distinct(names: Sequence[str], of: str) -> None:
 
 
 def _nest_error(at: str, error: RequestError) -> RequestError:
-    """The error, its pointer inside of what stands at `at`."""
+    """Prefix the error's pointer."""
     return _with_pointer(error, f"{at}{error.pointer or ''}")
 
 

@@ -7,30 +7,26 @@ from msgspec import UNSET, Meta, UnsetType
 
 NAME_PATTERN = r"^[^\x00]*$"
 DisplayName = Annotated[str, Meta(min_length=1, max_length=200, pattern=NAME_PATTERN)]
-"""What a person calls something."""
 OptionalName = Annotated[str, Meta(max_length=200, pattern=NAME_PATTERN)]
 ColumnName = Annotated[str, Meta(max_length=1_000)]
 MAX_VARIANTS, MAX_EVALUATORS, MAX_REPEATS = 100, 100, 100
 
 FailedAs = Literal["not_passed", "exclude"]
-"""What a failed cell is in all figures: not passed with score 0, or left out."""
-
-
-# What is asked for
+"""How a failed cell counts: as not passed with score 0, or not at all."""
 
 
 class WantedRows(msgspec.Struct, frozen=True, kw_only=True):
     """Some rows of the revision: those that fit all that is said, and of them a sample, or the first."""
 
     filter: Annotated[str, Meta(max_length=10_000)] | dict[str, Any] | None = None
-    """As the rows of a test set are filtered: `topic=maths`, or columns and the values that they must have."""
+    """A row filter: `topic=maths`, or required values by column."""
     ids: Annotated[tuple[str, ...], Meta(max_length=100_000)] | None = None
     sample: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
-    """How many, drawn at random, in the order of the set."""
+    """Number of rows, drawn at random, in the order of the set."""
     seed: Annotated[int, Meta(ge=0, lt=1 << 53)] = 0
     """The same seed draws the same rows of the same revision."""
     limit: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
-    """At most so many, the first ones."""
+    """Maximum number of rows, the first ones."""
 
 
 class WantedTestset(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +34,7 @@ class WantedTestset(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     revision: int | str = "head"
-    """A number, a digest or the beginning of one, or `head`."""
+    """A number, a digest or its beginning, or `head`."""
     rows: WantedRows | None = None
 
 
@@ -46,13 +42,13 @@ class WantedVariant(msgspec.Struct, frozen=True, kw_only=True):
     """A workflow with parameters, or a column that holds answers already."""
 
     name: DisplayName | None = None
-    """How it is called in this evaluation; otherwise by its variant, workflow or column."""
+    """Its name in this evaluation; by default that of its variant, workflow or column."""
     workflow: str | None = None
     variant: str | None = None
-    """`short` or `short:3`; `parameters` lie over what it sets, key by key."""
+    """`short` or `short:3`; `parameters` override its keys."""
     parameters: dict[str, Any] = {}
     column: ColumnName | None = None
-    """Score the answers of this column instead of calling anything."""
+    """Score the answers in this column instead of calling a workflow."""
 
 
 class WantedEvaluator(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,11 +64,11 @@ class WantedMap(msgspec.Struct, frozen=True, kw_only=True):
 
     messages: ColumnName | UnsetType | None = UNSET
     history: ColumnName | UnsetType | None = UNSET
-    """What was said before `messages`, where those are only the last thing said."""
+    """Messages before `messages`."""
     script: ColumnName | UnsetType | None = UNSET
     expected: ColumnName | UnsetType | None = UNSET
     inputs: Annotated[dict[str, ColumnName], Meta(max_length=1_000)] | UnsetType | None = UNSET
-    """By the input's name, its column."""
+    """Column by input name."""
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,16 +82,16 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """How fast it may go, and when it is enough."""
 
     concurrency: Annotated[int, Meta(ge=1, le=1_000)] = 10
-    """Calls at once of one workflow, over all processes."""
+    """Concurrent calls of one workflow, over all processes."""
     rate: Rate | None = None
     timeout: Annotated[float, Meta(gt=0, le=86_400)] = 60.0
     """Seconds of one call, or of one turn of a script."""
     retries: Annotated[int, Meta(ge=0, le=20)] = 2
-    """How often a call is tried again that failed for a moment."""
+    """Retries of a transient failure."""
     max_cost: Annotated[float, Meta(gt=0)] | None = None
-    """What may be spent; once it is, the rest is cancelled and the evaluation has failed."""
+    """When more is spent, the rest is cancelled and the evaluation fails."""
     max_errors: Annotated[float, Meta(ge=0, le=1)] = 1.0
-    """The share of all cells that may fail; beyond it the rest is cancelled and the evaluation has failed."""
+    """When a larger share of cells fails, the rest is cancelled and the evaluation fails."""
 
 
 class NewEvaluation(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,8 @@
-"""Split the cells of a plan into slices that workers take."""
+"""Split the cells of a plan into slices that workers take.
+
+A slice belongs to one workflow and names its cells by their position among those of the workflow (row by row, variant
+by variant, repeat by repeat), so that the table of slices stays small.
+"""
 
 from collections.abc import Sequence
 
@@ -7,22 +11,20 @@ from palaver.storage.evaluations.repository import NewEvaluation, NewSlice
 from palaver.storage.evaluations.slices import NO_CALL_WORKFLOW, SLICES_PER_WORKFLOW, Slice
 
 MAX_SLICE_CELLS = 50
-"""Cells of a slice."""
 
 
 def make_slices(plan: Plan, rows: int) -> list[NewSlice]:
-    """All slices of a plan. Those of several workflows take turns, so that all begin at once."""
-    found: list[tuple[int, NewSlice]] = []
+    """All slices of a plan. Those of several workflows alternate, so that all start at once."""
+    numbered: list[tuple[int, NewSlice]] = []
     for workflow in dict.fromkeys(variant.workflow or NO_CALL_WORKFLOW for variant in plan.variants):
         total = rows * len(_variants_of_workflow(plan, workflow)) * plan.repeats
         size = _slice_size(total, plan.limits.concurrency)
         some = [NewSlice(workflow, first, min(size, total - first)) for first in range(0, total, size)]
-        found += enumerate(some)
-    return [one for _, one in sorted(found, key=lambda placed: placed[0])]
+        numbered += enumerate(some)
+    return [one for _, one in sorted(numbered, key=lambda placed: placed[0])]
 
 
 def slice_cells(plan: Plan, one: Slice) -> list[int]:
-    """The cells of a slice, in order."""
     variants = _variants_of_workflow(plan, one.workflow)
     return [_cell_in_slice(plan, variants, place) for place in range(one.first, one.first + one.count)]
 
@@ -34,7 +36,7 @@ def _cell_in_slice(plan: Plan, variants: Sequence[int], place: int) -> int:
 
 
 def _slice_size(total: int, concurrency: int) -> int:
-    """How many cells a slice has: of a small evaluation few, so that all who may run at once have some to the end."""
+    """Cells of a slice: few for a small evaluation, so that all lanes are busy to the end."""
     width = -(-concurrency // SLICES_PER_WORKFLOW)
     return max(1, min(MAX_SLICE_CELLS, max(width, total // (SLICES_PER_WORKFLOW * 4))))
 
@@ -44,7 +46,6 @@ def _variants_of_workflow(plan: Plan, workflow: str) -> list[int]:
 
 
 def new_evaluation(id: str, planned: PlannedEvaluation, *, key: str | None = None) -> NewEvaluation:
-    """The evaluation of a plan, under an id."""
     plan = planned.plan
     return NewEvaluation(
         id=id,

@@ -28,7 +28,7 @@ _ID_BYTES = 16
 
 
 def select_rows(rows: bytes, wanted: WantedRows | None) -> bytes:
-    """The rows that are wanted, packed as they came and in their order; a filter has been applied before."""
+    """Select rows by id, sample and limit. `rows` are packed, in order, and already filtered."""
     if wanted is None:
         return rows
     if wanted.ids is not None:
@@ -40,7 +40,7 @@ def select_rows(rows: bytes, wanted: WantedRows | None) -> bytes:
 
 def _select_by_id(rows: bytes, ids: tuple[str, ...]) -> bytes:
     places = {rows[at : at + _ID_BYTES]: at for at in range(0, len(rows), ROW_BYTES)}
-    found: set[int] = set()
+    offsets: set[int] = set()
     for number, name in enumerate(ids):
         try:
             place = places.get(pack_row_id(name))
@@ -48,12 +48,12 @@ def _select_by_id(rows: bytes, ids: tuple[str, ...]) -> bytes:
             place = None
         if place is None:
             raise InvalidValue(f"The revision has no row {name[:80]!r}.", pointer=f"/testset/rows/ids/{number}")
-        found.add(place)
-    return b"".join(rows[at : at + ROW_BYTES] for at in sorted(found))
+        offsets.add(place)
+    return b"".join(rows[at : at + ROW_BYTES] for at in sorted(offsets))
 
 
 def _sample_rows(rows: bytes, count: int, seed: int) -> bytes:
-    """Those whose ids come first when all are shuffled by the seed: a row keeps its rank when others come and go.
+    """The rows whose hashed ids come first. A row keeps its rank when others come and go.
 
     So two revisions of one set share most of a sample, and can be compared row by row.
     """
@@ -68,7 +68,7 @@ def _sample_rows(rows: bytes, count: int, seed: int) -> bytes:
 
 
 class RevisionSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What a plan needs to know of a revision of a test set."""
+    """What a plan needs of a revision."""
 
     testset: str
     name: str
@@ -76,57 +76,53 @@ class RevisionSummary(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     kinds: ColumnKinds
     gaps: frozenset[str] = frozenset()
-    """The columns that some rows have nothing in, or null."""
+    """Columns that are missing or null in some rows."""
 
 
 class RevisionSource(Protocol):
-    """Where test sets are found."""
-
     async def revision(self, project: str, wanted: WantedTestset) -> RevisionSummary:
-        """The revision that is meant; NotFound where there is none."""
+        """The requested revision. Raises NotFound."""
         ...
 
     async def rows(self, project: str, revision: RevisionSummary, wanted: WantedRows | None) -> bytes:
-        """Its rows that pass the filter, in order, each as 16 bytes of its id and 16 of its hash."""
+        """The packed rows that match the filter, in order."""
         ...
 
 
 _ROW_BATCH = 1_000
-"""Rows that are looked at in one go, so that others who read are not kept waiting."""
+"""Rows filtered in one read, so that other readers are not blocked."""
 
 
 class StoredTestsets:
-    """Finds them."""
+    """Reads test sets from the database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def revision(self, project: str, wanted: WantedTestset) -> RevisionSummary:
-        """The revision that is meant; NotFound where there is none."""
         return await self._database.read(_read_revision, project, wanted)
 
     async def rows(self, project: str, revision: RevisionSummary, wanted: WantedRows | None) -> bytes:
-        """Its rows that pass the filter, in order, each as 16 bytes of its id and 16 of its hash."""
         if wanted is None or wanted.filter is None:
             return await self._database.read(_read_all_rows, project, revision.testset, revision.number)
         cells = _parse_filter(wanted.filter)
-        found: list[bytes] = []
+        matching: list[bytes] = []
         start: int | None = 0
         while start is not None:
             some, start = await self._database.read(
                 _read_matching_rows, project, revision, RowFilter(cells=cells), start
             )
-            found += some
-        return b"".join(found)
+            matching += some
+        return b"".join(matching)
 
 
 def _read_revision(db: Connection, project: str, wanted: WantedTestset) -> RevisionSummary:
     testset = testsets.get_testset(db, project, wanted.id)
-    found = testset_revisions.get_revision(db, project, testset.id, wanted.revision, testset.head)
-    kinds = {column["name"]: column["kind"] for column in found.columns}
-    gaps = frozenset(column["name"] for column in found.columns if column["missing"] + column["nulls"] > 0)
+    revision = testset_revisions.get_revision(db, project, testset.id, wanted.revision, testset.head)
+    kinds = {column["name"]: column["kind"] for column in revision.columns}
+    gaps = frozenset(column["name"] for column in revision.columns if column["missing"] + column["nulls"] > 0)
     return RevisionSummary(
-        testset=testset.id, name=testset.name, number=found.number, digest=found.digest, kinds=kinds, gaps=gaps
+        testset=testset.id, name=testset.name, number=revision.number, digest=revision.digest, kinds=kinds, gaps=gaps
     )
 
 
@@ -139,17 +135,17 @@ def _read_all_rows(db: Connection, project: str, testset: str, number: int) -> b
 def _read_matching_rows(
     db: Connection, project: str, revision: RevisionSummary, wanted: RowFilter, start: int
 ) -> tuple[list[bytes], int | None]:
-    """Those of the next rows that fit, and where to go on; None at the end."""
-    kept = testset_revisions.get_revision(db, project, revision.testset, revision.number, revision.number)
-    rows = row_pages.read_rows(db, project, kept, start, _ROW_BATCH)
-    fitting = [pack_row_id(row.id) + row.hash for row in rows if wanted.fits(row.raw)]
+    """Matching rows of the next batch, and where to continue; None at the end."""
+    stored = testset_revisions.get_revision(db, project, revision.testset, revision.number, revision.number)
+    rows = row_pages.read_rows(db, project, stored, start, _ROW_BATCH)
+    fitting = [pack_row_id(row.id) + row.hash for row in rows if wanted.matches(row.raw)]
     return fitting, rows[-1].place + 1 if len(rows) == _ROW_BATCH else None
 
 
-def _parse_filter(given: str | dict[str, object]) -> dict[str, object]:
-    if not isinstance(given, str):
-        return given
+def _parse_filter(document: str | dict[str, object]) -> dict[str, object]:
+    if not isinstance(document, str):
+        return document
     try:
-        return dict(parse_row_filter(given))
+        return dict(parse_row_filter(document))
     except InvalidValue as error:
         raise InvalidValue(error.message, pointer="/testset/rows/filter") from None

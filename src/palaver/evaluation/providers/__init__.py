@@ -1,10 +1,11 @@
-"""Providers of models, over plain HTTP: whom the operator set up in palaver.toml, and what each of them speaks.
+"""Model providers over plain HTTP, as configured in palaver.toml.
 
-    declared    what `[providers.name]` may say
-    openai      OpenAI's Chat Completions and embeddings, which many others speak, too
-    anthropic   Anthropic's Messages
-    asking      the request itself: its key, its time, and when it is tried again
-    models      a provider's model, as a judge or as what embeds
+    anthropic    Anthropic's Messages API
+    client       requests: key, timeout and retries
+    config       `[providers.name]` in the settings
+    model        a provider's model, for verdicts and embeddings
+    openai       OpenAI's Chat Completions and embeddings APIs, which many providers speak
+    wire         requests and answers that the APIs have in common
 
-A wire protocol is a module with the same names in the same order; it makes bodies and reads them, and sends nothing.
+A wire API is a module with the functions of `ProviderProtocol`; it builds and reads bodies, and sends nothing.
 """

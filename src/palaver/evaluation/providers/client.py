@@ -1,7 +1,7 @@
-"""Asking a provider: one POST with its key, within its time, and again after what goes by.
+"""Requests to a provider: one POST with its key, a timeout, and retries of transient failures.
 
-What a provider says of an error is shown without anything that looks like a key; of a key that it does not accept we
-say so in our own words.
+Error messages of a provider are shown without anything that looks like a key. A rejected key is reported in our own
+words.
 """
 
 import asyncio
@@ -20,17 +20,14 @@ from palaver.outbound import client, printable, read_limited
 from palaver.protocols import upstream
 
 MAX_RETRY_WAIT_S: Final = 120.0
-"""Seconds that a provider may ask us to wait for; who wants more has no more to give today."""
+"""A provider that asks for a longer wait is not retried."""
 MAX_RESPONSE_BYTES: Final = 16 * 1024 * 1024
-"""Bytes of an answer."""
 _OVERLOADED_STATUS: Final = 529
-"""Anthropic's own status for what goes by."""
+"""Anthropic's status for transient overload."""
 _KEY_REJECTED_STATUSES: Final = (401, 403)
 
 
 class ProviderClient:
-    """One provider, with its key."""
-
     def __init__(
         self,
         name: str,
@@ -47,7 +44,7 @@ class ProviderClient:
         self._sleep = sleep
 
     async def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """The JSON that it answers with. Unscored says, in one line, why there is none."""
+        """Return the JSON answer. Raises ScoringError with a one-line message."""
         sent = json.encode(json.to_builtins(body))
         for tried in range(1, self._provider.retries + 2):
             answer, failed = await self._posted(path, sent)
@@ -72,12 +69,12 @@ class ProviderClient:
             ):
                 body = await read_limited(response, MAX_RESPONSE_BYTES)
         except (TimeoutError, httpx.TimeoutException):
-            told = f"{name} did not answer within {provider.timeout_seconds:g} seconds."
-            return None, RunFailed(code="provider_timeout", message=told)
+            message = f"{name} did not answer within {provider.timeout_seconds:g} seconds."
+            return None, RunFailed(code="provider_timeout", message=message)
         except httpx.HTTPError as error:
             away = isinstance(error, httpx.ConnectError)
-            told = f"{name} {'could not be reached' if away else 'broke off its answer'}."
-            return None, RunFailed(code="provider_failed", message=told, details=upstream.RETRYABLE)
+            message = f"{name} {'could not be reached' if away else 'broke off its answer'}."
+            return None, RunFailed(code="provider_failed", message=message, details=upstream.RETRYABLE)
         except PalaverError as error:
             return None, RunFailed(code="provider_failed", message=f"{name}: {error.message}")
         if response.status_code != 200:
@@ -89,11 +86,11 @@ class ProviderClient:
 
     def _refused(self, status: int, retry_after: str, body: bytes) -> RunFailed:
         if status in _KEY_REJECTED_STATUSES:
-            told = f"{self._name} answered {status}: it does not accept the key that it is asked with."
-            return RunFailed(code="provider_failed", message=told, status=status)
+            message = f"{self._name} answered {status}: it does not accept the key that it is asked with."
+            return RunFailed(code="provider_failed", message=message, status=status)
         words = upstream.error_message(body)
         if words:
             words = printable(masking.mask_secrets(words, [self._key] if self._key else []))
-        told = f"{self._name} answered {status}{f': {words}' if words else '.'}"
+        message = f"{self._name} answered {status}{f': {words}' if words else '.'}"
         details = upstream.RETRYABLE if status == _OVERLOADED_STATUS else upstream.retry_details(status, retry_after)
-        return RunFailed(code="provider_failed", message=told, status=status, details=details)
+        return RunFailed(code="provider_failed", message=message, status=status, details=details)

@@ -1,7 +1,7 @@
-"""What an operator declares of a provider: `[providers.openai]` in palaver.toml.
+"""The configuration of a provider: `[providers.openai]` in palaver.toml.
 
-Keys stay where they are: `key = "env:OPENAI_API_KEY"` names the variable that holds it. It is sent to that provider's
-own base URL, and shown, logged and stored nowhere.
+`key = "env:OPENAI_API_KEY"` names the environment variable that holds the key. The key is sent only to that provider's
+base URL, and never shown, logged or stored.
 """
 
 import re
@@ -22,24 +22,22 @@ ProviderKind = Literal["openai", "anthropic"]
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One of them."""
-
     kind: ProviderKind
-    """What it speaks."""
+    """The wire API."""
     base_url: str
-    """As its SDK takes it; also a private one: the operator wrote it."""
+    """As its SDK takes it; may be private, because the operator wrote it."""
     key: str | None = None
-    """`env:NAME`; None for one that wants none."""
+    """`env:NAME`; None if the provider needs no key."""
     models: tuple[str, ...] = ("*",)
-    """Which of its models may be asked for, with * for any letters."""
+    """Patterns of the models that may be used; * matches any characters."""
     options: Mapping[str, Any] = {}
-    """What else is sent with each question, as the provider calls it: `{temperature = 0}`."""
+    """Further fields of each request: `{temperature = 0}`."""
     timeout_seconds: Annotated[float, Meta(gt=0, le=600)] = 60
     retries: Annotated[int, Meta(ge=0, le=10)] = 2
 
 
 def check_providers(providers: Mapping[str, Provider]) -> None:
-    """Refuse what can never be asked, or would show a secret."""
+    """Raise SettingsError for a provider that can never be used, or whose URL contains a secret."""
     for name, one in providers.items():
         if not _PROVIDER_NAME.fullmatch(name):
             raise SettingsError(f"The provider {name!r}: its name has letters, digits, '_', '-' and '.', at most 64.")
@@ -56,17 +54,16 @@ def check_providers(providers: Mapping[str, Provider]) -> None:
 
 
 def has_model(provider: Provider, model: str) -> bool:
-    """May that model be asked for?"""
     return any(fnmatchcase(model, pattern) for pattern in provider.models)
 
 
 def names_model(provider: Provider, model: str) -> bool:
-    """Is it meant by a model's name alone? Whoever has any has none in particular."""
+    """Whether the bare model name means this provider. `*` alone does not claim names."""
     return any(pattern != "*" and fnmatchcase(model, pattern) for pattern in provider.models)
 
 
 def resolve_key(provider: Provider, env: Mapping[str, str]) -> str | None:
-    """Its key; None where it has none. KeyError where the variable is not set."""
+    """The key, or None. Raises KeyError if the variable is not set."""
     if provider.key is None:
         return None
     variable = provider.key.removeprefix(ENV_PREFIX)

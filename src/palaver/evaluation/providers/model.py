@@ -1,4 +1,4 @@
-"""A provider's model: one that judges, and one that gives texts their vectors."""
+"""A provider's model, for verdicts and embeddings."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
@@ -15,11 +15,9 @@ from palaver.traces.prices import Price, token_cost
 
 
 class ProviderProtocol(Protocol):
-    """A wire protocol: a module with these functions."""
+    """A wire API: a module with these functions."""
 
-    def auth_headers(self, key: str | None) -> Mapping[str, str]:
-        """How the key is sent."""
-        ...
+    def auth_headers(self, key: str | None) -> Mapping[str, str]: ...
 
     def chat_request(
         self,
@@ -29,16 +27,14 @@ class ProviderProtocol(Protocol):
         options: Mapping[str, Any],
         base_url: str,
     ) -> ProviderRequest:
-        """What asks for an answer that fits a schema."""
+        """Request an answer that fits a schema."""
         ...
 
     def read_answer(self, answer: Any) -> ProviderAnswer:
-        """What the model answered; Misread where that is no answer."""
+        """Read the answer. Raises UnreadableAnswer."""
         ...
 
-    def embedding_request(self, model: str, texts: Sequence[str]) -> ProviderRequest:
-        """What asks for the vectors of texts."""
-        ...
+    def embedding_request(self, model: str, texts: Sequence[str]) -> ProviderRequest: ...
 
     def read_vectors(self, answer: Any, wanted: int) -> tuple[list[list[float]], Usage | None]:
         """The vectors, in the order of the texts."""
@@ -49,8 +45,6 @@ PROTOCOLS: Final[Mapping[ProviderKind, ProviderProtocol]] = {"openai": openai, "
 
 
 class ProviderModel:
-    """One model of one provider."""
-
     def __init__(self, name: str, provider: Provider, model: str, key: str | None, price: Price | None) -> None:
         self._name = name
         self._provider = provider
@@ -60,26 +54,24 @@ class ProviderModel:
         self._asking = ProviderClient(name, provider, self._speech.auth_headers(key), key)
 
     async def answer(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> JudgeAnswer:
-        """What it says."""
         provider = self._provider
         request = self._speech.chat_request(self._model, messages, schema, provider.options, provider.base_url)
-        told = await self._asking.post(request.path, request.body)
+        response = await self._asking.post(request.path, request.body)
         try:
-            said = self._speech.read_answer(told)
+            read = self._speech.read_answer(response)
         except UnreadableAnswer as why:
             raise ScoringError("provider_failed", f"the answer of {self._name} cannot be used: {why}") from None
-        return JudgeAnswer(text=said.text, usage=said.usage, cost=self._cost(said.usage))
+        return JudgeAnswer(text=read.text, usage=read.usage, cost=self._cost(read.usage))
 
     async def vectors(self, texts: Sequence[str]) -> list[list[float]]:
-        """One for each text."""
         try:
             request = self._speech.embedding_request(self._model, texts)
-            told = await self._asking.post(request.path, request.body)
-            found, usage = self._speech.read_vectors(told, len(texts))
+            response = await self._asking.post(request.path, request.body)
+            embedded, usage = self._speech.read_vectors(response, len(texts))
         except UnreadableAnswer as why:
             raise ScoringError("provider_failed", f"{self._name}: {why}") from None
         record_spending(usage, self._cost(usage))
-        return found
+        return embedded
 
     def _cost(self, usage: Usage | None) -> float | None:
         return None if usage is None or self._price is None else token_cost(usage, self._price)

@@ -1,4 +1,4 @@
-"""OpenAI's Chat Completions and embeddings. The base URL ends with /v1, as for its SDK."""
+"""OpenAI's Chat Completions and embeddings APIs. The base URL ends with /v1, as for its SDK."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,25 +16,22 @@ from palaver.evaluation.providers.wire import (
 
 
 def auth_headers(key: str | None) -> Mapping[str, str]:
-    """How the key is sent."""
     return {} if key is None else {"authorization": f"Bearer {key}"}
 
 
 def chat_request(
     model: str, messages: Sequence[Message], schema: Mapping[str, Any], options: Mapping[str, Any], base_url: str
 ) -> ProviderRequest:
-    """What asks for an answer that fits a schema."""
     del base_url
-    said = [{"role": message.role, "content": message.text} for message in messages]
-    body: dict[str, Any] = {"model": model, "messages": said}
+    encoded = [{"role": message.role, "content": message.text} for message in messages]
+    body: dict[str, Any] = {"model": model, "messages": encoded}
     if schema.get("type") == "object":
-        # Whoever speaks this protocol knows JSON mode. Not all take a schema here: the question has it, in words.
+        # All providers of this API support JSON mode, but not all take a schema: the prompt contains it.
         body["response_format"] = {"type": "json_object"}
     return ProviderRequest("/chat/completions", body | dict(options))
 
 
 def read_answer(answer: Any) -> ProviderAnswer:
-    """What it answered."""
     choices = as_objects(as_object(answer).get("choices"))
     if not choices:
         raise UnreadableAnswer("it has no choices")
@@ -47,17 +44,20 @@ def read_answer(answer: Any) -> ProviderAnswer:
 
 
 def embedding_request(model: str, texts: Sequence[str]) -> ProviderRequest:
-    """What asks for the vectors of texts."""
     return ProviderRequest("/embeddings", {"model": model, "input": list(texts), "encoding_format": "float"})
 
 
 def read_vectors(answer: Any, wanted: int) -> tuple[list[list[float]], Usage | None]:
     """The vectors, in the order of the texts."""
     data = sorted(as_objects(as_object(answer).get("data")), key=lambda one: token_count(one.get("index")))
-    found = [cast("list[Any]", one["embedding"]) for one in data if isinstance(one.get("embedding"), list)]
-    if len(found) != wanted or not all(_is_vector(one) for one in found) or len({len(one) for one in found}) > 1:
+    embeddings = [cast("list[Any]", one["embedding"]) for one in data if isinstance(one.get("embedding"), list)]
+    if (
+        len(embeddings) != wanted
+        or not all(_is_vector(one) for one in embeddings)
+        or len({len(one) for one in embeddings}) > 1
+    ):
         raise UnreadableAnswer(f"it has not one vector for each of {wanted} texts")
-    return [[float(number) for number in one] for one in found], _read_usage(as_object(answer).get("usage"))
+    return [[float(number) for number in one] for one in embeddings], _read_usage(as_object(answer).get("usage"))
 
 
 def _is_vector(numbers: list[Any]) -> bool:
@@ -65,12 +65,13 @@ def _is_vector(numbers: list[Any]) -> bool:
 
 
 def _read_usage(value: Any) -> Usage | None:
-    told = as_object(value)
-    if "prompt_tokens" not in told:
+    fields = as_object(value)
+    if "prompt_tokens" not in fields:
         return None
     return Usage(
-        input_tokens=token_count(told["prompt_tokens"]),
-        output_tokens=token_count(told.get("completion_tokens")),
-        cached_input_tokens=token_count(as_object(told.get("prompt_tokens_details")).get("cached_tokens")) or None,
-        reasoning_tokens=token_count(as_object(told.get("completion_tokens_details")).get("reasoning_tokens")) or None,
+        input_tokens=token_count(fields["prompt_tokens"]),
+        output_tokens=token_count(fields.get("completion_tokens")),
+        cached_input_tokens=token_count(as_object(fields.get("prompt_tokens_details")).get("cached_tokens")) or None,
+        reasoning_tokens=token_count(as_object(fields.get("completion_tokens_details")).get("reasoning_tokens"))
+        or None,
     )

@@ -1,7 +1,7 @@
-"""A candidate beside a base: is it worse? The same rows are compared with each other, evaluator by evaluator.
+"""Compare a candidate with a base, evaluator by evaluator, over the same rows.
 
-Rows are paired by their id, if their content is the same. Passes without repeats have McNemar's exact test; all else,
-and every interval, is a bootstrap over pairs. Who asks about several evaluators at once is told p by Holm, too.
+Rows are paired by id if their content is equal. Pass rates without repeats use McNemar's exact test; everything else,
+and every interval, is a bootstrap over pairs. P-values are adjusted by Holm over all evaluators.
 """
 
 from collections.abc import Sequence
@@ -32,52 +32,50 @@ from palaver.evaluation.results.statistics import (
 from palaver.testsets.rows import format_row_id
 
 DEFAULT_MARGIN = 0.02
-"""A difference that does not matter."""
+"""A difference that is too small to matter."""
 MAX_LISTED_ROWS = 100
-"""Rows that are named of those that got worse, and of those that changed."""
+"""Maximum number of regressed and of changed rows that are listed."""
 _ID_BYTES = 16
 
 
 class ComparedVariant(NamedTuple):
-    """One variant of a run."""
-
     results: ResultArrays
     variant: int
 
     @property
     def name(self) -> str:
-        """How it is asked for."""
+        """The reference `evaluation:variant`."""
         return f"{self.results.id}:{self.results.variants[self.variant]}"
 
 
 class RowPairs(NamedTuple):
-    """Rows of both sides, by their places in each."""
+    """Indexes of paired rows on both sides."""
 
     base: NDArray[np.int64]
     candidate: NDArray[np.int64]
     unpaired: int
-    """Rows that only one of them has."""
+    """Rows that only one side has."""
     changed: list[bytes]
-    """Ids of rows of both whose content is not the same."""
+    """Ids of rows whose content differs."""
 
 
 class _PairedScores(NamedTuple):
-    """What an evaluator said of all pairs, and of those that both have, how each row stands."""
+    """The values of one evaluator for all pairs that count on both sides."""
 
     name: str
     base: FloatArray
     candidate: FloatArray
-    """Of pairs that count on both sides: each row's share of passes, or its mean score."""
+    """The pass share or mean score of each row."""
     rows: NDArray[np.int64]
-    """Their places among the pairs."""
+    """Indexes of these rows among the pairs."""
     unpaired: int
     is_binary: bool
-    """Does it say what passed?"""
+    """Whether the evaluator says what passed."""
     is_repeated: bool
     scores: tuple[FloatArray, FloatArray] | None
-    """Beside passes, scores that say more."""
+    """Scores that say more than passes."""
     of_rows: tuple[FloatArray, FloatArray]
-    """The mean scores of the same rows as `base` and `candidate`; NaN where there are none."""
+    """Mean scores of the rows; NaN if there are none."""
 
     @property
     def differences(self) -> FloatArray:
@@ -86,31 +84,31 @@ class _PairedScores(NamedTuple):
 
 @np.errstate(over="ignore", invalid="ignore")  # Scores may be any numbers.
 def compare_variants(base: ComparedVariant, candidate: ComparedVariant, margin: float = DEFAULT_MARGIN) -> Comparison:
-    """The comparison of two variants, of one run or of two."""
+    """Compare two variants of one or two evaluations."""
     pairs = pair_rows(base.results.rows, candidate.results.rows)
     there = {scores.name: scores for scores in candidate.results.scores}
     here = {scores.name for scores in base.results.scores}
-    found = [
+    paired = [
         _pair_scores(base, scores, candidate, there[scores.name], pairs)
         for scores in base.results.scores
         if scores.name in there
     ]
     seed = f"{base.name} {candidate.name}"
-    columns = [sides.differences for sides in found]
-    columns += [sides.scores[1] - sides.scores[0] for sides in found if sides.scores is not None]
+    columns = [sides.differences for sides in paired]
+    columns += [sides.scores[1] - sides.scores[0] for sides in paired if sides.scores is not None]
     drawn = resample_means(columns, seed)
-    beside = iter(drawn[len(found) :])
-    told = [
+    beside = iter(drawn[len(paired) :])
+    compared = [
         _compare_evaluator(
             sides, means, None if sides.scores is None else next(beside), margin, pairs, base.results.rows
         )
-        for sides, means in zip(found, drawn, strict=False)
+        for sides, means in zip(paired, drawn, strict=False)
     ]
     return Comparison(
         base=base.name,
         candidate=candidate.name,
         margin=margin,
-        evaluators=_adjust_p(told),
+        evaluators=_adjust_p(compared),
         changed=[format_row_id(one) for one in pairs.changed[:MAX_LISTED_ROWS]],
         changed_count=len(pairs.changed),
         only_in_base=[scores.name for scores in base.results.scores if scores.name not in there],
@@ -119,7 +117,7 @@ def compare_variants(base: ComparedVariant, candidate: ComparedVariant, margin: 
 
 
 def pair_rows(base: bytes, candidate: bytes) -> RowPairs:
-    """Which rows belong together: by id, with equal hashes."""
+    """Pair rows by id and equal hash."""
     if base == candidate:
         every = np.arange(len(base) // ROW_BYTES)
         return RowPairs(every, every, 0, [])
@@ -140,7 +138,6 @@ def pair_rows(base: bytes, candidate: bytes) -> RowPairs:
 
 
 def interval_verdict(interval: Interval, margin: float) -> Verdict:
-    """What an interval of a difference says."""
     low, high = interval
     if high < 0:
         return "worse"
@@ -150,17 +147,13 @@ def interval_verdict(interval: Interval, margin: float) -> Verdict:
 
 
 def is_majority(shares: FloatArray) -> NDArray[np.bool_]:
-    """Did a row pass, by the majority of its repeats? As many as not is no majority."""
+    """Whether a row passed in the majority of its repeats. A draw is no majority."""
     return shares > 0.5
-
-
-# One evaluator
 
 
 def _pair_scores(
     base: ComparedVariant, before: ScoreArrays, candidate: ComparedVariant, after: ScoreArrays, pairs: RowPairs
 ) -> _PairedScores:
-    """The values of all pairs that count on both sides."""
     old = count_scores(before, base.results.cells, base.results.failed_as)
     new = count_scores(after, candidate.results.cells, candidate.results.failed_as)
     old_passed, new_passed = (
@@ -242,7 +235,7 @@ def _compare_evaluator(
 
 
 def _bootstrap_p(means: FloatArray) -> float:
-    """Twice the share of resamples on the rarer side of 0; those at 0 are on both. It is never 0 of so many draws."""
+    """Twice the share of resamples on the rarer side of 0, never 0. Resamples at 0 count on both sides."""
     rarer = min(np.count_nonzero(means <= 0), np.count_nonzero(means >= 0))
     return min(1.0, 2 * (int(rarer) + 1) / (RESAMPLES + 1))
 
@@ -254,7 +247,7 @@ def _score_difference(base: FloatArray, candidate: FloatArray, means: FloatArray
 
 
 def _worst_rows(sides: _PairedScores, lost: NDArray[np.int64], pairs: RowPairs, rows: bytes) -> list[RowChange]:
-    """Which rows passed no longer: those first whose score fell most."""
+    """Regressed rows, the largest loss first."""
     is_scored = _both_present(*sides.of_rows)
     old, new = (np.where(is_scored, *both) for both in zip(sides.of_rows, (sides.base, sides.candidate), strict=True))
     named: list[RowChange] = []
@@ -265,12 +258,9 @@ def _worst_rows(sides: _PairedScores, lost: NDArray[np.int64], pairs: RowPairs, 
     return named
 
 
-def _adjust_p(told: Sequence[EvaluatorComparison]) -> list[EvaluatorComparison]:
-    raised = iter(holm_adjust([one.p for one in told if one.p is not None]))
-    return [one if one.p is None else replace(one, p_adjusted=next(raised)) for one in told]
-
-
-# Pieces
+def _adjust_p(compared: Sequence[EvaluatorComparison]) -> list[EvaluatorComparison]:
+    raised = iter(holm_adjust([one.p for one in compared if one.p is not None]))
+    return [one if one.p is None else replace(one, p_adjusted=next(raised)) for one in compared]
 
 
 def _split_rows(rows: bytes) -> list[bytes]:
@@ -282,6 +272,6 @@ def _both_present(first: FloatArray, second: FloatArray) -> NDArray[np.bool_]:
 
 
 def _are_equal(passed: FloatArray, score: FloatArray, *others: FloatArray) -> bool:
-    """Are scores only passes once more, as 1 and 0?"""
+    """Whether scores are just passes as 1 and 0."""
     same = bool(np.array_equal(passed, score, equal_nan=True))
     return same and (not others or _are_equal(*others))

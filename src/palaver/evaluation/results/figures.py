@@ -1,7 +1,4 @@
-"""Figures: what is told of a run, and of two beside each other. Values only; how they are found is elsewhere.
-
-All intervals are of 95 %.
-"""
+"""Values of summaries and comparisons. All intervals are 95 %."""
 
 from typing import Any, Literal
 
@@ -12,7 +9,7 @@ Measure = Literal["pass_rate", "mean"]
 Verdict = Literal["worse", "better", "same", "unclear"]
 
 
-# A run
+# Summaries
 
 
 class Latencies(msgspec.Struct, frozen=True):
@@ -40,13 +37,13 @@ class EvaluatorSummary(msgspec.Struct, frozen=True, kw_only=True):
     n: int
     """Rows that count: scored at least once, or failed."""
     errors: int
-    """Cells that it could not score. They count nowhere else."""
+    """Cells that it could not score. They don't count elsewhere."""
     skipped: int
     pass_rate: float | None
-    """Null where it never said whether anything passed."""
+    """Null if it never says whether a case passed."""
     pass_ci: Interval | None
     ci: Literal["wilson", "bootstrap"]
-    """How `pass_ci` was found; `mean_ci` is always a bootstrap."""
+    """The method of `pass_ci`; `mean_ci` is always a bootstrap."""
     mean: float | None
     mean_ci: Interval | None
     flaky: int | None
@@ -59,7 +56,7 @@ class VariantSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     cells: int
-    """That were run, failed ones among them."""
+    """Cells that were run, including failed ones."""
     failed: int
     cost: float | None
     latency: Latencies
@@ -72,7 +69,7 @@ class EvaluationSummary(msgspec.Struct, frozen=True):
     variants: list[VariantSummary]
 
 
-# Two of them
+# Comparisons
 
 
 class RowChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +77,7 @@ class RowChange(msgspec.Struct, frozen=True, kw_only=True):
 
     row: str
     base: float
-    """Its mean score, or its share of passes where there are no scores."""
+    """The mean score, or the pass share if there are no scores."""
     candidate: float
 
 
@@ -98,10 +95,10 @@ class EvaluatorComparison(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     measure: Measure
-    """What `base` and `candidate` are: the share of passes; of an evaluator that only scores, the mean."""
+    """What `base` and `candidate` are: pass rates, or means if the evaluator only scores."""
     paired: int
     unpaired: int
-    """Rows of the same content that count in one of them only."""
+    """Rows of equal content that count on one side only."""
     base: float | None
     candidate: float | None
     difference: float | None
@@ -112,26 +109,26 @@ class EvaluatorComparison(msgspec.Struct, frozen=True, kw_only=True):
     """By Holm, over all evaluators."""
     verdict: Verdict
     regressions: int
-    """Rows that passed in the base and do not in the candidate; by majority over repeats."""
+    """Rows that passed in the base and not in the candidate, by majority over repeats."""
     fixes: int
     cases_needed: int | None
-    """Of what is unclear: how many rows like these would tell; null where no number would."""
+    """For an unclear verdict: how many similar rows would decide it; null if no number would."""
     score: ScoreDifference | None = None
     worst: list[RowChange] = []
-    """Regressions, those that lost most first; not all of many."""
+    """Regressions, the largest loss first; possibly truncated."""
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """A candidate beside a base."""
 
     base: str
-    """As it was asked for: `ev_2a:base`."""
+    """The reference `ev_2a:base`."""
     candidate: str
     margin: float
     evaluators: list[EvaluatorComparison]
     changed: list[str] = []
-    """Rows of both whose content is not the same: they are in no figure. Not all of many."""
+    """Rows whose content differs. They count in no figure; possibly truncated."""
     changed_count: int = 0
     only_in_base: list[str] = []
-    """Evaluators that the other has not."""
+    """Evaluators that the candidate lacks."""
     only_in_candidate: list[str] = []

@@ -1,4 +1,4 @@
-"""Cells that are told by figures, not by themselves: rows whose repeats differ, and rows that passed elsewhere."""
+"""Find cells by figures: rows whose repeats differ, and rows that passed in another evaluation."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ RowMask = NDArray[np.bool_]
 
 
 def find_cells(results: ResultArrays, *, evaluator: str | None, flaky: bool, base: ComparedVariant | None) -> list[int]:
-    """The cells, in order, of rows that are flaky, or that passed in `base` and do not here."""
+    """The cells of rows that are flaky, or that passed in `base` and not here."""
     scores = _scores_named(results.scores, evaluator)
     wanted = np.ones((results.shape.rows, results.shape.variants), np.bool_)
     if flaky:
@@ -27,30 +27,29 @@ def _scores_named(scores: Iterable[ScoreArrays], evaluator: str | None) -> list[
     return [one for one in scores if evaluator is None or one.name == evaluator]
 
 
-def _any_of(results: ResultArrays, found: list[RowMask]) -> RowMask:
-    """Rows that any of the evaluators finds."""
+def _any_of(results: ResultArrays, masks: list[RowMask]) -> RowMask:
     none = np.zeros((results.shape.rows, results.shape.variants), np.bool_)
-    return np.logical_or.reduce([none, *found])
+    return np.logical_or.reduce([none, *masks])
 
 
 def _flaky_rows(results: ResultArrays, scores: ScoreArrays) -> RowMask:
     counts = count_scores(scores, results.cells, results.failed_as)
-    found = [differing(counts, variant) for variant in range(results.shape.variants)]
+    masks = [differing(counts, variant) for variant in range(results.shape.variants)]
     none = np.zeros(results.shape.rows, np.bool_)
-    return np.stack([none if one is None else one for one in found], axis=1)
+    return np.stack([none if one is None else one for one in masks], axis=1)
 
 
 def _regressed_rows(results: ResultArrays, scores: ScoreArrays, before: ComparedVariant) -> RowMask:
-    found = np.zeros((results.shape.rows, results.shape.variants), np.bool_)
+    mask = np.zeros((results.shape.rows, results.shape.variants), np.bool_)
     same = [one for one in before.results.scores if one.name == scores.name]
     if not same:
-        return found
+        return mask
     old = _row_passes(before.results, same[0])[:, before.variant]
     pairs = pair_rows(before.results.rows, results.rows)
     new = _row_passes(results, scores)[pairs.candidate]
     was, is_now = is_majority(old[pairs.base])[:, np.newaxis], is_majority(new)
-    found[pairs.candidate] = was & ~is_now & ~np.isnan(new)
-    return found
+    mask[pairs.candidate] = was & ~is_now & ~np.isnan(new)
+    return mask
 
 
 def _row_passes(results: ResultArrays, scores: ScoreArrays) -> FloatArray:

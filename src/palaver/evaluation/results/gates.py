@@ -1,7 +1,7 @@
-"""Gates: what a run must reach, so that a build may go on. Each one that it fails is a line of its own.
+"""Gates: conditions that an evaluation must meet for a build to pass.
 
-Gates look at the share of passes; of an evaluator that only scores, at the mean. `strict` looks at the end of the
-interval that is bad for the run: it must be sure.
+Gates apply to pass rates, or to means if an evaluator only scores. `strict` applies them to the unfavourable end of
+the interval.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -13,20 +13,18 @@ from palaver.evaluation.results.figures import Comparison, EvaluationSummary, Ev
 
 
 class Gates(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run must reach."""
-
-    least: float | None = None
-    """Of every evaluator that is not in `fail_under`."""
+    minimum: float | None = None
+    """Minimum for evaluators that are not in `fail_under`."""
     fail_under: Mapping[str, float] = {}
-    """By the evaluator's name."""
+    """Minimum by evaluator name."""
     max_regressions: int | None = None
-    """Of each evaluator, beside the base."""
+    """Maximum for each evaluator, compared with the base."""
     fail_on_worse: bool = False
     strict: bool = False
 
 
 def parse_fail_under(texts: Sequence[str]) -> tuple[float | None, dict[str, float]]:
-    """What `--fail-under` was given: `0.9` for every evaluator, `exact_match=0.9` for one; else InvalidValue."""
+    """Parse `--fail-under`: `0.9` for every evaluator, `exact_match=0.9` for one. Raises InvalidValue."""
     least: float | None = None
     named: dict[str, float] = {}
     for text in texts:
@@ -45,16 +43,16 @@ def parse_fail_under(texts: Sequence[str]) -> tuple[float | None, dict[str, floa
 
 
 def check_gate_names(gates: Gates, evaluators: Collection[str]) -> None:
-    """InvalidValue if a gate names an evaluator that is not there: said before anything runs."""
+    """Raise InvalidValue, before anything runs, for a gate on an unknown evaluator."""
     for name in gates.fail_under:
-        # `polite.words` is a score that the evaluator `polite` may give.
+        # `polite.words` may be a score of the evaluator `polite`.
         if name not in evaluators and not any(name.startswith(f"{known}.") for known in evaluators):
             known = ", ".join(sorted(evaluators)) or "none"
             raise InvalidValue(f"--fail-under {name}: there is no evaluator {name!r}. There are: {known}.")
 
 
 def failed_gates(gates: Gates, summary: EvaluationSummary, comparisons: Sequence[Comparison] = ()) -> list[str]:
-    """The gates that a run does not pass, a line for each; none: it may go on."""
+    """A line for each gate that failed."""
     return [
         *_failed_minimums(gates, summary),
         *(line for comparison in comparisons for line in _failed_comparisons(gates, comparison)),
@@ -63,30 +61,32 @@ def failed_gates(gates: Gates, summary: EvaluationSummary, comparisons: Sequence
 
 def _failed_minimums(gates: Gates, summary: EvaluationSummary) -> Iterator[str]:
     for variant in summary.variants:
-        told = {one.name: one for one in variant.evaluators}
-        for name in [name for name in gates.fail_under if name not in told and not _has_subscores(name, told)]:
+        summaries = {one.name: one for one in variant.evaluators}
+        for name in [
+            name for name in gates.fail_under if name not in summaries and not _has_subscores(name, summaries)
+        ]:
             yield f"fail-under: {variant.name} has no score {name}."
-        for name, one in told.items():
-            # What gives scores of several names says under its own only where there was nothing to say.
-            if not one.n and not one.errors and _has_subscores(name, told):
+        for name, one in summaries.items():
+            # An evaluator with named scores uses its own name only if it returned nothing.
+            if not one.n and not one.errors and _has_subscores(name, summaries):
                 continue
             least = _minimum_for(gates, name)
             if least is not None and (why := _describe_shortfall(one, least, strict=gates.strict)) is not None:
                 yield f"fail-under: {variant.name}, {name}: {why}"
 
 
-def _has_subscores(name: str, told: Collection[str]) -> bool:
-    """Are there scores of one evaluator, `polite.words`, under the name of that evaluator?"""
-    return any(other.startswith(f"{name}.") for other in told)
+def _has_subscores(name: str, names: Collection[str]) -> bool:
+    """Whether an evaluator has named scores, such as `polite.words`."""
+    return any(other.startswith(f"{name}.") for other in names)
 
 
 def _minimum_for(gates: Gates, name: str) -> float | None:
-    """What a score must reach: its own gate, or that of the evaluator which gave it, or that of all."""
+    """The minimum of a score: its own, its evaluator's, or the general one."""
     while name:
         if name in gates.fail_under:
             return gates.fail_under[name]
         name = name.rpartition(".")[0]
-    return gates.least
+    return gates.minimum
 
 
 def _describe_shortfall(one: EvaluatorSummary, least: float, *, strict: bool) -> str | None:

@@ -1,7 +1,6 @@
-"""From what is stored to figures and files: the results of an evaluation out of the database, and a report of it.
+"""Load results from the database, compare variants, and make reports.
 
-What asks the database is a function of a connection; what computes (numpy, a third of a second for a large run) is not,
-so that nobody waits for a connection meanwhile.
+Reads are functions of a connection. Computations with numpy, up to a third of a second, happen without one.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,44 +29,44 @@ from palaver.storage.evaluations.results import ResultDetail
 from palaver.storage.testsets import rows as testset_rows
 
 _ROW_BATCH = 2_000
-"""Rows whose content is in memory."""
+"""Rows whose content is in memory at a time."""
 
 
-# Out of the database
+# Reads
 
 
 def read_results(db: Connection, project: str, evaluation: str) -> ResultArrays:
-    """What figures are made of; an evaluator that has not said anything yet is among them, too."""
-    kept = evaluations.get_planned(db, project, evaluation)
-    plan = msgspec.convert(kept.plan, Plan)
-    shape = GridShape(len(kept.rows) // ROW_BYTES, len(plan.variants), plan.repeats)
-    said = load_score_arrays(evaluation_results.score_rows(db, project, evaluation), shape)
-    spoke = {scores.evaluator for scores in said}
+    """The arrays of an evaluation, including evaluators without scores so far."""
+    stored = evaluations.get_planned(db, project, evaluation)
+    plan = msgspec.convert(stored.plan, Plan)
+    shape = GridShape(len(stored.rows) // ROW_BYTES, len(plan.variants), plan.repeats)
+    scored = load_score_arrays(evaluation_results.score_rows(db, project, evaluation), shape)
+    spoke = {scores.evaluator for scores in scored}
     silent = [
         empty_score_arrays(place, one.name, shape) for place, one in enumerate(plan.evaluators) if place not in spoke
     ]
     return ResultArrays(
         id=evaluation,
         shape=shape,
-        rows=kept.rows,
+        rows=stored.rows,
         variants=[variant.name for variant in plan.variants],
         cells=load_cell_arrays(evaluation_results.cell_rows(db, project, evaluation), shape),
-        scores=sorted([*said, *silent], key=lambda scores: scores.evaluator),
+        scores=sorted([*scored, *silent], key=lambda scores: scores.evaluator),
         failed_as=plan.failed_as,
     )
 
 
 def read_column(db: Connection, project: str, evaluation: str, column: str) -> list[Any]:
-    """What each row of an evaluation has in a column, UNSET where it has none; InvalidValue if no row has it."""
-    kept = evaluations.get_planned(db, project, evaluation)
-    values = list(_read_values(db, project, kept.evaluation.testset, kept.rows, column))
+    """The value of a column for each row, UNSET if missing. Raises InvalidValue if no row has the column."""
+    stored = evaluations.get_planned(db, project, evaluation)
+    values = list(_read_values(db, project, stored.evaluation.testset, stored.rows, column))
     if all(value is UNSET for value in values):
         raise InvalidValue(f"No row of the test set has a column {column[:80]!r}.", pointer="?slice")
     return values
 
 
 def _read_values(db: Connection, project: str, testset: str, rows: bytes, column: str) -> Iterator[Any]:
-    # One field of many: what is not asked for is passed over, not decoded.
+    # Decode only the one field.
     shape = msgspec.defstruct("_Row", [("value", Any, UNSET)], rename={"value": column})
     read = msgspec.json.Decoder(shape).decode
     hashes = [rows[first + ROW_BYTES // 2 : first + ROW_BYTES] for first in range(0, len(rows), ROW_BYTES)]
@@ -76,21 +75,18 @@ def _read_values(db: Connection, project: str, testset: str, rows: bytes, column
         contents = testset_rows.read_contents(db, project, testset, some)
         for digest in some:
             data = contents.get(digest)
-            found: Any = None if data is None else read(data)
-            yield UNSET if found is None else found.value
-
-
-# Figures
+            row: Any = None if data is None else read(data)
+            yield UNSET if row is None else row.value
 
 
 def split_variant_reference(named: str) -> tuple[str, str | None]:
-    """`ev_…:variant` in two; the variant may be left out."""
+    """Split `ev_…:variant`; the variant is optional."""
     evaluation, _, variant = named.partition(":")
     return evaluation, variant or None
 
 
 def compared_variant(results: ResultArrays, variant: str | None, pointer: str) -> ComparedVariant:
-    """One variant of a run by its name; of a run that has one, without it."""
+    """A variant by name; the name is optional if there is only one."""
     names = list(results.variants)
     if variant is None and len(names) == 1:
         return ComparedVariant(results, 0)
@@ -103,15 +99,12 @@ def compared_variant(results: ResultArrays, variant: str | None, pointer: str) -
 def compare_with_base(
     results: ResultArrays, base: ComparedVariant | None = None, margin: float = DEFAULT_MARGIN
 ) -> list[Comparison]:
-    """Every variant beside a base; without one, beside the first of them."""
+    """Compare every variant with a base, by default the first variant."""
     first = ComparedVariant(results, 0) if base is None and results.variants else base
     if first is None:
         return []
     others = [ComparedVariant(results, place) for place in range(len(results.variants))]
     return [compare_variants(first, other, margin) for other in others if other.name != first.name]
-
-
-# Reports
 
 
 def make_report(
@@ -123,7 +116,6 @@ def make_report(
     failed_gates: Sequence[str] = (),
     cells: Callable[[], Iterable[ResultDetail]],
 ) -> Report:
-    """What every export is made of."""
     reason = evaluation.reason or {}
     return Report(
         id=evaluation.id,

@@ -1,4 +1,15 @@
-"""Intervals and tests for results: bootstrap, Wilson, McNemar, Holm. 95 % throughout."""
+"""Intervals and tests for results: bootstrap, Wilson, McNemar, Holm. 95 % throughout.
+
+The percentile bootstrap draws n rows with replacement out of n. The mean of a resample depends only on how often each
+value is drawn, so the cheapest of three equivalent ways is used:
+
+- two values: the count of the greater one is binomial;
+- few values: their counts are multinomial;
+- many values: rows are drawn and counted. All columns of one length share the draws.
+
+Above MAX_DRAWS values are first grouped into BIN_COUNT bins, each represented by its mean. Draws are seeded by a text,
+so figures are reproducible in every process and independent of each other.
+"""
 
 import hashlib
 from collections.abc import Sequence
@@ -13,28 +24,28 @@ FloatArray = NDArray[np.float64]
 
 RESAMPLES = 2_000
 MAX_MULTINOMIAL_VALUES = 64
-"""Values of which a multinomial draw is cheaper than to draw rows."""
+"""Up to this number of distinct values a multinomial draw is cheaper than drawing rows."""
 MAX_DRAWS = 200_000_000
-"""Rows that are drawn for one length, over all resamples."""
+"""Maximum number of rows drawn for one length, over all resamples."""
 BIN_COUNT = 4_096
 _DRAW_BATCH = 100_000
-"""Rows that are drawn at once: they stay in the processor's cache."""
+"""Rows drawn at a time; fits the processor's cache."""
 
 
 def percentile_interval(means: FloatArray) -> Interval:
-    """What lies between the lowest and the highest 2.5 % of resampled means."""
+    """The interval between the lowest and the highest 2.5 %."""
     low, high = np.quantile(means, (0.025, 0.975))
     return float(low), float(high)
 
 
 def bootstrap_intervals(columns: Sequence[FloatArray], seed: str) -> list[Interval | None]:
-    """The interval of the mean of each column; None of an empty one."""
+    """The interval of the mean of each column; None for an empty one."""
     return [percentile_interval(means) if len(means) else None for means in resample_means(columns, seed)]
 
 
 def resample_means(columns: Sequence[FloatArray], seed: str) -> list[FloatArray]:
-    """For each column the means of its resamples, without order; none of an empty column."""
-    found: list[FloatArray] = [np.empty(0)] * len(columns)
+    """For each column the means of its resamples, unordered; empty for an empty column."""
+    means_by_column: list[FloatArray] = [np.empty(0)] * len(columns)
     many: dict[int, list[int]] = {}
     for place, column in enumerate(columns):
         if not len(column):
@@ -45,12 +56,12 @@ def resample_means(columns: Sequence[FloatArray], seed: str) -> list[FloatArray]
         elif len(values) > MAX_MULTINOMIAL_VALUES:
             many.setdefault(len(column), []).append(place)
             continue
-        found[place] = _resample_few_values(values, counts, seed)
+        means_by_column[place] = _resample_few_values(values, counts, seed)
     for length, places in many.items():
         means = _resample_rows(np.stack([columns[place] for place in places]), seed, length)
         for place, row in zip(places, means, strict=True):
-            found[place] = row
-    return found
+            means_by_column[place] = row
+    return means_by_column
 
 
 def _resample_few_values(values: FloatArray, counts: NDArray[np.int64], seed: str) -> FloatArray:
@@ -71,15 +82,15 @@ def _resample_rows(columns: FloatArray, seed: str, length: int) -> FloatArray:
     for first in range(0, RESAMPLES, at_once):
         some = min(at_once, RESAMPLES - first)
         places = random.integers(0, length, (some, length))
-        places += np.arange(some)[:, np.newaxis] * length  # So that one count tells all resamples apart.
+        places += np.arange(some)[:, np.newaxis] * length  # Offsets, so that one bincount covers all resamples.
         drawn = np.bincount(places.reshape(-1), minlength=some * length).reshape(some, length)
         means[first : first + some] = drawn.astype(np.float64) @ columns.T
     return means.T / length
 
 
 def _bin_values(column: FloatArray) -> tuple[FloatArray, NDArray[np.int64]]:
-    """Few values in place of many: the mean of each bin, and how many are in it."""
-    halves = column / 2 - column.min() / 2  # The difference of two huge numbers may be none.
+    """The mean and the size of each bin."""
+    halves = column / 2 - column.min() / 2  # Halved: the difference of two huge numbers may overflow.
     bins = np.minimum((halves / halves.max() * BIN_COUNT).astype(np.int64), BIN_COUNT - 1)
     counts, sums = np.bincount(bins, minlength=BIN_COUNT), np.bincount(bins, column, BIN_COUNT)
     return sums[counts > 0] / counts[counts > 0], counts[counts > 0]
@@ -91,7 +102,7 @@ def _make_generator(seed: str, way: str) -> np.random.Generator:
 
 
 def holm_adjust(ps: Sequence[float]) -> list[float]:
-    """The adjusted p of each, in the same order: the smallest times their number, the next times one less."""
+    """Holm's adjusted p-values, in the same order."""
     adjusted = [1.0] * len(ps)
     least = 0.0
     for rank, place in enumerate(sorted(range(len(ps)), key=ps.__getitem__)):
@@ -101,11 +112,11 @@ def holm_adjust(ps: Sequence[float]) -> list[float]:
 
 
 def mcnemar_test(worse: int, better: int) -> float:
-    """The two-sided p: how likely so uneven a split is, if each changed row had fallen either way by a fair coin."""
+    """The two-sided p-value of McNemar's exact test."""
     count, least = worse + better, min(worse, better)
-    if 2 * least == count:  # As even as can be; and nothing changed at all.
+    if 2 * least == count:  # Perfectly even, also if nothing changed.
         return 1.0
-    # The terms of the binomial distribution from the greatest down, each by the one before: no huge numbers.
+    # Binomial terms from the largest down, each from the one before: no huge numbers.
     first = exp(lgamma(count + 1) - lgamma(least + 1) - lgamma(count - least + 1) - count * log(2))
     total, term = 0.0, 1.0
     for k in range(least, -1, -1):
@@ -120,28 +131,28 @@ _Z_ROUNDED = 1.96
 
 
 def cases_needed(difference: float, square: float) -> int | None:
-    """The rows at which the interval would no longer hold 0, if they were like those at hand; None: no number would do.
+    """The number of similar rows at which the interval would exclude 0; None if no number would.
 
-    That is n with 1.96 * sqrt((q - d²) / n) = |d|: d the mean difference of pairs, and q the mean of its square, which
-    for passes is the share of rows that changed.
+    That is n with 1.96 * sqrt((q - d²) / n) = |d|: d is the mean difference of pairs, and q the mean of its square,
+    which for passes is the share of rows that changed.
     """
     if difference == 0 or not isfinite(difference) or not isfinite(square):
         return None
-    ratio = max(0.0, square / difference / difference - 1)  # In this order: the square of something tiny is 0.
+    ratio = max(0.0, square / difference / difference - 1)  # In this order: the square of a tiny number is 0.
     return max(1, ceil(_Z_ROUNDED * _Z_ROUNDED * ratio - 1e-9)) if ratio < 1e15 else None
 
 
 Z_95 = 1.959963984540054
-"""So many standard deviations to each side hold 95 % of a normal distribution."""
+"""Standard deviations on each side that cover 95 % of a normal distribution."""
 
 
 def wilson_interval(successes: int, count: int) -> Interval | None:
-    """The interval of a share; None of nothing."""
+    """Wilson's interval of a proportion; None for 0 of 0."""
     if count == 0:
         return None
     share = successes / count
     shrunk = 1 + Z_95 * Z_95 / count
     centre = (share + Z_95 * Z_95 / (2 * count)) / shrunk
     width = Z_95 * sqrt(share * (1 - share) / count + Z_95 * Z_95 / (4 * count * count)) / shrunk
-    # At the ends the formula is exact only up to rounding.
+    # At the ends the formula has rounding errors.
     return (0.0 if successes == 0 else centre - width, 1.0 if successes == count else centre + width)

@@ -1,4 +1,9 @@
-"""The summary of an evaluation: pass rates, means and intervals per variant, evaluator and slice."""
+"""The summary of an evaluation: pass rates, means and intervals per variant, evaluator and slice.
+
+Without repeats pass rates have Wilson intervals. With repeats the row is the unit, and all intervals are a bootstrap
+over rows. A slice holds the rows with one value in a column; numbers are split at their quartiles. Rows without the
+column are in no slice; null is a value.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -32,58 +37,57 @@ from palaver.evaluation.results.statistics import bootstrap_intervals, wilson_in
 from palaver.testsets.rows import canonical_json
 
 MAX_SLICES = 20
-"""Slices of one column."""
 MAX_VALUE_LENGTH = 200
-"""Characters of a value, as it is shown."""
+"""Characters of a value that are shown."""
 
 
 class RowSlice(NamedTuple):
-    """One slice of a column."""
-
     value: Any
-    """What its rows have there; of numbers from which to which, as text."""
+    """The value of its rows; for numbers their range, as text."""
     rows: NDArray[np.int64]
-    """Places of its rows in the run, in order."""
+    """Indexes of its rows, in order."""
 
 
 def slice_rows(values: Iterable[Any]) -> list[RowSlice]:
-    """The slices of a column: its value in each row of the run, UNSET where a row has not got it."""
-    given = list(values)
-    present = [value for value in given if value is not UNSET and value is not None]
+    """Slice rows by a column's values, UNSET for rows without the column."""
+    cells = list(values)
+    present = [value for value in cells if value is not UNSET and value is not None]
     if present and all(_is_number(value) for value in present) and len(set(present)) > 4:
-        return _slice_by_quartile(given)
-    return _slice_by_value(given)
+        return _slice_by_quartile(cells)
+    return _slice_by_value(cells)
 
 
-def _slice_by_value(given: Sequence[Any]) -> list[RowSlice]:
+def _slice_by_value(cells: Sequence[Any]) -> list[RowSlice]:
     places: dict[bytes, list[int]] = {}
-    shown: dict[bytes, Any] = {}
-    for place, value in enumerate(given):
+    labels: dict[bytes, Any] = {}
+    for place, value in enumerate(cells):
         if value is UNSET:
             continue
         key = canonical_json(value)
-        if key not in shown:
-            shown[key] = _shorten_value(value)
+        if key not in labels:
+            labels[key] = _shorten_value(value)
         places.setdefault(key, []).append(place)
-    frequent = sorted(places, key=lambda key: -len(places[key]))[:MAX_SLICES]  # Stable: of equals what came first.
-    return [RowSlice(shown[key], np.array(places[key], np.int64)) for key in frequent]
+    frequent = sorted(places, key=lambda key: -len(places[key]))[
+        :MAX_SLICES
+    ]  # Stable: the first of equally frequent ones.
+    return [RowSlice(labels[key], np.array(places[key], np.int64)) for key in frequent]
 
 
-def _slice_by_quartile(given: Sequence[Any]) -> list[RowSlice]:
-    """Up to four slices of about as many rows each; equal numbers are never apart. Null, too, is one."""
-    rows = np.array([place for place, value in enumerate(given) if _is_number(value)], np.int64)
-    numbers = np.array([float(given[place]) for place in rows])
+def _slice_by_quartile(cells: Sequence[Any]) -> list[RowSlice]:
+    """Up to four slices of similar size, and one for null. Equal numbers are never separated."""
+    rows = np.array([place for place, value in enumerate(cells) if _is_number(value)], np.int64)
+    numbers = np.array([float(cells[place]) for place in rows])
     edges = np.unique(np.quantile(numbers, (0.25, 0.5, 0.75)))
     bins = np.searchsorted(edges, numbers, side="left")
-    found: list[RowSlice] = []
+    slices: list[RowSlice] = []
     for place in range(len(edges) + 1):
         own = rows[bins == place]
         if len(own):
-            some = sorted((given[row] for row in own), key=float)
+            some = sorted((cells[row] for row in own), key=float)
             low, high = json.encode(some[0]).decode(), json.encode(some[-1]).decode()
-            found.append(RowSlice(low if low == high else f"{low} to {high}", own))
-    without = [place for place, value in enumerate(given) if value is None]
-    return [*found, RowSlice(None, np.array(without, np.int64))] if without else found
+            slices.append(RowSlice(low if low == high else f"{low} to {high}", own))
+    without = [place for place, value in enumerate(cells) if value is None]
+    return [*slices, RowSlice(None, np.array(without, np.int64))] if without else slices
 
 
 def _is_number(value: Any) -> bool:
@@ -99,35 +103,35 @@ def _shorten_value(value: Any) -> Any:
 
 
 FLAKY_DEVIATION = 0.1
-"""The standard deviation of a row's scores over its repeats above which it is flaky."""
+"""A row is flaky if the standard deviation of its scores over repeats exceeds this."""
 
 
 @np.errstate(over="ignore", invalid="ignore")  # Scores may be any numbers.
 def summarize(results: ResultArrays, cut: Sequence[RowSlice] | None = None) -> EvaluationSummary:
-    """All figures of a run; of the slices of a column, too, where they are given."""
+    """All figures of an evaluation, and of the given slices."""
     figures = _IntervalBatch(results.id)
     parts = [(scores, count_scores(scores, results.cells, results.failed_as)) for scores in results.scores]
-    found: list[list[_EvaluatorOnVariant]] = []
+    by_variant: list[list[_EvaluatorOnVariant]] = []
     for place in range(results.shape.variants):
-        found.append([])
+        by_variant.append([])
         for scores, counts in parts:
             status = scores.status[:, place]
             whole = _RowsSummary(figures, counts, place, None)
             slices = (
                 None if cut is None else [(one.value, _RowsSummary(figures, counts, place, one.rows)) for one in cut]
             )
-            found[-1].append(_EvaluatorOnVariant(scores.name, status, whole, slices, flaky_rows(counts, place)))
+            by_variant[-1].append(_EvaluatorOnVariant(scores.name, status, whole, slices, flaky_rows(counts, place)))
     figures.draw()  # All intervals at once: columns of one length share their draws.
     return EvaluationSummary(
         [
-            _summarize_variant(results, place, name, [one.told() for one in found[place]])
+            _summarize_variant(results, place, name, [one.summarize() for one in by_variant[place]])
             for place, name in enumerate(results.variants)
         ]
     )
 
 
 def flaky_rows(counts: CountedScores, variant: int) -> NDArray[np.bool_] | None:
-    """Which rows' repeats differ: some passed and some did not, or their scores are far apart. None without repeats."""
+    """Rows whose repeats differ in passing, or by more than FLAKY_DEVIATION in score. None without repeats."""
     passed, score = counts.passed[:, variant], counts.score[:, variant]
     if passed.shape[-1] == 1:
         return None
@@ -138,12 +142,11 @@ def flaky_rows(counts: CountedScores, variant: int) -> NDArray[np.bool_] | None:
 
 
 def mean_or_none(values: FloatArray) -> float | None:
-    """The mean of what is there; None of nothing."""
     return float(values.mean()) if len(values) else None
 
 
 class _IntervalBatch:
-    """Columns whose intervals are wanted; they are drawn together."""
+    """Collects columns whose intervals are then drawn together."""
 
     def __init__(self, seed: str) -> None:
         self._seed = seed
@@ -151,16 +154,14 @@ class _IntervalBatch:
         self._drawn: list[Interval | None] = []
 
     def ask(self, column: FloatArray) -> int:
-        """Want the interval of a column's mean: its number."""
+        """Add a column; returns its number."""
         self._columns.append(column)
         return len(self._columns) - 1
 
     def draw(self) -> None:
-        """Find all that were asked for."""
         self._drawn = bootstrap_intervals(self._columns, self._seed)
 
     def interval(self, number: int) -> Interval | None:
-        """One of them."""
         return self._drawn[number]
 
 
@@ -180,8 +181,8 @@ class _RowsSummary:
         self._pass_interval = figures.ask(self._passes) if self._repeats > 1 else None
         self._mean_interval = figures.ask(self._scores)
 
-    def told(self) -> tuple[float | None, Interval | None, float | None, Interval | None]:
-        """Share of passes, mean score, and the interval of each."""
+    def figures(self) -> tuple[float | None, Interval | None, float | None, Interval | None]:
+        """Pass share, mean score, and the interval of each."""
         if self._pass_interval is None:
             pass_ci = wilson_interval(int(self._passes.sum()), len(self._passes))
         else:
@@ -203,8 +204,8 @@ class _EvaluatorOnVariant(msgspec.Struct, frozen=True):
     slices: list[tuple[Any, _RowsSummary]] | None
     flaky: NDArray[np.bool_] | None
 
-    def told(self) -> EvaluatorSummary:
-        pass_rate, pass_ci, mean, mean_ci = self.whole.told()
+    def summarize(self) -> EvaluatorSummary:
+        pass_rate, pass_ci, mean, mean_ci = self.whole.figures()
         return EvaluatorSummary(
             name=self.name,
             n=self.whole.n,
@@ -223,7 +224,7 @@ class _EvaluatorOnVariant(msgspec.Struct, frozen=True):
 
 
 def _summarize_slice(value: Any, part: _RowsSummary) -> SliceSummary:
-    pass_rate, pass_ci, mean, mean_ci = part.told()
+    pass_rate, pass_ci, mean, mean_ci = part.figures()
     return SliceSummary(value=value, n=part.n, pass_rate=pass_rate, pass_ci=pass_ci, mean=mean, mean_ci=mean_ci)
 
 

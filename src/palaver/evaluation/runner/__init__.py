@@ -1,1 +1,17 @@
-"""From a plan to results: slices are taken, cells called, scored and recorded."""
+"""Run the cells of a plan and store their results.
+
+    call             calls of a workflow: rate limit, timeout, retries, cost
+    cell             one cell: row, call and scores
+    local            a whole evaluation in this process
+    manual_case      cases and answers that were written down, without a run
+    progress         speed and remaining time
+    rate_limit       a rate limit shared by all processes
+    result_body      results as they are stored
+    result_writer    writes results in batches
+    retry            which failures are retried, and when
+    script           plays conversation scripts
+    slice_runner     runs the cells of a slice
+    worker           takes slices from the queue
+
+All state is in the database: any process may continue the work of another.
+"""

@@ -24,11 +24,15 @@ from palaver.workflows.workflow import Workflow
 
 Prices = Mapping[str, Price]
 _MODEL_STEP_KINDS = ("llm", "embedding")
-"""What is inside an agent is never added to the agent's own total."""
+"""The total of an agent already includes its model calls."""
 
 
 def add_cost(usage: Usage, steps: Sequence[Step], prices: Prices) -> Usage:
-    """The usage of a call in which these steps were, with what they cost, as far as that is known."""
+    """Add the cost of the model calls in these steps, as far as it is known.
+
+    A reply has tokens, but not their models. Frameworks report each model call while a traced run is going on
+    (core/steps.py).
+    """
     calls = [step for step in steps if step.kind in _MODEL_STEP_KINDS]
     costs = [cost for step in calls if (cost := _step_cost(step, prices)) is not None]
     return msgspec.structs.replace(usage, cost=sum(costs)) if costs else usage
@@ -38,15 +42,13 @@ def _step_cost(step: Step, prices: Prices) -> float | None:
     model: str | None = None
     usage: Usage | None = None
     for tell in step.tells:
-        with suppress(Exception):  # It is the framework's word, or our reading of it.
-            told = tell()
-            model, usage = told.model or model, told.usage or usage
+        with suppress(Exception):  # Reported by a framework.
+            details = tell()
+            model, usage = details.model or model, details.usage or usage
     return usage.cost if usage is not None and usage.cost is not None else compute_cost(usage, model, prices)
 
 
 class WorkflowAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What one call of a workflow came to."""
-
     messages: tuple[Message, ...] = ()
     value: Any | UnsetType = UNSET
     usage: Usage | None = None
@@ -55,25 +57,21 @@ class WorkflowAnswer(msgspec.Struct, frozen=True, kw_only=True):
     first_output: float | None = None
     events: tuple[Event, ...] = ()
     failed: Any = None
-    """Why the call failed, as its caller says it: it ends the script. None: it did not."""
+    """The error of the call, which ends a script; None if it succeeded."""
 
 
 CANCEL_TIMEOUT_S = 5.0
-"""Seconds for which a call that was stopped is waited for."""
+"""How long a cancelled call is waited for."""
 Sleep = Callable[[float], Awaitable[None]]
 
 
 class CallError(msgspec.Struct, frozen=True):
-    """Why a call failed."""
-
     code: str
     message: str
 
 
 class CallResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a call came to, and how it is found again."""
-
-    answered: WorkflowAnswer
+    answer: WorkflowAnswer
     run: str | None = None
     trace_id: str | None = None
     attempts: int = 1
@@ -100,23 +98,23 @@ class WorkflowCaller:
         self._sleep = sleep
 
     async def call(self, workflow: Workflow, call: Call, origin: Origin) -> CallResult:
-        """Make it; again, after a pause, as long as it fails for a moment."""
+        """Call the workflow; retry transient failures after a delay."""
         for tried in range(1, self._retries + 2):
             if self._pace is not None:
                 await self._pace()
-            told: list[steps.Step] = []
+            model_steps: list[steps.Step] = []
             try:
-                run = self._start(workflow, call, origin, told)
+                run = self._start(workflow, call, origin, model_steps)
             except ShuttingDown:
                 raise EvaluationAborted from None
             except PalaverError as error:
                 failed, called = (
                     _refused_call(error),
-                    CallResult(answered=_failed_answer(_refused_call(error)), attempts=tried),
+                    CallResult(answer=_failed_answer(_refused_call(error)), attempts=tried),
                 )
             else:
                 last = await self._ended(run)
-                called = await self._priced(_call_result(run, last, tried), told)
+                called = await self._priced(_call_result(run, last, tried), model_steps)
                 if not isinstance(last, RunFailed):
                     return called
                 failed = last
@@ -125,30 +123,30 @@ class WorkflowCaller:
             await self._sleep(retry_delay(failed, tried))
         raise AssertionError
 
-    def _start(self, workflow: Workflow, call: Call, origin: Origin, told: list[steps.Step]) -> Run:
+    def _start(self, workflow: Workflow, call: Call, origin: Origin, model_steps: list[steps.Step]) -> Run:
         if not self._prices:
             return self._engine.start(workflow, call, origin=origin)
-        with steps.observe_steps(told.append):
+        with steps.observe_steps(model_steps.append):
             return self._engine.start(workflow, call, origin=origin)
 
-    async def _priced(self, called: CallResult, told: list[steps.Step]) -> CallResult:
-        """The same with its cost, where the reply tells its tokens alone."""
-        usage = called.answered.usage
-        if not told or usage is None or usage.cost is not None:
+    async def _priced(self, called: CallResult, model_steps: list[steps.Step]) -> CallResult:
+        """Add the cost if the reply has only tokens."""
+        usage = called.answer.usage
+        if not model_steps or usage is None or usage.cost is not None:
             return called
-        # In a thread: what frameworks tell is read only now.
-        known = await asyncio.to_thread(add_cost, usage, list(told), self._prices)
-        answered = msgspec.structs.replace(called.answered, usage=known)
+        # In a thread: framework data is only read now.
+        known = await asyncio.to_thread(add_cost, usage, list(model_steps), self._prices)
+        answered = msgspec.structs.replace(called.answer, usage=known)
         return msgspec.structs.replace(called, answered=answered)
 
     async def _ended(self, run: Run) -> Event:
-        """Wait for the end of a run; let it end if it takes too long, or if nobody wants it any more."""
+        """Wait for the run to end. Cancel it on timeout or when the caller is cancelled."""
         try:
             async with asyncio.timeout(self._timeout):
                 await run.wait_ended()
         except TimeoutError:
-            told = f"The call took longer than {self._timeout:g} seconds."
-            run.cancel(RunFailed(code=RunTimeout.code, message=told))
+            message = f"The call took longer than {self._timeout:g} seconds."
+            run.cancel(RunFailed(code=RunTimeout.code, message=message))
             await run.wait_ended()
         except asyncio.CancelledError:
             run.cancel()
@@ -180,11 +178,11 @@ def _call_result(run: Run, last: Event, tried: int) -> CallResult:
         events=tuple(run.log),
         failed=failed,
     )
-    return CallResult(answered=answered, run=run.id, trace_id=run.started.trace_id or None, attempts=tried)
+    return CallResult(answer=answered, run=run.id, trace_id=run.started.trace_id or None, attempts=tried)
 
 
 def _refused_call(error: PalaverError) -> RunFailed:
-    """A call that could not even begin."""
+    """A call that could not start."""
     status = 400 if isinstance(error, RequestError) else None
     return RunFailed(code=error.code, message=error.message, status=status, details=error.details)
 
@@ -194,7 +192,7 @@ def _failed_answer(failed: RunFailed) -> WorkflowAnswer:
 
 
 def describe_error(failed: Any) -> dict[str, str]:
-    """Why a cell failed, as it is kept."""
+    """The error of a cell as it is stored."""
     if isinstance(failed, CallError):
         return {"code": failed.code, "message": failed.message}
     return {"code": "workflow_failed", "message": str(failed)}

@@ -29,7 +29,7 @@ from palaver.workflows.workflow import Workflow
 
 
 class CellInput(msgspec.Struct, frozen=True, kw_only=True):
-    """What one cell is about."""
+    """What the row contributes to a cell."""
 
     row: dict[str, Any]
     history: tuple[Message, ...] = ()
@@ -39,7 +39,7 @@ class CellInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_cell_input(row: dict[str, Any], variant: PlannedVariant) -> CellInput:
-    """What the row says. A RequestError says what in it cannot be said to a workflow."""
+    """Read the row. Raises RequestError for content that cannot be sent to a workflow."""
     columns = variant.map
     inputs = {name: row[column] for name, column in columns.inputs.items() if column in row}
     expected: Any = UNSET if columns.expected is None else row.get(columns.expected, UNSET)
@@ -48,17 +48,17 @@ def read_cell_input(row: dict[str, Any], variant: PlannedVariant) -> CellInput:
         return CellInput(row=row, inputs=inputs, expected=expected, script=read_script(script, f"/{columns.script}"))
     column = columns.messages
     if columns.spoken is not None and _cell_value(row, column) is None:
-        # What the user says is no input as well, as in a set that has no messages at all.
+        # The user's text is not an input as well.
         column = columns.spoken
         inputs = {name: value for name, value in inputs.items() if columns.inputs[name] != column}
-    before, said = _cell_value(row, columns.history), _cell_value(row, column)
-    history = (*_read_messages(before, columns.history or ""), *_read_messages(said, column or ""))
+    before, messages = _cell_value(row, columns.history), _cell_value(row, column)
+    history = (*_read_messages(before, columns.history or ""), *_read_messages(messages, column or ""))
     return CellInput(row=row, history=history, inputs=inputs, expected=expected)
 
 
-def missing_messages(asked: CellInput, columns: ColumnMap) -> str | None:
-    """What a row has not got that says nothing, though columns are for it. An empty list is what somebody meant."""
-    if asked.script is not None or asked.history or _cell_value(asked.row, columns.messages) is not None:
+def missing_messages(cell_input: CellInput, columns: ColumnMap) -> str | None:
+    """Describe the missing messages of a row; None if it has some. An empty list counts as intended."""
+    if cell_input.script is not None or cell_input.history or _cell_value(cell_input.row, columns.messages) is not None:
         return None
     if columns.messages is None and columns.script is None:
         return None
@@ -70,16 +70,16 @@ def _cell_value(row: Mapping[str, Any], column: str | None) -> Any:
     return None if column is None else row.get(column)
 
 
-def _read_messages(said: Any, column: str) -> list[Message]:
-    """A text is what a user says; anything else is messages, in whatever dialect."""
-    if said is None or said == []:
+def _read_messages(value: Any, column: str) -> list[Message]:
+    """Text is a user message; anything else is read as messages in any dialect."""
+    if value is None or value == []:
         return []
-    if isinstance(said, str):
-        return [Message.user(said)]
-    if isinstance(said, Mapping) and "role" in said:
-        said = [cast("Mapping[str, Any]", said)]
+    if isinstance(value, str):
+        return [Message.user(value)]
+    if isinstance(value, Mapping) and "role" in value:
+        value = [cast("Mapping[str, Any]", value)]
     try:
-        return dialects.read(said, pointer=f"/{column}")
+        return dialects.read(value, pointer=f"/{column}")
     except InvalidMessages as error:
         raise InvalidMessages(
             f"The column {column!r} holds no messages: {error.message}", pointer=error.pointer
@@ -87,18 +87,17 @@ def _read_messages(said: Any, column: str) -> list[Message]:
 
 
 SCORING_TIMEOUT_FACTOR = 5
-"""How many times as long as a call an evaluator may take: it may ask a model itself, and ask again."""
+"""Maximum time of an evaluator, as a multiple of the call timeout: it may call a model and retry."""
 
 
 class UnavailableEvaluator(NamedTuple):
-    """An evaluator that this process does not have, or that takes its parameters no longer."""
+    """An evaluator that this process lacks, or whose parameters are no longer valid."""
 
     name: str
     why: str
     needs: frozenset[str] = frozenset()
 
     async def score(self, case: Case) -> list[ScoreRecord]:  # noqa: ARG002 - whatever the case
-        """It cannot say anything of any case."""
         return [error_score(self.name, f"evaluator_unknown: {self.why}")]
 
 
@@ -111,7 +110,7 @@ class CellFailed(Exception):
 
 
 class CellRunner:
-    """What all cells of an evaluation share."""
+    """Runs the cells of one evaluation."""
 
     def __init__(
         self,
@@ -124,11 +123,11 @@ class CellRunner:
         calling: WorkflowCaller,
         find: Callable[[str], Workflow],
         evaluators: Sequence[BoundEvaluator | UnavailableEvaluator],
-        reach: EvaluatorContext,
+        context: EvaluatorContext,
         redact: Callable[[str, str | None], CaseRedactor | None] | None,
         now: Callable[[], datetime],
     ) -> None:
-        self.of = project, evaluation
+        self.evaluation_key = project, evaluation
         self.plan = plan
         self.stops = stop_conditions(plan, len(rows) // ROW_BYTES)
         self._rows = rows
@@ -137,12 +136,12 @@ class CellRunner:
         self._find = find
         self._evaluators = evaluators
         self._wants_events = any("events" in one.needs for one in evaluators)
-        self._reach = reach
+        self._context = context
         self._redact = redact
         self._now = now
 
-    def hash_of(self, cell: int) -> bytes:
-        """The hash of the content of a cell's row."""
+    def row_hash(self, cell: int) -> bytes:
+        """Content hash of the cell's row."""
         return self._row(cell)[ROW_BYTES // 2 :]
 
     def _row(self, cell: int) -> bytes:
@@ -150,7 +149,7 @@ class CellRunner:
         return self._rows[at : at + ROW_BYTES]
 
     async def run(self, cell: int, content: bytes | None) -> NewResult:
-        """What the cell comes to. Only being cancelled, and GivenUp, are raised."""
+        """Run a cell. Only cancellation and EvaluationAborted are raised."""
         one = CellInfo(
             cell, cell_position(self.plan, cell), format_row_id(self._row(cell)[: ROW_BYTES // 2]), self._now()
         )
@@ -170,7 +169,7 @@ class CellRunner:
             error = {"code": failed.code, "message": failed.message}
         return self._kept(one, case, called, error, scores)
 
-    def broken(self, cell: int, code: str, message: str) -> NewResult:
+    def failed_result(self, cell: int, code: str, message: str) -> NewResult:
         """The result of a cell that could not be run."""
         one = CellInfo(
             cell, cell_position(self.plan, cell), format_row_id(self._row(cell)[: ROW_BYTES // 2]), self._now()
@@ -178,18 +177,16 @@ class CellRunner:
         case = Case(id=format_cell_id(cell), row_id=one.row, variant=self.plan.variants[one.place.variant].name)
         return self._kept(one, case, CellCalls(), {"code": code, "message": message}, [])
 
-    # One cell
-
     async def _case(self, case: Case, variant: PlannedVariant, content: bytes | None, calls: CellCalls) -> Case:
         if content is None:
             raise CellFailed("row_gone", "The row's content is not in the test set any more.")
-        asked = read_cell_input(msgspec.json.decode(content), variant)
+        cell_input = read_cell_input(msgspec.json.decode(content), variant)
         flags = Flags(variant.is_chat, variant.is_chat_source)
         if variant.workflow is None:
-            turns: Sequence[Turn] = [_recorded_turn(asked, variant)]
-            history = asked.history
+            turns: Sequence[Turn] = [_recorded_turn(cell_input, variant)]
+            history = cell_input.history
         else:
-            turns, history = await self._answered(case, asked, variant, calls)
+            turns, history = await self._answered(case, cell_input, variant, calls)
         return make_case(
             turns=turns,
             flags=flags,
@@ -197,37 +194,39 @@ class CellRunner:
             row_id=case.row_id,
             variant=case.variant,
             repeat=case.repeat,
-            row=asked.row,
-            inputs=asked.inputs,
-            expected=asked.expected,
+            row=cell_input.row,
+            inputs=cell_input.inputs,
+            expected=cell_input.expected,
             history=history,
             events=calls.events if self._wants_events else None,
             trace_id=calls.trace_id,
-            script=asked.script,
+            script=cell_input.script,
         )
 
     async def _answered(
-        self, case: Case, asked: CellInput, variant: PlannedVariant, calls: CellCalls
+        self, case: Case, cell_input: CellInput, variant: PlannedVariant, calls: CellCalls
     ) -> tuple[Sequence[Turn], tuple[Message, ...]]:
-        if variant.is_chat and (lack := missing_messages(asked, variant.map)) is not None:
+        if variant.is_chat and (lack := missing_messages(cell_input, variant.map)) is not None:
             raise CellFailed("no_messages", f"The row has nothing to say: {lack}. Fill it in, or leave the row out.")
         workflow = self._find(variant.workflow or "")
 
         async def answer(history: tuple[Message, ...]) -> WorkflowAnswer:
-            return await self._call(case, workflow, variant, history, asked.inputs, calls)
+            return await self._call(case, workflow, variant, history, cell_input.inputs, calls)
 
-        if asked.script is None:
-            answered = await answer(asked.history)
-            return [_answered_turn(answered, asked.history, is_chat=variant.is_chat)], asked.history
+        if cell_input.script is None:
+            answered = await answer(cell_input.history)
+            return [_answered_turn(answered, cell_input.history, is_chat=variant.is_chat)], cell_input.history
 
         async def play_user(name: str, history: tuple[Message, ...]) -> WorkflowAnswer:
             simulated = PlannedVariant(name=name, workflow=name, is_chat=True)
             return await self._call(case, self._find(name), simulated, history, {}, calls)
 
-        played = await play_script(asked.script, answer, self._reach, play_user=play_user, is_chat=variant.is_chat)
+        played = await play_script(
+            cell_input.script, answer, self._context, play_user=play_user, is_chat=variant.is_chat
+        )
         if played.failed is not None:
             calls.error = describe_error(played.failed)
-        return played.turns, asked.script.start
+        return played.turns, cell_input.script.start
 
     async def _call(
         self,
@@ -238,8 +237,8 @@ class CellRunner:
         inputs: Mapping[str, Any],
         calls: CellCalls,
     ) -> WorkflowAnswer:
-        """One call, in the same session and trace as the others of its cell."""
-        project, evaluation = self.of
+        """Call the workflow in the session and trace of the cell."""
+        project, evaluation = self.evaluation_key
         call = Call(
             workflow=workflow.description.name,
             messages=history,
@@ -250,8 +249,8 @@ class CellRunner:
         )
         origin = Origin(project=project, key=self._key, protocol="evaluation", background=True, variant=variant.variant)
         called = await self._calling.call(workflow, call, origin)
-        calls.note(called, keeps_events=self._wants_events)
-        return called.answered
+        calls.add(called, keeps_events=self._wants_events)
+        return called.answer
 
     async def _scored(self, case: Case) -> list[NewScore]:
         scores: dict[tuple[int, str], NewScore] = {}
@@ -261,7 +260,7 @@ class CellRunner:
         return list(scores.values())
 
     async def _said(self, one: BoundEvaluator | UnavailableEvaluator, case: Case) -> list[ScoreRecord]:
-        """What an evaluator says, if it says so before the evaluation would wait for ever."""
+        """Run an evaluator with a timeout."""
         seconds = self.plan.limits.timeout * SCORING_TIMEOUT_FACTOR
         try:
             async with asyncio.timeout(seconds):
@@ -275,24 +274,24 @@ class CellRunner:
         self, one: CellInfo, case: Case, calls: CellCalls, error: Mapping[str, Any] | None, scores: Sequence[NewScore]
     ) -> NewResult:
         workflow = self.plan.variants[one.place.variant].workflow
-        redactor = None if self._redact is None else self._redact(self.of[0], workflow)
+        redactor = None if self._redact is None else self._redact(self.evaluation_key[0], workflow)
         return make_result(one, case, calls, error, scores, redactor=redactor, ended_at=self._now())
 
 
 def stop_conditions(plan: Plan, rows: int) -> StopConditions:
-    """When an evaluation of so many rows has had enough."""
+    """When an evaluation of this many rows stops early."""
     total, limits = rows * len(plan.variants) * plan.repeats, plan.limits
     most_failed = int(limits.max_errors * total) if limits.max_errors < 1 else None
     return StopConditions(most_failed=most_failed, most_cost=limits.max_cost)
 
 
-def _recorded_turn(asked: CellInput, variant: PlannedVariant) -> Turn:
-    """The turn of an answer that stands in the row."""
-    value = asked.row.get(variant.column or "", UNSET)
+def _recorded_turn(cell_input: CellInput, variant: PlannedVariant) -> Turn:
+    """The turn for an answer in the row."""
+    value = cell_input.row.get(variant.column or "", UNSET)
     if value is UNSET:
         raise CellFailed("no_answer", f"The row has nothing in the column {variant.column!r}.")
-    reply = reply_from_output(value, is_chat=variant.is_chat, history=asked.history)
-    return make_turn(reply, is_chat=variant.is_chat, user=last_user_message(asked.history))
+    reply = reply_from_output(value, is_chat=variant.is_chat, history=cell_input.history)
+    return make_turn(reply, is_chat=variant.is_chat, user=last_user_message(cell_input.history))
 
 
 def _answered_turn(answered: WorkflowAnswer, history: Sequence[Message], *, is_chat: bool) -> Turn:

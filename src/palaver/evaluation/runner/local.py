@@ -1,4 +1,4 @@
-"""An evaluation run by this process alone, from its first cell to its last: for a command, which serves nobody."""
+"""Run a whole evaluation in this process, for commands without a server."""
 
 import asyncio
 from collections import deque
@@ -13,11 +13,11 @@ from palaver.storage.evaluations.repository import Evaluation
 from palaver.storage.evaluations.slices import SLICES_PER_WORKFLOW, Slice
 
 STOP_POLL_INTERVAL_S = 0.25
-"""Seconds after which it is looked whether somebody has stopped it."""
+"""Seconds between checks whether the evaluation was stopped."""
 
 
 class LocalRunner:
-    """Runs the slices of one evaluation, as many cells at once as may be."""
+    """Runs the slices of one evaluation concurrently."""
 
     def __init__(self, runs: SliceRunner, evaluation: Evaluation, slices: Iterable[Slice], concurrency: int) -> None:
         self._runs = runs
@@ -29,7 +29,7 @@ class LocalRunner:
         self._project = self._waiting[0].project if self._waiting else ""
 
     async def run(self) -> Evaluation:
-        """Run all of it, or until it is stopped; how it ended."""
+        """Run to the end, or until stopped; returns the evaluation."""
         if not self._waiting:
             return self._evaluation
         try:
@@ -42,14 +42,14 @@ class LocalRunner:
         return await self._runs.database.read(evaluations.get_evaluation, self._project, self._evaluation.id)
 
     async def cancel(self) -> None:
-        """Let it end; what is recorded stays."""
+        """Stop; recorded results stay."""
         await self._runs.database.write(
             evaluations.cancel_evaluation, self._project, self._evaluation.id, self._runs.now()
         )
         self._stop()
 
     def _begin(self) -> None:
-        """Begin slices as long as there is room."""
+        """Start slices while there is room."""
         while self._waiting and not self._is_stopped:
             room = self._concurrency - sum(run.slice.width for run in self._going.values())
             width = min(-(-self._concurrency // SLICES_PER_WORKFLOW), room)
@@ -64,7 +64,7 @@ class LocalRunner:
     def _done(self, task: "asyncio.Task[None]") -> None:
         del self._going[task]
         if not task.cancelled():
-            task.exception()  # What broke is in the log, and the cells have no result.
+            task.exception()  # The error was logged; the cells have no result.
 
     async def _heed(self) -> None:
         of = {(self._project, self._evaluation.id)}
@@ -77,7 +77,7 @@ class LocalRunner:
             run.stop()
 
     async def _end(self) -> None:
-        """Let go of what was not begun: of an evaluation that was stopped nobody runs it."""
+        """Return the slices that were not started."""
         self._stop()
         if self._going:
             await asyncio.wait(list(self._going))

@@ -1,4 +1,4 @@
-"""Trying: a case that somebody wrote down, or an answer that a test set already holds, without any run."""
+"""Cases and answers that were written down, without a run: for trying an evaluator, and for recorded answers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, cast
@@ -23,8 +23,6 @@ _Seconds = Annotated[float, Meta(ge=0)]
 
 
 class _ManualUsage(msgspec.Struct, frozen=True):
-    """What it cost, as far as somebody says it."""
-
     input_tokens: Annotated[int, Meta(ge=0)] = 0
     output_tokens: Annotated[int, Meta(ge=0)] = 0
     cached_input_tokens: Annotated[int, Meta(ge=0)] | None = None
@@ -63,44 +61,43 @@ class TriedCase(_ManualAnswer, frozen=True, kw_only=True):
     flags: TriedFlags | None = None
     history: Any = None
     turns: Annotated[tuple[TriedTurn, ...], Meta(min_length=1, max_length=1_000)] | None = None
-    """Instead of `output`."""
 
 
 def read_manual_case(document: Any, *, pointer: str = "/case") -> Case:
-    """The case that a document tells of; a RequestError points at what is wrong with it."""
-    told = _decode_case(document, pointer)
-    flags = Flags(is_chat=told.flags.is_chat) if told.flags is not None else Flags(True, "derived")
-    if told.turns is not None and told.output is not UNSET:
+    """Read a case. Raises RequestError with a pointer."""
+    manual = _decode_case(document, pointer)
+    flags = Flags(is_chat=manual.flags.is_chat) if manual.flags is not None else Flags(True, "derived")
+    if manual.turns is not None and manual.output is not UNSET:
         raise InvalidValue("Give turns or output, not both.", pointer=f"{pointer}/turns")
-    history = _read_history(told.history, f"{pointer}/history")
-    if told.turns is None:
-        turns = [_make_turn(told, flags, history, last_user_message(history), None, f"{pointer}/output")]
+    history = _read_history(manual.history, f"{pointer}/history")
+    if manual.turns is None:
+        turns = [_make_turn(manual, flags, history, last_user_message(history), None, f"{pointer}/output")]
     else:
-        turns = list(_make_turns(told.turns, flags, history, f"{pointer}/turns"))
-    row = told.row or {**told.inputs, **({} if told.expected is UNSET else {"expected": told.expected})}
-    return make_case(turns=turns, flags=flags, row=row, inputs=told.inputs, expected=told.expected, history=history)
+        turns = list(_make_turns(manual.turns, flags, history, f"{pointer}/turns"))
+    row = manual.row or {**manual.inputs, **({} if manual.expected is UNSET else {"expected": manual.expected})}
+    return make_case(turns=turns, flags=flags, row=row, inputs=manual.inputs, expected=manual.expected, history=history)
 
 
 def reply_from_output(output: Any, *, is_chat: bool, history: Sequence[Message] = ()) -> Reply:
-    """What a raw output amounts to by the reply grammar; UNSET is nothing. BadStream for what is no answer."""
+    """Convert a raw output to a reply; UNSET is empty. Raises BadStream for output that is no answer."""
     replies = ReplyReader(is_chat=is_chat, history=history)
-    given: list[OutputValue] = [] if output is UNSET else list(replies.feed(Returned(output)))
-    given += replies.end()
+    items: list[OutputValue] = [] if output is UNSET else list(replies.feed(Returned(output)))
+    items += replies.end()
     grammar = Grammar("", history=history)
     try:
         events = [*grammar.start(RunStarted())]
-        for one in given:
+        for one in items:
             events += grammar.feed(one)
         events += grammar.end(RunFinished(value=replies.value()))
         return fold(events)
-    except BadStream:  # A stream would be broken by, say, an id used twice. What was written down can still be scored.
-        messages = tuple(message for one in given if (message := _to_message(one)) is not None)
+    except BadStream:  # A stream would break, for example on a repeated id, but the output can still be scored.
+        messages = tuple(message for one in items if (message := _to_message(one)) is not None)
         is_open = any(call.result is UNSET for call in read_tool_calls(messages))
         return Reply(run_id="", messages=messages, finish="tool-calls" if is_open else "stop", value=replies.value())
 
 
 def read_user_message(value: Any, *, pointer: str) -> Message:
-    """What a user says: text, parts, or a message in any dialect."""
+    """Read text, parts, or a message in any dialect."""
     if isinstance(value, str):
         return Message.user(value)
     wrapped = value if dialect_of(value) is not None else {"role": "user", "content": value}
@@ -110,33 +107,35 @@ def read_user_message(value: Any, *, pointer: str) -> Message:
     return messages[0]
 
 
-def _make_turns(given: Sequence[TriedTurn], flags: Flags, history: Sequence[Message], pointer: str) -> Sequence[Turn]:
-    said = list(history)
+def _make_turns(
+    manual_turns: Sequence[TriedTurn], flags: Flags, history: Sequence[Message], pointer: str
+) -> Sequence[Turn]:
+    messages = list(history)
     turns: list[Turn] = []
-    for place, one in enumerate(given):
+    for place, one in enumerate(manual_turns):
         user = None if one.user is None else read_user_message(one.user, pointer=f"{pointer}/{place}/user")
-        said += [] if user is None else [user]
-        turns.append(_make_turn(one, flags, said, user, one.expect, f"{pointer}/{place}/output"))
-        said += turns[-1].messages
+        messages += [] if user is None else [user]
+        turns.append(_make_turn(one, flags, messages, user, one.expect, f"{pointer}/{place}/output"))
+        messages += turns[-1].messages
     return turns
 
 
 def _make_turn(
-    told: _ManualAnswer, flags: Flags, history: Sequence[Message], user: Message | None, expect: Any, pointer: str
+    manual: _ManualAnswer, flags: Flags, history: Sequence[Message], user: Message | None, expect: Any, pointer: str
 ) -> Turn:
     try:
-        reply = reply_from_output(told.output, is_chat=flags.is_chat, history=history)
+        reply = reply_from_output(manual.output, is_chat=flags.is_chat, history=history)
     except (BadStream, RequestError) as error:
         raise InvalidValue(error.message, pointer=pointer) from None
     reply = msgspec.structs.replace(
-        reply, usage=_make_usage(told.usage) or reply.usage, finish=told.finish or reply.finish
+        reply, usage=_make_usage(manual.usage) or reply.usage, finish=manual.finish or reply.finish
     )
     return make_turn(
         reply,
         is_chat=flags.is_chat,
         user=user,
-        latency=told.latency,
-        first_output=told.first_output,
+        latency=manual.latency,
+        first_output=manual.first_output,
         expect=expect,
     )
 
@@ -147,8 +146,8 @@ def _decode_case(document: Any, pointer: str) -> TriedCase:
     try:
         return msgspec.convert(cast("Mapping[str, Any]", document), TriedCase)
     except msgspec.ValidationError as error:
-        said = validation_error(str(error))
-        raise InvalidValue(f"{pointer}{said.message}", pointer=f"{pointer}{said.pointer or ''}") from None
+        described = validation_error(str(error))
+        raise InvalidValue(f"{pointer}{described.message}", pointer=f"{pointer}{described.pointer or ''}") from None
 
 
 def _read_history(value: Any, pointer: str) -> list[Message]:
@@ -157,14 +156,14 @@ def _read_history(value: Any, pointer: str) -> list[Message]:
     return [Message.user(value)] if isinstance(value, str) else list(dialects.read(value, pointer=pointer))
 
 
-def _make_usage(told: _ManualUsage | None) -> Usage | None:
-    return None if told is None else Usage(**msgspec.structs.asdict(told))
+def _make_usage(usage: _ManualUsage | None) -> Usage | None:
+    return None if usage is None else Usage(**msgspec.structs.asdict(usage))
 
 
-def _to_message(given: OutputValue) -> Message | None:
-    match given:
+def _to_message(item: OutputValue) -> Message | None:
+    match item:
         case Message():
-            return json.round_trip(given)
+            return json.round_trip(item)
         case TextDelta(delta=text):
             return Message.assistant(text)
         case _:

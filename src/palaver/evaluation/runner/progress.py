@@ -1,4 +1,4 @@
-"""Pace: how fast the cells of an evaluation come, and when the last of them will have come."""
+"""Speed and remaining time of an evaluation."""
 
 from datetime import datetime
 
@@ -7,19 +7,19 @@ import msgspec
 from palaver.storage.evaluations.repository import Evaluation
 
 RecentCells = tuple[int, datetime, datetime]
-"""Of the cells that were recorded last: how many, and when the first and the last of them ended."""
+"""Of the cells recorded last: their number, and when the first and the last of them ended."""
 
 
 class EvaluationProgress(msgspec.Struct, frozen=True):
-    """What is told of it; nothing before there are two cells, and of one that has ended."""
+    """Both are None before two cells have ended, and after the evaluation has."""
 
     rate: float | None = None
-    """Cells a second."""
+    """Cells per second."""
     eta_seconds: float | None = None
 
 
 def estimate_progress(evaluation: Evaluation, last: RecentCells | None, now: datetime) -> EvaluationProgress:
-    """How fast it goes, by its last cells. Time in which none came counts too, so that a halt is seen."""
+    """Estimate by the last cells. Idle time counts, so that a stall is visible."""
     if evaluation.ended_at is not None or last is None or last[0] < 2:
         return EvaluationProgress()
     count, first, end = last

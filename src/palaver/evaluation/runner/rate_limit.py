@@ -1,7 +1,7 @@
-"""Limiting: calls of an evaluation that may make only so many in so many seconds, in whatever processes they are made.
+"""A rate limit for the calls of an evaluation, shared by all processes.
 
-The evaluation's row says until when calls have been given out. A process takes the next few at once, half a second's
-worth, and makes each when it is due. What it was too busy to make in time is lost: made later, they would be too many.
+The evaluation's row stores until when calls are assigned. A process reserves the calls of the next half second and
+makes each when it is due. Reserved calls that are missed are lost: making them later would exceed the rate.
 """
 
 import asyncio
@@ -13,13 +13,13 @@ from palaver.storage.database import Database
 from palaver.storage.evaluations import slices
 
 _MAX_BATCH, _BATCH_SECONDS = 50, 0.5
-"""Calls that are taken at once, and seconds for which they are enough."""
+"""Calls reserved at once, and the seconds that they should last."""
 _MAX_LATE_S = 0.05
-"""Seconds that a call may be late, and one interval."""
+"""How late a call may be, in addition to one interval."""
 
 
 class RateLimiter:
-    """One evaluation's, in one process."""
+    """The limiter of one evaluation in one process."""
 
     def __init__(
         self, database: Database, project: str, evaluation: str, rate: Rate, now: Callable[[], datetime]
@@ -34,7 +34,7 @@ class RateLimiter:
         self._asking = asyncio.Lock()
 
     async def wait(self) -> None:
-        """Until the next call may be made."""
+        """Wait until the next call may be made."""
         async with self._asking:
             oldest = self._now() - self._late
             while self._due and self._due[-1] < oldest:
@@ -47,6 +47,6 @@ class RateLimiter:
 
     async def _ask(self) -> None:
         first = await self._database.write(slices.reserve_calls, *self._of, self._interval, self._count, self._now())
-        first = first or self._now()  # It is gone: whoever runs it will be told so.
+        first = first or self._now()  # The evaluation is gone; the worker will notice.
         step = timedelta(seconds=self._interval)
         self._due = [first + number * step for number in reversed(range(self._count))]

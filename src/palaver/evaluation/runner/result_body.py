@@ -17,28 +17,20 @@ from palaver.evaluation.score import ScoreRecord
 from palaver.storage.evaluations.results import NewResult, NewScore, compress_result
 
 _MAX_SEARCH_LENGTH = 10_000
-"""Characters of what was asked, and of what was answered, that a search looks at."""
+"""Characters of input and output that are searchable."""
 
 
 class CaseRedactor(Protocol):
-    """Takes out what is not to be kept."""
+    """Removes what must not be stored."""
 
-    def inputs(self, inputs: Mapping[str, Any], field: str = "inputs") -> Mapping[str, Any]:
-        """Of what was given besides."""
-        ...
+    def inputs(self, inputs: Mapping[str, Any], field: str = "inputs") -> Mapping[str, Any]: ...
 
-    def messages(self, messages: Sequence[Message], field: str = "messages_in") -> Sequence[Message]:
-        """Of what was said, on one side."""
-        ...
+    def messages(self, messages: Sequence[Message], field: str = "messages_in") -> Sequence[Message]: ...
 
-    def value(self, value: Any, field: str = "inputs") -> Any:
-        """Of any JSON value."""
-        ...
+    def value(self, value: Any, field: str = "inputs") -> Any: ...
 
 
 class ResultBody(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept of a case."""
-
     preview_in: Any
     preview_out: Any
     words: str
@@ -46,18 +38,19 @@ class ResultBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def make_result_body(case: Case) -> ResultBody:
-    """What is kept of it."""
-    asked = preview_messages(case.history, "input") if case.history else preview(case.inputs, "input")
+    preview_in = preview_messages(case.history, "input") if case.history else preview(case.inputs, "input")
     value = None if case.value is UNSET else case.value
-    told = preview_messages(case.messages, "output") if case.messages else preview(value, "output")
+    preview_out = preview_messages(case.messages, "output") if case.messages else preview(value, "output")
     user = last_user_message(case.history)
-    said = case.text or ("" if value is None else _encode_text(value))
-    words = "\n".join([_truncate(user.text if user is not None else _encode_text(case.inputs)), _truncate(said)])
-    return ResultBody(preview_in=asked, preview_out=told, words=words, body=compress_result(_encode_case(case)))
+    text = case.text or ("" if value is None else _encode_text(value))
+    words = "\n".join([_truncate(user.text if user is not None else _encode_text(case.inputs)), _truncate(text)])
+    return ResultBody(
+        preview_in=preview_in, preview_out=preview_out, words=words, body=compress_result(_encode_case(case))
+    )
 
 
 def redact_case(case: Case, redactor: CaseRedactor) -> Case:
-    """The case without what is not to be kept; evaluators have seen all of it. What was asked comes first."""
+    """Redact a case after it was scored. The input comes first."""
     return msgspec.structs.replace(
         case,
         inputs=dict(redactor.inputs(case.inputs)),
@@ -72,7 +65,7 @@ def redact_case(case: Case, redactor: CaseRedactor) -> Case:
 
 
 def redact_text(text: str, redactor: CaseRedactor) -> str:
-    """A text that may repeat what was said."""
+    """Redact text that may quote the conversation."""
     clean = redactor.value(text, "outputs") if text else text
     return clean if isinstance(clean, str) else ""
 
@@ -123,8 +116,6 @@ def _truncate(text: str) -> str:
 
 
 class CellInfo(NamedTuple):
-    """Which one it is."""
-
     cell: int
     place: CellPosition
     row: str
@@ -132,7 +123,7 @@ class CellInfo(NamedTuple):
 
 
 class CellCalls:
-    """What the calls of one cell came to so far."""
+    """What the calls of one cell have returned so far."""
 
     def __init__(self) -> None:
         self.run: str | None = None
@@ -141,14 +132,14 @@ class CellCalls:
         self.error: Mapping[str, Any] | None = None
         self.events: list[Any] = []
 
-    def note(self, called: CallResult, *, keeps_events: bool) -> None:
-        """One more was made: the first is the one that is linked to."""
+    def add(self, called: CallResult, *, keeps_events: bool) -> None:
+        """Add a call. Results link to the first one."""
         self.run = self.run or called.run
         self.trace_id = self.trace_id or called.trace_id
         self.attempts += called.attempts - 1
-        self.error = None if called.answered.failed is None else describe_error(called.answered.failed)
+        self.error = None if called.answer.failed is None else describe_error(called.answer.failed)
         if keeps_events:
-            self.events += called.answered.events
+            self.events += called.answer.events
 
 
 def make_result(
@@ -161,11 +152,11 @@ def make_result(
     redactor: CaseRedactor | None,
     ended_at: datetime,
 ) -> NewResult:
-    """What is kept of a cell; evaluators have seen what a redactor takes out."""
+    """The result of a cell as it is stored, redacted after scoring."""
     if redactor is not None:
         case = redact_case(case, redactor)
         scores = [_redact_score(score, redactor) for score in scores]
-    kept = make_result_body(case)
+    stored = make_result_body(case)
     return NewResult(
         cell=one.cell,
         row=one.row,
@@ -183,16 +174,16 @@ def make_result(
         run=calls.run,
         started_at=one.started_at,
         ended_at=max(ended_at, one.started_at),
-        preview_in=kept.preview_in,
-        preview_out=kept.preview_out,
-        words=kept.words,
-        body=kept.body,
+        preview_in=stored.preview_in,
+        preview_out=stored.preview_out,
+        words=stored.words,
+        body=stored.body,
         scores=scores,
     )
 
 
 def make_score(place: int, scored: ScoreRecord) -> NewScore:
-    """What an evaluator said, at its place in the plan."""
+    """The score with the evaluator's index in the plan."""
     return NewScore(
         evaluator=place,
         name=scored.evaluator,
@@ -209,7 +200,7 @@ def make_score(place: int, scored: ScoreRecord) -> NewScore:
 
 
 def _redact_score(score: NewScore, redactor: CaseRedactor) -> NewScore:
-    """Reasons and details may repeat what was said."""
+    """Reasons and details may quote the conversation."""
     return msgspec.structs.replace(
         score,
         label=None if score.label is None else redact_text(score.label, redactor),

@@ -1,4 +1,4 @@
-"""Grouping: results of a slice are recorded some at a time, a tenth of a second late at most."""
+"""Write the results of a slice in batches, at most a tenth of a second late."""
 
 import asyncio
 import logging
@@ -14,13 +14,12 @@ from palaver.storage.evaluations.slices import Slice
 log = logging.getLogger("palaver.evaluation")
 
 BATCH_DELAY_S = 0.05
-"""Seconds for which a result waits for others; the other half of a tenth is for the writing."""
+"""Half of the tenth of a second; the other half is for the write."""
 RETRY_INTERVAL_S = 1.0
-"""Seconds until a database that failed is tried again."""
 
 
 class ResultWriter:
-    """What a slice has come to and is not recorded yet."""
+    """Buffers results of a slice until they are stored."""
 
     def __init__(
         self,
@@ -45,19 +44,18 @@ class ResultWriter:
         self._writing: asyncio.Task[None] | None = None
 
     def add(self, result: NewResult) -> None:
-        """One more."""
         self._waiting.append(result)
         if self._writing is None:
             self._writing = asyncio.get_running_loop().create_task(self._write_on())
 
-    async def flushed(self, *, patient: bool = True) -> None:
-        """Wait until all of it is recorded; where the database is away, only the `patient` try again."""
+    async def flush(self, *, patient: bool = True) -> None:
+        """Wait until all results are stored. Without `patient`, give up if the database is unavailable."""
         self._delay, self._is_patient = 0, patient
         while self._writing is not None:
             await asyncio.wait([self._writing])
 
     def drop(self) -> None:
-        """Record nothing more: the slice is another's."""
+        """Discard the buffer: the slice belongs to another process."""
         self._waiting.clear()
 
     async def _write_on(self) -> None:
@@ -74,13 +72,13 @@ class ResultWriter:
             self._writing = None
 
     async def _write(self, some: list[NewResult]) -> bool:
-        """Record these; False: the database is away."""
+        """Store results; False if the database is unavailable."""
         try:
-            told = await self._database.write(
+            recorded = await self._database.write(
                 results.record_results, self._process, self._slice, some, self._stops, self._now()
             )
         except PalaverError as error:
             log.warning("Results cannot be recorded, which is tried again: %s", error.message)
             return False
-        self._recorded(told)
+        self._recorded(recorded)
         return True

@@ -1,4 +1,8 @@
-"""Play a conversation script turn by turn, with canned tool results and simulated users."""
+"""Play a conversation script turn by turn, with canned tool results and simulated users (contract A5).
+
+The caller provides the functions that call workflows. Calls of client-side tools are answered with the script's canned
+results.
+"""
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import reduce
@@ -18,18 +22,18 @@ from palaver.evaluation.runner.call import WorkflowAnswer
 from palaver.testsets.scripts import Script, ScriptTurn, Simulate, find_canned_result
 
 DONE_MARK: Final = "[done]"
-"""What the simulated user says, on a line of its own at the end, when it has nothing more to ask."""
+"""The simulated user ends the conversation with this on the last line."""
 FIRST_PROMPT: Final = "(The conversation begins. Write your first message.)"
 
 
-def simulated_user_messages(simulate: Simulate, said: Sequence[Message]) -> tuple[Message, ...]:
-    """The conversation as the user sees it: what the assistant said is said to it, and its own words are its own.
+def simulated_user_messages(simulate: Simulate, messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The conversation from the user's point of view: roles are swapped.
 
-    Instructions, tools and data are the assistant's own business and left out.
+    Instructions, tools and data of the assistant are left out.
     """
     turned = [
         Message.user(message.text) if message.role == "assistant" else Message.assistant(message.text)
-        for message in said
+        for message in messages
         if message.role in ("user", "assistant") and message.text.strip()
     ]
     if not turned or turned[0].role == "assistant":
@@ -38,7 +42,6 @@ def simulated_user_messages(simulate: Simulate, said: Sequence[Message]) -> tupl
 
 
 def ends_conversation(text: str) -> bool:
-    """Does the simulated user end the conversation?"""
     lines = text.strip().splitlines()
     return bool(lines) and lines[-1].strip().casefold() == DONE_MARK
 
@@ -53,39 +56,37 @@ def _simulated_user_prompt(simulate: Simulate) -> str:
 
 
 MAX_TOOL_ROUNDS: Final = 8
-"""How often the tools that a turn calls are answered."""
+"""How often the tool calls of one turn are answered."""
 
 
 CallWorkflow = Callable[[tuple[Message, ...]], Awaitable[WorkflowAnswer]]
 """Calls the workflow with a history."""
 CallSimulatedUser = Callable[[str, tuple[Message, ...]], Awaitable[WorkflowAnswer]]
-"""Calls another workflow, by its name, with a history in which the roles are changed."""
+"""Calls another workflow by name, with the roles in the history swapped."""
 
 
 class PlayedScript(msgspec.Struct, frozen=True, kw_only=True):
-    """A script that was played."""
-
     turns: tuple[Turn, ...]
-    """One for each thing that the user said, or would have; fixed answers are none."""
-    said: tuple[Message, ...]
-    """The whole conversation, from its start."""
+    """One for each user message, including those that were not reached; fixed answers have none."""
+    messages: tuple[Message, ...]
+    """The whole conversation."""
     events: tuple[Event, ...] = ()
     failed: Any = None
-    """Why the call failed with which it ended."""
+    """The error that ended the script."""
     user_usage: Usage | None = None
-    """What the simulated user took."""
+    """Usage of the simulated user."""
 
 
 async def play_script(
     script: Script,
     answer: CallWorkflow,
-    reach: EvaluatorContext,
+    context: EvaluatorContext,
     *,
     play_user: CallSimulatedUser | None = None,
     is_chat: bool = True,
 ) -> PlayedScript:
-    """The conversation, led to its end, or to where it stopped: what was left then is `reached=False`."""
-    player = _ScriptPlayer(script, answer, reach, play_user, is_chat=is_chat)
+    """Play the script until it ends or stops. Remaining turns have `reached=False`."""
+    player = _ScriptPlayer(script, answer, context, play_user, is_chat=is_chat)
     for place, turn in enumerate(script.turns):
         if player.is_over:
             player.leave(script.turns[place:])
@@ -93,7 +94,7 @@ async def play_script(
         await player.turn(turn)
     return PlayedScript(
         turns=tuple(player.turns),
-        said=tuple(player.said),
+        messages=tuple(player.said),
         events=tuple(player.events),
         failed=player.failed,
         user_usage=_sum_usage(player.user_usages),
@@ -106,20 +107,20 @@ def _sum_usage(usages: Iterable[Usage | None]) -> Usage | None:
 
 
 class _ScriptPlayer:
-    """What has been said so far, and what came of it."""
+    """The state of a script that is being played."""
 
     def __init__(
         self,
         script: Script,
         answer: CallWorkflow,
-        reach: EvaluatorContext,
+        context: EvaluatorContext,
         play_user: CallSimulatedUser | None,
         *,
         is_chat: bool,
     ) -> None:
         self.script = script
         self.answer = answer
-        self.reach = reach
+        self.context = context
         self.play_user = play_user
         self.is_chat = is_chat
         self.said = list(script.start)
@@ -130,7 +131,6 @@ class _ScriptPlayer:
         self.is_over = False
 
     async def turn(self, turn: ScriptTurn) -> None:
-        """One turn of the script."""
         if turn.assistant is not None:
             self.said.append(turn.assistant)
         elif turn.user is not None:
@@ -139,12 +139,12 @@ class _ScriptPlayer:
             await self._simulated(turn.simulate, turn)
 
     def leave(self, turns: Sequence[ScriptTurn]) -> None:
-        """Keep what was not reached."""
+        """Add turns that were not reached."""
         left = [turn for turn in turns if turn.assistant is None]
         self.turns += [Turn(user=turn.user, expect=turn.expect or None, reached=False) for turn in left]
 
     async def _asked(self, user: Message, turn: ScriptTurn, expect: dict[str, Any]) -> None:
-        """Say what the user says, and keep what comes; tools of the client's are answered on the way."""
+        """Send a user message and collect the answer, with canned tool results in between."""
         self.said.append(user)
         first = len(self.said)
         answers = [await self._called()]
@@ -181,22 +181,22 @@ class _ScriptPlayer:
         return answered
 
     def _results(self, messages: Sequence[Message], turn: ScriptTurn) -> list[Message]:
-        """What the script has ready for the calls without a result; nothing where it has not something for each."""
+        """Canned results for all open calls; empty unless there is one for each."""
         waiting = [call for call in read_tool_calls(messages) if call.result is UNSET]
-        found = [find_canned_result(self.script, turn, call.name, call.arguments) for call in waiting]
-        if any(output is UNSET for output in found):
+        outputs = [find_canned_result(self.script, turn, call.name, call.arguments) for call in waiting]
+        if any(output is UNSET for output in outputs):
             return []
-        return [Message.tool(call.call_id, output) for call, output in zip(waiting, found, strict=True)]
+        return [Message.tool(call.call_id, output) for call, output in zip(waiting, outputs, strict=True)]
 
     async def _judge_whether_over(self) -> None:
-        """A failed call ends the script; so does a failed turn, if the script says so. What a judge said is kept."""
+        """End the script after a failed call, or after a failed turn if it says so. Keep the judge's verdict."""
         turn = self.turns[-1]
         if self.failed is not None:
             self.is_over = True
         elif self.script.stop == "on-failure" and turn.expect:
             with track_spending() as spent:
-                found = await check_turn(turn.expect, turn, self.reach)
-            known = [check for check in found if check.error is None]
+                results = await check_turn(turn.expect, turn, self.context)
+            known = [check for check in results if check.error is None]
             self.is_over = not all(check.passed for check in known)
             for check in known:
                 if check.name == "judge":
@@ -204,10 +204,10 @@ class _ScriptPlayer:
                     self.turns[-1] = msgspec.structs.replace(turn, verdict=verdict)
 
     async def _simulated(self, simulate: Simulate, turn: ScriptTurn) -> None:
-        """Another workflow plays the user, until it has what it wants. The last answer is the one expected."""
+        """Let another workflow play the user until it is done. `expect` applies to the last answer."""
         if self.play_user is None:
             raise ValueError("A script with `simulate` needs somebody to play the user.")
-        begun = len(self.turns)
+        turns_before = len(self.turns)
         for _ in range(simulate.max_turns):
             spoken = await self.play_user(simulate.workflow, simulated_user_messages(simulate, self.said))
             self.user_usages.append(spoken.usage)
@@ -220,7 +220,7 @@ class _ScriptPlayer:
             await self._asked(Message.user(text), turn, {})
             if self.is_over:
                 break
-        if len(self.turns) == begun:
+        if len(self.turns) == turns_before:
             self.turns.append(Turn(expect=turn.expect or None, reached=False))
         elif turn.expect:
             self.turns[-1] = msgspec.structs.replace(self.turns[-1], expect=turn.expect)

@@ -1,4 +1,4 @@
-"""Slices as a process runs them: cells at once as many as the slice is wide, each recorded soon after its end."""
+"""Run slices in this process: as many cells at once as the slice is wide, each stored soon after it ends."""
 
 import asyncio
 import logging
@@ -31,7 +31,7 @@ from palaver.workflows.workflow import Workflow
 log = logging.getLogger("palaver.evaluation")
 
 SERIAL_AFTER_DEATHS, FAIL_AFTER_DEATHS = 3, 5
-"""Deaths after which a slice runs one cell at a time; and after which the next cell is taken to be their cause."""
+"""Crashes after which a slice runs one cell at a time, and after which the next cell is failed as their cause."""
 Redact = Callable[[str, str | None], CaseRedactor | None]
 
 
@@ -46,7 +46,7 @@ class SliceRunner:
         process: str,
         find: Callable[[str], Workflow],
         evaluators: EvaluatorRegistry,
-        reach: EvaluatorContext,
+        context: EvaluatorContext,
         now: Callable[[], datetime],
         redact: Redact | None = None,
         prices: Prices | None = None,
@@ -57,65 +57,65 @@ class SliceRunner:
         self.now = now
         self._find = find
         self._evaluators = evaluators
-        self._reach = reach
+        self._context = context
         self._redact = redact
         self._prices = prices
         self._jobs: dict[tuple[str, str], tuple[CellRunner, int]] = {}
         self._reading = asyncio.Lock()
 
     def run(self, one: Slice, *, stopped: Callable[[tuple[str, str]], None]) -> "SliceRun":
-        """A slice that is to be run; `stopped` is told when its evaluation is to end."""
+        """A slice to be run. `stopped` is called when its evaluation must stop."""
         return SliceRun(self, one, stopped)
 
-    async def job(self, of: tuple[str, str]) -> CellRunner:
-        """The job of an evaluation: read with the first of its slices, and kept while others may come (`rest`)."""
+    async def acquire_cells(self, of: tuple[str, str]) -> CellRunner:
+        """The cell runner of an evaluation, created with its first slice and cached until `rest`."""
         async with self._reading:
             known = self._jobs.get(of)
             if known is None:
-                self.rest()
+                self.drop_unused()
             job, users = (await self._read(of), 0) if known is None else known
             self._jobs[of] = job, users + 1
             return job
 
-    def leave(self, of: tuple[str, str]) -> None:
-        """One slice less needs it."""
+    def release_cells(self, of: tuple[str, str]) -> None:
+        """Release the cell runner."""
         job, users = self._jobs[of]
         self._jobs[of] = job, users - 1
 
-    def rest(self) -> None:
-        """Let go of the jobs that no slice needs."""
+    def drop_unused(self) -> None:
+        """Drop unused cell runners."""
         self._jobs = {of: (job, users) for of, (job, users) in self._jobs.items() if users}
 
     async def _read(self, of: tuple[str, str]) -> CellRunner:
-        found = await self.database.read(evaluations.get_planned, *of)
-        plan = msgspec.convert(found.plan, Plan)
+        planned = await self.database.read(evaluations.get_planned, *of)
+        plan = msgspec.convert(planned.plan, Plan)
         rate, limits = plan.limits.rate, plan.limits
-        reach = self._reach.of(of[0], found.evaluation.key)
+        context = self._context.for_project(of[0], planned.evaluation.key)
         pace = None if rate is None else RateLimiter(self.database, *of, rate, self.now).wait
         return CellRunner(
             *of,
             plan,
-            found.rows,
-            key=found.evaluation.key,
+            planned.rows,
+            key=planned.evaluation.key,
             calling=WorkflowCaller(
                 self.engine, timeout=limits.timeout, retries=limits.retries, pace=pace, prices=self._prices
             ),
             find=self._find,
-            evaluators=[self._bound(one, reach) for one in plan.evaluators],
-            reach=reach,
+            evaluators=[self._bound(one, context) for one in plan.evaluators],
+            context=context,
             redact=self._redact,
             now=self.now,
         )
 
-    def _bound(self, planned: PlannedEvaluator, reach: EvaluatorContext) -> BoundEvaluator | UnavailableEvaluator:
+    def _bound(self, planned: PlannedEvaluator, context: EvaluatorContext) -> BoundEvaluator | UnavailableEvaluator:
         try:
-            return self._evaluators.find(planned.key).bind(planned.parameters, reach, name=planned.name)
-        except PalaverError as error:  # The code is another one than when the evaluation was planned.
+            return self._evaluators.find(planned.key).bind(planned.parameters, context, name=planned.name)
+        except PalaverError as error:  # The code has changed since the evaluation was planned.
             return UnavailableEvaluator(planned.name, error.message)
 
 
 class SliceRun:
-    """One slice, while this process has it."""
+    """One slice that this process has taken."""
 
     def __init__(self, house: SliceRunner, one: Slice, stopped: Callable[[tuple[str, str]], None]) -> None:
         self.slice = one
@@ -127,7 +127,7 @@ class SliceRun:
         self._hurried: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def stop(self, *, at_once: bool = False) -> None:
-        """Begin no more cells, and let those that run end without a result; `at_once`: wait for nothing."""
+        """Start no more cells and cancel running ones. `at_once`: don't wait for the database either."""
         if not self._is_stopped:
             self._is_stopped = True
             for worker in self._workers:
@@ -136,12 +136,12 @@ class SliceRun:
             self._hurried.set_result(None)
 
     async def work(self) -> None:
-        """Run what is left of it, then let go of it. Nothing is raised."""
+        """Run the remaining cells, then release the slice. Raises nothing."""
         whole = is_broken = False
         try:
             whole = await self._run_job()
         except NotFound:
-            self._is_lost = True  # It was deleted.
+            self._is_lost = True  # Deleted.
         except PalaverError as error:
             log.warning("A slice of %s cannot be run, which is tried again: %s", self.slice.evaluation, error.message)
             is_broken = True
@@ -152,25 +152,25 @@ class SliceRun:
         if self._workers:
             await asyncio.wait(self._workers)
         if is_broken:
-            await asyncio.wait([self._hurried], timeout=RETRY_INTERVAL_S)  # Others may be better at it.
+            await asyncio.wait([self._hurried], timeout=RETRY_INTERVAL_S)  # Leave it to other processes for a moment.
 
     async def _run_job(self) -> bool:
-        job = await self._house.job(self.slice.of)
+        job = await self._house.acquire_cells(self.slice.of)
         try:
             return await self._run(job)
         finally:
-            self._house.leave(self.slice.of)
+            self._house.release_cells(self.slice.of)
 
     async def _run(self, job: CellRunner) -> bool:
-        """Was every cell recorded?"""
+        """Run the cells; True if all were stored."""
         house, one = self._house, self.slice
         cells = slice_cells(job.plan, one)
         known = await house.database.read(results.find_recorded_cells, *one.of, cells)
         left = [cell for cell in cells if cell not in known]
         group = ResultWriter(house.database, house.process, one, job.stops, now=house.now, recorded=self._noted)
         if left and one.attempts >= FAIL_AFTER_DEATHS:
-            group.add(job.broken(left.pop(0), "process_died", "Every process that ran this cell died with it."))
-        hashes = [job.hash_of(cell) for cell in left]
+            group.add(job.failed_result(left.pop(0), "process_died", "Every process that ran this cell died with it."))
+        hashes = [job.row_hash(cell) for cell in left]
         contents = await house.database.read(testset_rows.read_contents, one.project, job.plan.testset.id, hashes)
         width = 1 if one.attempts >= SERIAL_AFTER_DEATHS else one.width
         turn = iter(left)
@@ -181,32 +181,32 @@ class SliceRun:
         await asyncio.wait([ended, self._hurried], return_when=asyncio.FIRST_COMPLETED)
         if self._is_lost:
             group.drop()
-        await group.flushed(patient=not self._hurried.done())
+        await group.flush(patient=not self._hurried.done())
         return ended.done() and not self._is_stopped and not any(ended.result())
 
     async def _cells(
         self, job: CellRunner, turn: Iterator[int], contents: dict[bytes, bytes], group: ResultWriter
     ) -> None:
-        """One worker of the slice's width: cell after cell."""
+        """Run cell after cell; one of `width` tasks."""
         for cell in turn:
             if self._is_stopped:
                 return
             try:
-                result = await job.run(cell, contents.get(job.hash_of(cell)))
+                result = await job.run(cell, contents.get(job.row_hash(cell)))
             except EvaluationAborted:
                 self.stop(at_once=True)
                 return
-            except Exception:  # A mistake of ours: the others are still good.
+            except Exception:  # A bug of ours; other cells continue.
                 log.exception("The cell %d of %s could not be run", cell, self.slice.evaluation)
-                result = job.broken(cell, "internal", "Something broke: the log says what.")
+                result = job.failed_result(cell, "internal", "Something broke: the log says what.")
             group.add(result)
 
-    def _noted(self, told: RecordOutcome) -> None:
-        """Results were recorded, or could not be."""
-        if not told.is_ours:
+    def _noted(self, recorded: RecordOutcome) -> None:
+        """Called when results were stored, or were refused."""
+        if not recorded.is_ours:
             self._is_lost = True
             self.stop(at_once=True)
-        elif told.is_stopped and not self._is_stopped:
+        elif recorded.is_stopped and not self._is_stopped:
             self._stopped(self.slice.of)
 
     async def _let_go(self, *, whole: bool) -> None:
@@ -217,7 +217,7 @@ class SliceRun:
                 await house.database.write(change, house.process, self.slice, house.now())
             except PalaverError as error:
                 if self._hurried.done():
-                    return  # Whoever notices that we are gone gives it back.
+                    return  # The process that notices our end will release it.
                 log.warning("A slice cannot be let go of, which is tried again: %s", error.message)
                 await asyncio.sleep(RETRY_INTERVAL_S)
             else:

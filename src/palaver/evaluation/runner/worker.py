@@ -1,7 +1,6 @@
-"""The runner: this process's share of all evaluations. It takes slices that wait, and gives back what it cannot end.
+"""The evaluation worker of a process: takes waiting slices, and returns those that it cannot finish.
 
-Truth is in the tables: a slice that is taken first looks which of its cells are recorded, and runs only the others. So
-it does not matter who had it before, or how that one ended.
+All state is in the database: a slice runs only cells that have no result yet, whoever had it before.
 """
 
 import asyncio
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("palaver.evaluation")
 
 POLL_INTERVAL_S, BUSY_POLL_INTERVAL_S, RUNNING_POLL_INTERVAL_S = 1.0, 0.2, 0.25
-"""Seconds after which it looks again: if nothing is there, if something waits, and if it runs something itself."""
+"""Seconds between polls: when idle, when slices wait, and while slices run."""
 
 
 class EvaluationWorker:
@@ -44,7 +43,7 @@ class EvaluationWorker:
         self._database = database
         self._process = process
         self._names = names
-        self._make = make  # What runs slices is loaded with the first of them: most servers never have one.
+        self._make = make  # Imported with the first slice: most servers never have one.
         self._runs: SliceRunner | None = None
         self._most = most
         self._now = now
@@ -55,27 +54,27 @@ class EvaluationWorker:
 
     @property
     def running(self) -> int:
-        """How many slices it has."""
+        """Number of running slices."""
         return len(self._going)
 
     def begin(self, *, polls: bool = True) -> None:
-        """Look for what waits, from now on; without `polls` only when told: nobody else knows the database."""
+        """Start polling. Without `polls`, look only when woken: no other process uses the database."""
         self._polls = polls
         if polls:
             self._looking.start()
 
     def wake(self) -> None:
-        """Something waits, or is to stop."""
+        """Called when slices wait, or must stop."""
         self._looking.start()
         self._looking.wake()
 
-    def heed(self) -> None:
-        """Something is to stop, perhaps of ours."""
+    def check_stopped(self) -> None:
+        """Called when an evaluation must stop."""
         if self._going:
             self._looking.wake()
 
-    async def died(self, dead: Sequence[str]) -> None:
-        """Processes died: what they had taken, and what nobody known holds, is there for others again."""
+    async def release_slices_of(self, dead: Sequence[str]) -> None:
+        """Release the slices of dead processes and of unknown ones."""
         if not dead and not await self._database.read(slices.has_lost_slices):
             return
         if count := await self._database.write(slices.requeue_lost_slices, dead, self._now()):
@@ -83,14 +82,14 @@ class EvaluationWorker:
             self.wake()
 
     async def end(self) -> None:
-        """Give back at once what was taken, and take no more; in-flight calls are cancelled."""
+        """Cancel running calls and return all slices."""
         await self._looking.stop()
         self._leave()
         if self._going:
             await asyncio.wait(list(self._going))
 
     async def _look_once(self) -> float | None:
-        """Stop what is to stop, take what there is room for; after how long to look again."""
+        """Stop and take slices; returns the seconds until the next poll."""
         await self._heed()
         waits = await self._take()
         if self._going:
@@ -98,7 +97,7 @@ class EvaluationWorker:
         if waits:
             return self._look if self._engine.draining else BUSY_POLL_INTERVAL_S
         if self._runs is not None:
-            self._runs.rest()
+            self._runs.drop_unused()
         return self._look if self._polls else None
 
     def _leave(self) -> None:
@@ -106,7 +105,7 @@ class EvaluationWorker:
             run.stop(at_once=True)
 
     async def _heed(self) -> None:
-        """Stop what somebody has stopped; give back everything if this process has to go."""
+        """Stop slices of stopped evaluations; return all if the process is draining."""
         if self._engine.draining:
             self._leave()
         elif named := {run.slice.of for run in self._going.values()}:
@@ -119,7 +118,7 @@ class EvaluationWorker:
                 run.stop()
 
     async def _take(self) -> bool:
-        """Take what there is room for; does anything wait, for us or others?"""
+        """Take slices while there is room. True if any slice waits."""
         if self._engine.draining:
             return False
         free = self._most - sum(run.slice.width for run in self._going.values())
@@ -127,7 +126,7 @@ class EvaluationWorker:
             return False
         if free > 0:
             runs = self._runs = self._runs or await asyncio.to_thread(self._make)
-            # One at a time, so that processes that look at the same moment have a share each.
+            # One at a time, so that processes that poll at the same moment share them.
             names, now = self._names(), self._now()
             for one in await self._database.write(slices.take_slices, self._process, names, free, now, most=1):
                 self._looking.wake()

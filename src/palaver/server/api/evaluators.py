@@ -49,7 +49,7 @@ def routes(known: Known, reach: EvaluatorContext, settings: Settings) -> list[HT
     @get("/api/evaluators/{key:str}", operation_id="get_evaluator", summary="One evaluator")
     async def get_evaluator(request: Asked, key: FromPath[str]) -> Response[EvaluatorView]:
         evaluator = await asyncio.to_thread(found, key)
-        return answer(request, _view(evaluator, {one.key for one in known.own()}))
+        return answer(request, _view(evaluator, {one.key for one in known.declared()}))
 
     @post(
         "/api/evaluators/{key:str}/try",
@@ -62,7 +62,7 @@ def routes(known: Known, reach: EvaluatorContext, settings: Settings) -> list[HT
         evaluator = await asyncio.to_thread(found, key)
         _, body = await read_body(request, settings, _Trial)
         caller = caller_of(request)
-        bound = await asyncio.to_thread(evaluator.bind, body.parameters, reach.of(caller.project, caller.key))
+        bound = await asyncio.to_thread(evaluator.bind, body.parameters, reach.for_project(caller.project, caller.key))
         try:
             first, *more = await bound.score(read_manual_case(body.case))
         except EvaluationAborted:  # It would have asked a workflow.
@@ -84,7 +84,7 @@ def routes(known: Known, reach: EvaluatorContext, settings: Settings) -> list[HT
     # In threads: they are loaded when they are first asked for.
 
     def listed() -> Evaluators:
-        own = {evaluator.key for evaluator in known.own()}
+        own = {evaluator.key for evaluator in known.declared()}
         return Evaluators([_view(evaluator, own) for evaluator in known.all()])
 
     def found(key: str) -> Evaluator:

@@ -220,7 +220,7 @@ def routes(
 
     def planned(request: Asked, wanted: Sequence[WantedEvaluator]) -> list[dict[str, Any]]:
         caller = caller_of(request)
-        return _planned(wanted, known, reach.of(caller.project, caller.key))
+        return _planned(wanted, known, reach.for_project(caller.project, caller.key))
 
     return [
         create_online_rule,

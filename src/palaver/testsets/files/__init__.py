@@ -1,11 +1,21 @@
-"""Files of test sets: JSON Lines, JSON, CSV and Parquet, read and written as they come (contract: test sets, A3).
+"""File formats of test sets: JSON Lines, JSON, CSV and Parquet, streamed in both directions (contract A3).
 
-The law: what is read is what was written, for every format and every JSON value. All formats have the same two classes:
+    base              interfaces and helpers that all formats share
+    csv_cells         CSV cells: text to value and back
+    csv_file          CSV
+    formats           which format a file name or media type means
+    json_file         JSON arrays, `{"rows": […]}` and Agenta's export
+    jsonl_file        JSON Lines
+    parquet_file      Parquet
+    reserved_names    column names with a special meaning in files
 
-    Reader(limits)            feed(chunk) -> rows, end() -> rows, and a report; chunks may be cut anywhere
-    Writer(columns, meta)     begin() -> bytes, rows(rows) -> bytes, end() -> pieces of bytes
+Reading what was written gives the same rows, for every format and every JSON value. Each format has a reader and a
+writer:
 
-`read` and `write` drive them over whole files. Nothing here knows a database; Parquet uses temporary files.
+- `Reader(limits)`: `feed(chunk)` and `end()` return rows; chunks may be cut anywhere.
+- `Writer(columns, meta)`: `begin()`, `rows(rows)` and `end()` return bytes.
+
+Nothing here knows a database. Parquet uses temporary files.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,11 +48,10 @@ __all__ = [
 ]
 
 _WRITE_BATCH_ROWS = 500
-"""Rows that are written as one piece."""
 
 
 class FileRows:
-    """The rows of a file, one after another, and a report of it."""
+    """Iterates over the rows of a file, and has a report."""
 
     def __init__(self, chunks: Iterable[bytes], reader: RowReader) -> None:
         self._rows = _iterate_rows(chunks, reader)
@@ -62,7 +71,7 @@ def open_reader(
     delimiter: str | None = None,
     limits: TestsetLimits = DEFAULT_LIMITS,
 ) -> RowReader:
-    """Reads one file of that format. `types` and `delimiter` are CSV's."""
+    """A reader for the format. `types` and `delimiter` apply to CSV."""
     match format:
         case "jsonl":
             from palaver.testsets.files import jsonl_file
@@ -85,7 +94,7 @@ def open_reader(
 
 
 def open_writer(format: Format, columns: Sequence[str], *, meta: Sequence[str] = ()) -> RowWriter:
-    """Writes one file of that format. `columns` names all keys of all rows; `meta`, what is written beside the data."""
+    """A writer for the format. `columns` names all keys of all rows; `meta`, which metadata is written with them."""
     match format:
         case "jsonl":
             from palaver.testsets.files import jsonl_file
@@ -115,7 +124,7 @@ def read_file(
     delimiter: str | None = None,
     limits: TestsetLimits = DEFAULT_LIMITS,
 ) -> FileRows:
-    """The rows of a file whose bytes come in pieces: any pieces, so that an open file, by its lines, will do."""
+    """Read a file that arrives in arbitrary chunks of bytes."""
     return FileRows(chunks, open_reader(format, types=types, delimiter=delimiter, limits=limits))
 
 
@@ -126,7 +135,6 @@ def write_file(
     *,
     meta: Sequence[str] = (),
 ) -> Iterator[bytes]:
-    """The bytes of a file with these rows, in pieces."""
     writing = open_writer(format, columns, meta=meta)
     if opening := writing.begin():
         yield opening
@@ -138,7 +146,7 @@ def write_file(
 
 
 def with_ids(rows: Iterable[Row]) -> Iterator[FileRow]:
-    """Rows of a set as they are written with their ids: pass `meta=[names.ID]` along."""
+    """Rows with their ids as metadata. Pass `meta=[reserved_names.ID]` to the writer."""
     return (FileRow(row.data, {reserved_names.ID: row.id}) for row in rows)
 
 

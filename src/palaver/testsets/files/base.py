@@ -15,48 +15,44 @@ _decode = msgspec.json.Decoder().decode
 
 
 class FileRow(msgspec.Struct, frozen=True, gc=False):
-    """A row of a file."""
-
     data: dict[str, Any]
     meta: dict[str, Any] | None = None
     line: int = 0
-    """Where it begins, counted from 1; in Parquet, which row it is."""
+    """The line in which it begins, from 1; in Parquet, the row number."""
 
 
 class FileReport:
-    """What a reader can tell besides the rows; true once it has ended."""
+    """What a reader knows besides the rows; complete after `end`."""
 
     def __init__(self) -> None:
         self.rows = 0
         self.wrapped = 0
-        """Values that were no objects, and became `{"messages": …}` or `{"value": …}`."""
+        """Values that were not objects and became `{"messages": …}` or `{"value": …}`."""
         self.bytes = 0
         self.columns: list[str] | None = None
-        """What the file itself calls its columns, where it says."""
+        """The columns that the file declares, if it does."""
         self.delimiter: str | None = None
 
 
 class RowReader(Protocol):
-    """Reads one file: bytes as they come, cut anywhere; rows as soon as they are whole."""
+    """Reads one file from chunks of bytes that may be cut anywhere."""
 
     report: FileReport
 
     def feed(self, chunk: bytes) -> Sequence[FileRow]:
-        """The rows that are known to be whole now."""
+        """Return the rows that are complete."""
         ...
 
     def end(self) -> Iterable[FileRow]:
-        """The rest."""
+        """Return the remaining rows."""
         ...
 
 
 def line_error(line: int, message: str) -> InvalidValue:
-    """What is wrong with a file, and in which line."""
     return InvalidValue(f"Line {line}: {message}", pointer=f"/lines/{line}", details={"line": line})
 
 
 def decode_json(text: bytes, line: int) -> Any:
-    """The value of a JSON text."""
     try:
         return _decode(text)
     except RecursionError:
@@ -71,7 +67,7 @@ def decode_json(text: bytes, line: int) -> Any:
 
 
 def make_file_row(value: Any, text: bytes, line: int, report: FileReport, limits: TestsetLimits) -> FileRow:
-    """The row that a value in a file is. `text` is what it was read from."""
+    """The row for a value of a file. `text` is its source."""
     if type(value) is not dict:
         value = {"messages" if dialect_of(value) is not None else "value": value}
         report.wrapped += 1
@@ -86,7 +82,7 @@ def make_file_row(value: Any, text: bytes, line: int, report: FileReport, limits
 
 
 def check_row(fields: dict[str, Any], text: bytes, line: int, limits: TestsetLimits) -> None:
-    """Is it small enough, and not too deep? Its text tells of most without a look."""
+    """Check size and depth. Most rows are cleared by the size of their text alone."""
     if len(text) > limits.row:
         limits.check_row(len(json.encode(fields)), f"Line {line}")
     if len(text) > 2 * json.MAX_DEPTH and text.count(b"[") + text.count(b"{") > json.MAX_DEPTH:
@@ -94,7 +90,7 @@ def check_row(fields: dict[str, Any], text: bytes, line: int, limits: TestsetLim
 
 
 def check_depth(fields: dict[str, Any], line: int) -> None:
-    """Is each cell no deeper than what we read from anybody?"""
+    """Raise if a cell is nested deeper than JSON that we accept elsewhere."""
     level: list[Any] = list(fields.values())
     for _ in range(json.MAX_DEPTH):
         level = [inner for item in level for inner in _children(item)]
@@ -120,39 +116,31 @@ def _has_lone_surrogate(text: bytes) -> bool:
 
 
 class RowLike(Protocol):
-    """A row to be written: a `Row` of a set, or what was read from another file."""
+    """A row to be written: a `Row` of a set or a `FileRow`."""
 
     @property
-    def data(self) -> dict[str, Any]:
-        """Its cells."""
-        ...
+    def data(self) -> dict[str, Any]: ...
 
     @property
-    def meta(self) -> dict[str, Any] | None:
-        """What stands beside them."""
-        ...
+    def meta(self) -> dict[str, Any] | None: ...
 
 
 class RowWriter(Protocol):
-    """Writes one file, piece by piece."""
-
     def begin(self) -> bytes:
-        """What stands before the first row."""
+        """Return what precedes the first row."""
         ...
 
-    def rows(self, rows: Iterable[RowLike]) -> bytes:
-        """These rows."""
-        ...
+    def rows(self, rows: Iterable[RowLike]) -> bytes: ...
 
     def end(self) -> Iterator[bytes]:
-        """What is left."""
+        """Return what follows the last row."""
         ...
 
 
 def object_encoder(
     columns: Sequence[str], meta: Sequence[str]
 ) -> Callable[[Iterable[RowLike]], Iterator[dict[str, Any]]]:
-    """Makes of rows the objects that stand in a file: what is beside the data, then keys in the columns' order."""
+    """Return a function that turns rows into objects of a file: metadata first, then keys in column order."""
     order = {name: place for place, name in enumerate(columns)}
     as_they_are = not meta and all("__" not in name for name in columns)
 
@@ -165,13 +153,12 @@ def object_encoder(
 
 
 def select_meta(row: RowLike, meta: Sequence[str]) -> dict[str, Any]:
-    """What is to be written of a row besides its data."""
-    kept = row.meta or {}
-    return {name: kept[name] for name in meta if name in kept}
+    values = row.meta or {}
+    return {name: values[name] for name in meta if name in values}
 
 
 def order_columns(data: dict[str, Any], order: Mapping[str, int]) -> dict[str, Any]:
-    """With keys in the order of the columns; those that are no columns come last."""
+    """Sort keys in column order; unknown keys come last."""
     places = [order.get(name, len(order)) for name in data]
     if places == sorted(places):
         return data

@@ -1,7 +1,7 @@
-"""The cells of a CSV file: from text to value and back, by one rule that is exact (contract: test sets, A3).
+"""CSV cells: text to value and back, without loss (contract A3).
 
-Reading goes by the six rules. Writing is the inverse: a string that would be read as something else, or that a
-spreadsheet would run, is written as a JSON string literal, which is safe and loses nothing.
+A string that would be read as another type, or that a spreadsheet would run as a formula, is written as a JSON string
+literal.
 """
 
 import re
@@ -17,21 +17,21 @@ _encode = msgspec.json.Encoder().encode
 _WORDS: dict[str, bool | None] = {"null": None, "true": True, "false": False}
 _NUMBER = re.compile(r"-?[0-9][0-9.eE+-]*+")
 _NON_TEXT_STARTS = frozenset('"tfn-0123456789{[')
-"""What a text begins with that may be something else than text; white space may come before the last two."""
+"""First characters of cells that may be more than text. White space may precede the last two."""
 
 _FORMULA_STARTS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20")
-"""What makes a spreadsheet take a text for a formula; the last four are the wide forms."""
+"""First characters that make a spreadsheet evaluate a formula; the last four are the full-width forms."""
 _PLAIN = re.compile(
     r'[^\s"tfn0-9{\[=+\-@\uff1d\uff0b\uff0d\uff20\x00-\x1f\x7f-\x9f\ufeff][^\x00-\x08\x0b-\x1f\x7f-\x9f]*+'
 )
-"""Most texts: nothing in them needs a closer look."""
+"""Texts that need no further check."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _QUOTED = re.compile(r'[,"\r\n]')
 _QUOTED_NAME = re.compile(r'[,"\r\n;\t|]')
 
 
 def parse_cell(text: str) -> Any:
-    """The value of a cell that is not empty."""
+    """The value of a non-empty cell."""
     first = text[0]
     if first not in _NON_TEXT_STARTS:
         if not first.isspace() or text.lstrip()[:1] not in ("{", "["):
@@ -48,7 +48,7 @@ def parse_cell(text: str) -> Any:
 
 
 def _number(text: str) -> Any:
-    """A number that we would write just so; leading and trailing zeros are data, and stay text."""
+    """A number only if we would write it the same way: leading and trailing zeros are data, and stay text."""
     try:
         value = _decode(text)
     except msgspec.MsgspecError:
@@ -57,26 +57,24 @@ def _number(text: str) -> Any:
 
 
 def format_cell(value: Any) -> str:
-    """The text of a cell that has this value."""
     if isinstance(value, str):
         return value if _PLAIN.fullmatch(value) or _is_safe(value) else reserved_names.json_literal(value)
     return json.encode(value).decode()
 
 
 def format_name(name: str) -> str:
-    """The text of a header cell: a literal where the name alone would mean something else."""
+    """Format a header cell; a JSON literal if the bare name would mean something else."""
     if not name or name[0] in '"\ufeff' or name in reserved_names.RESERVED or _needs_guard(name):
         return reserved_names.json_literal(name)
     return name
 
 
 def quote_cell(text: str) -> str:
-    """A cell's text as it stands between commas."""
     return f'"{text.replace(chr(34), chr(34) * 2)}"' if _QUOTED.search(text) else text
 
 
 def quote_name(text: str) -> str:
-    """The same for a header, where whatever could be taken for a delimiter is in quotes, too."""
+    """Quote a header cell, also for characters that could be taken for a delimiter."""
     return f'"{text.replace(chr(34), chr(34) * 2)}"' if _QUOTED_NAME.search(text) else text
 
 

@@ -141,7 +141,7 @@ _ZIP_MAGIC = b"PK\x03\x04"
 
 
 class CsvReader:
-    """Reads a file of it. With types `text` every cell is a string, and an empty one an empty string."""
+    """Reads CSV. With types `text` every cell is a string, and an empty cell an empty string."""
 
     def __init__(self, limits: TestsetLimits, *, types: CellTypes = "auto", delimiter: str | None = None) -> None:
         if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
@@ -149,13 +149,12 @@ class CsvReader:
         self.report = FileReport()
         self._limits = limits
         self._is_text = types == "text"
-        self._records = CsvRecordParser(delimiter, limits.raw)
+        self._records = CsvRecordParser(delimiter, limits.max_raw_bytes)
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._begun = False
         self._header: _Header | None = None
 
     def feed(self, chunk: bytes) -> Sequence[FileRow]:
-        """The rows that are known to be whole now."""
         if not self.report.bytes and chunk.startswith(_ZIP_MAGIC):
             raise UnsupportedMediaType(SAVE_AS_CSV)
         self.report.bytes += len(chunk)
@@ -163,17 +162,16 @@ class CsvReader:
         return self._fed(chunk, is_last=False)
 
     def end(self) -> Iterable[FileRow]:
-        """The rest."""
-        found = self._fed(b"", is_last=True)
+        rows = self._fed(b"", is_last=True)
         if self._header is None:
             raise line_error(1, "there is no header: the first line names the columns.")
-        return found
+        return rows
 
     def _fed(self, chunk: bytes, *, is_last: bool) -> list[FileRow]:
         try:
             text = self._decoder.decode(chunk, is_last)
         except UnicodeDecodeError as error:
-            whole = CsvRecordParser(",", self._limits.raw)
+            whole = CsvRecordParser(",", self._limits.max_raw_bytes)
             whole.feed(error.object[: error.start].decode())
             raise line_error(self._records.lines() + whole.lines() - 1, "this is not UTF-8.") from None
         if text and not self._begun:
@@ -203,13 +201,13 @@ class CsvReader:
         else:
             data = {name: parse_cell(cell) for name, cell in zip(header.names, cells, strict=False) if cell}
         meta = header.take_meta(data, line) if header.special else None
-        if header.size + 6 * sum(map(len, cells)) > self._limits.row:  # Most are far too small for a closer look.
+        if header.size + 6 * sum(map(len, cells)) > self._limits.row:  # Most rows are far too small for an exact check.
             self._limits.check_row(len(json.encode(data)), f"Line {line}")
         return FileRow(data, meta, line)
 
 
 class _Header:
-    """The names of the columns; what has a reserved name is taken out of the data."""
+    """The column names. Reserved names are taken out of the data."""
 
     def __init__(self, record: CsvRecord) -> None:
         read = [_read_name(cell, record.line) for cell in record.cells]
@@ -236,9 +234,9 @@ class _Header:
 
 
 def _read_name(cell: str, line: int) -> tuple[str, str | None]:
-    """A column's name; or one that no column of data can have, and the reserved name that it stands for."""
+    """Return the name of a column; for a reserved name, a name that no data column can have, and the reserved one."""
     if cell in reserved_names.RESERVED:
-        return f"\ud800{cell}", cell  # UTF-8 has no such character: nobody's name is equal.
+        return f"\ud800{cell}", cell  # UTF-8 cannot encode this character, so no column has this name.
     if not cell.startswith('"'):
         return cell, None
     name = reserved_names.parse_json_literal(cell)
@@ -248,33 +246,30 @@ def _read_name(cell: str, line: int) -> tuple[str, str | None]:
 
 
 class CsvWriter:
-    """Writes a file of it: UTF-8, commas, CRLF."""
+    """Writes UTF-8 with commas and CRLF."""
 
     def __init__(self, columns: Sequence[str], meta: Sequence[str]) -> None:
         self._columns = columns
         self._meta = meta
 
     def begin(self) -> bytes:
-        """The header."""
         cells = [*self._meta, *map(format_name, self._columns)]
         return _format_line([quote_name(cell) for cell in cells or [reserved_names.EMPTY]]).encode()
 
     def rows(self, rows: Iterable[RowLike]) -> bytes:
-        """These rows."""
         return "".join([_format_line(self._cells(row)) for row in rows]).encode()
 
     def end(self) -> Iterator[bytes]:
-        """Nothing stands after the last row."""
         return iter(())
 
     def _cells(self, row: RowLike) -> list[str]:
-        data, kept = row.data, select_meta(row, self._meta)
+        data, meta = row.data, select_meta(row, self._meta)
         if unknown := data.keys() - {*self._columns}:
             raise ValueError(f"no column {min(unknown)!r} was announced")
-        sides = chain(((kept, name) for name in self._meta), ((data, name) for name in self._columns))
+        sides = chain(((meta, name) for name in self._meta), ((data, name) for name in self._columns))
         return [quote_cell(format_cell(side[name])) if name in side else "" for side, name in sides]
 
 
 def _format_line(cells: Sequence[str]) -> str:
-    """One alone that is empty is written in quotes: an empty line would be no row."""
+    """A single empty cell is quoted, because an empty line is no row."""
     return f"{','.join(cells)}\r\n" if len(cells) > 1 or cells[:1] not in ([], [""]) else '""\r\n'

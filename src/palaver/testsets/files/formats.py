@@ -1,4 +1,4 @@
-"""The formats of files: which one a name or a media type means."""
+"""Which file format a name or a media type means."""
 
 from pathlib import PurePath
 from typing import Literal
@@ -13,7 +13,6 @@ MEDIA_TYPES: dict[Format, str] = {
     "csv": "text/csv",
     "parquet": "application/vnd.apache.parquet",
 }
-"""What a file of the format is sent as."""
 
 _ENDINGS: dict[str, Format] = {
     ".jsonl": "jsonl",
@@ -39,15 +38,15 @@ SAVE_AS_CSV = 'Spreadsheets are not read: save it as "CSV UTF-8" (in Excel: File
 
 
 def format_of(name: str) -> Format:
-    """By the ending of a file's name, or by a media type; UnsupportedMediaType for any other."""
+    """The format of a file name or media type. Raises UnsupportedMediaType."""
     word = name.partition(";")[0].strip().lower()
-    if found := _READ_TYPES.get(word):
-        return found
+    if known := _READ_TYPES.get(word):
+        return known
     ending = PurePath(word).suffix
     if ending in _SHEETS or any(kind in word for kind in _SHEET_TYPES if "/" in word):
         raise UnsupportedMediaType(SAVE_AS_CSV)
-    if found := _ENDINGS.get(ending):
-        return found
+    if known := _ENDINGS.get(ending):
+        return known
     raise UnsupportedMediaType(
         f"{name[:80]!r} is no format of ours. Known: .jsonl, .json, .csv and .parquet, or their media types."
     )

@@ -1,4 +1,8 @@
-"""Read and write JSON files that hold an array of rows."""
+"""JSON files: an array of rows, `{"rows": […]}`, or Agenta's `{"data": {"testcases": [{"data": {…}}]}}`.
+
+The array may be larger than memory: `ArrayParser` finds its elements by their brackets, outside strings, and checks
+what surrounds the array. Why not a library: docs/decisions/0043.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,35 +26,33 @@ _TEXT = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _STRING = re.compile(_TEXT, re.DOTALL)
 _FLAT = rb'[^"{}\[\]]*+(?:' + _TEXT + rb'[^"{}\[\]]*+)*+'
 _TO_BRACKET = re.compile(rb"(?:" + _FLAT + rb"(?:\{" + _FLAT + rb"\}|\[" + _FLAT + rb"\]))*+" + _FLAT, re.DOTALL)
-"""To the next bracket, past objects and lists that hold no others: most are passed in one go."""
+"""Matches up to the next bracket, past flat objects and lists in one go."""
 _SCALAR = re.compile(rb'[^ \t\r\n,:\[\]{}"]++')
 _MAX_DEPTH = json.MAX_DEPTH + 2
-"""A cell, its row, and what the row may stand in."""
+"""A cell, its row, and what the row may be nested in."""
 _BOM = b"\xef\xbb\xbf"
 _MIN_PARSE_BYTES = 65_536
-"""Bytes that are gathered before a look is worth it."""
+"""Bytes that are buffered before they are parsed."""
 
 Path = tuple[str, ...]
 Paths = Mapping[Path, str]
-"""Where an array of rows may stand, and what that form is called."""
+"""Where the array of rows may be, and the name of that form."""
 _State = Literal["value", "first value or end", "comma or end", "key", "first key or end", "colon", "over"]
 
 
 class ArrayElement(NamedTuple):
-    """One of the array's."""
-
     form: str
     text: bytes
     line: int
 
 
 class ArrayParser:
-    """Takes bytes as they come, and gives the elements that are whole."""
+    """Parses chunks of bytes into the complete elements of the array."""
 
     def __init__(self, paths: Paths, most: int) -> None:
         self._paths = paths
         self._open = {path[:length] for path in paths for length in range(len(path))}
-        """Objects that may lead to the array: they are gone into, all others are passed over."""
+        """Paths of objects that may lead to the array; other objects are skipped."""
         self._most = most
         self._buffer = b""
         self._waiting: list[bytes] = []
@@ -59,31 +61,31 @@ class ArrayParser:
         self._at = 0
         self._state: _State = "value"
         self._path: list[str] = []
-        """The keys of the objects that are open, and of the value that comes next."""
+        """Keys of the open objects, and of the next value."""
         self._form: str | None = None
-        """That of the array that is open."""
+        """The form of the open array."""
         self._found = False
         self._depth, self._scanned = 0, 0
-        """How far the search for a value's end has come."""
+        """Progress of the search for the end of a value."""
         self._begun = self._ended = False
 
     def feed(self, chunk: bytes) -> list[ArrayElement]:
-        """The elements that end with this chunk, or ended before and were not looked for yet."""
+        """Return the elements that are complete."""
         self._waiting.append(chunk)
         self._size += len(chunk)
         return self._all() if self._size >= self._wanted else []
 
     def end(self) -> list[ArrayElement]:
-        """The rest; an error where the file is no such array, or stops in its middle."""
+        """Return the remaining elements. Raises if the file is no such array, or is truncated."""
         self._ended = True
-        found = self._all()
+        elements = self._all()
         if self._state != "over":
             raise line_error(self._line_at(len(self._buffer)), "the JSON stops before its end.")
         if not self._found:
             raise line_error(
                 1, 'this is no array of rows: neither [{…}, …], nor {"rows": […]}, nor a test set of Agenta\'s.'
             )
-        return found
+        return elements
 
     def _all(self) -> list[ArrayElement]:
         self._buffer = b"".join((self._buffer, *self._waiting))
@@ -91,7 +93,7 @@ class ArrayParser:
         if not self._begun:
             self._buffer = self._buffer.removeprefix(_BOM)
             self._begun = True
-        found = list(self._steps())
+        elements = list(self._steps())
         self._line = self._line_at(self._at)
         self._buffer = self._buffer[self._at :]
         self._scanned -= self._at
@@ -100,7 +102,7 @@ class ArrayParser:
             raise TooLarge(f"Line {self._line}: a value is larger than a row may be.")
         self._size = len(self._buffer)
         self._wanted = max(_MIN_PARSE_BYTES, 2 * self._size)
-        return found
+        return elements
 
     def _line_at(self, place: int) -> int:
         return self._line + self._buffer.count(b"\n", 0, place)
@@ -110,7 +112,7 @@ class ArrayParser:
         return line_error(self._line_at(self._at), f"this is not JSON that we read: {mark!r} is in a wrong place.")
 
     def _steps(self) -> Iterator[ArrayElement]:
-        """Go on as far as the bytes reach."""
+        """Parse as far as the bytes reach."""
         line, counted = self._line, 0
         while True:
             space = _SPACE.match(self._buffer, self._at)
@@ -130,7 +132,7 @@ class ArrayParser:
                 if self._form is not None:
                     yield ArrayElement(self._form, text, line)
                 else:
-                    decode_json(text, line)  # Only to see that it is JSON.
+                    decode_json(text, line)  # Validate only.
                 self._at = end
                 self._scanned = self._depth = 0
                 self._state = "comma or end" if self._path or self._form is not None else "over"
@@ -138,7 +140,7 @@ class ArrayParser:
                 return
 
     def _goes_in(self, mark: bytes) -> bool:
-        """Does an array of rows begin here, or an object that may hold it?"""
+        """Enter the array of rows, or an object that may hold it; False for other values."""
         if self._form is not None:
             return False
         path = tuple(self._path)
@@ -155,7 +157,7 @@ class ArrayParser:
         return True
 
     def _pass(self, mark: bytes) -> bool:
-        """Pass over what stands between values: false where more bytes are needed."""
+        """Consume a token between values; False if more bytes are needed."""
         if self._state in ("key", "first key or end") and mark == b'"':
             string = _STRING.match(self._buffer, self._at)
             if string is None:
@@ -182,7 +184,7 @@ class ArrayParser:
         return True
 
     def _value_end(self) -> int | None:
-        """Where the value that begins here ends; None where that is still to come."""
+        """The end of the value that begins here; None if it is incomplete."""
         mark = self._buffer[self._at]
         if mark == 0x22:
             string = _STRING.match(self._buffer, self._at)
@@ -211,25 +213,21 @@ class ArrayParser:
 
 _PATHS: Paths = {(): "rows", ("rows",): "rows", ("data", "testcases"): "testcases"}
 _AGENTA_META = {"id": "__id__", "flags": "__flags__", "tags": "__tags__", "meta": "__meta__"}
-"""What a test case of Agenta's has beside its data, as its own exports name it."""
+"""Metadata of an Agenta test case, by the name that its exports use."""
 
 
 class JsonReader:
-    """Reads a file of it."""
-
     def __init__(self, limits: TestsetLimits) -> None:
         self.report = FileReport()
         self._limits = limits
-        self._elements = ArrayParser(_PATHS, limits.raw)
+        self._elements = ArrayParser(_PATHS, limits.max_raw_bytes)
 
     def feed(self, chunk: bytes) -> Sequence[FileRow]:
-        """The rows that are known to be whole now."""
         self.report.bytes += len(chunk)
         self._limits.check_file(self.report.bytes)
         return [self._read(element) for element in self._elements.feed(chunk)]
 
     def end(self) -> Iterable[FileRow]:
-        """The rest."""
         return [self._read(element) for element in self._elements.end()]
 
     def _read(self, element: ArrayElement) -> FileRow:
@@ -240,23 +238,21 @@ class JsonReader:
             if isinstance(case.get("data"), dict):
                 beside = {name: case[key] for key, name in _AGENTA_META.items() if case.get(key) is not None}
                 value = case["data"]
-        found = make_file_row(value, element.text, element.line, self.report, self._limits)
-        return FileRow(found.data, beside | (found.meta or {}), found.line) if beside else found
+        row = make_file_row(value, element.text, element.line, self.report, self._limits)
+        return FileRow(row.data, beside | (row.meta or {}), row.line) if beside else row
 
 
 class JsonWriter:
-    """Writes a file of it: an array, one row a line."""
+    """Writes an array with one row per line."""
 
     def __init__(self, columns: Sequence[str], meta: Sequence[str]) -> None:
         self._objects = object_encoder(columns, meta)
         self._between = b"\n"
 
     def begin(self) -> bytes:
-        """The array opens."""
         return b"["
 
     def rows(self, rows: Iterable[RowLike]) -> bytes:
-        """These rows."""
         texts = [json.encode(fields) for fields in self._objects(rows)]
         if not texts:
             return b""
@@ -264,5 +260,4 @@ class JsonWriter:
         return before + b",\n".join(texts)
 
     def end(self) -> Iterator[bytes]:
-        """The array closes."""
         yield b"\n]\n"

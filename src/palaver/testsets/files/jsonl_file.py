@@ -1,4 +1,4 @@
-"""JSON Lines: one object a line. The form for git: keys in the order of the columns, one row one line."""
+"""JSON Lines: one object per line, keys in column order, so that diffs in git are readable."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -11,18 +11,17 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class JsonlReader:
-    """Reads a file of it. Empty lines are passed over; only LF, with or without CR, ends a line."""
+    """Reads JSON Lines. Empty lines are skipped; LF or CRLF ends a line."""
 
     def __init__(self, limits: TestsetLimits) -> None:
         self.report = FileReport()
         self._limits = limits
         self._begun: list[bytes] = []
-        """The pieces of a line that has not ended."""
+        """Chunks of a line that has not ended."""
         self._waiting = 0
         self._line = 1
 
     def feed(self, chunk: bytes) -> Sequence[FileRow]:
-        """The rows that end in this chunk."""
         self.report.bytes += len(chunk)
         self._limits.check_file(self.report.bytes)
         lines = chunk.split(b"\n")
@@ -32,17 +31,16 @@ class JsonlReader:
         lines[0] = b"".join((*self._begun, lines[0]))
         self._begun, self._waiting = [], 0
         self._wait(lines.pop())
-        return [found for line in lines if (found := self._read(line)) is not None]
+        return [row for line in lines if (row := self._read(line)) is not None]
 
     def end(self) -> Iterable[FileRow]:
-        """The last row, if nothing ended its line."""
-        found = self._read(b"".join(self._begun))
+        row = self._read(b"".join(self._begun))
         self._begun = []
-        return () if found is None else (found,)
+        return () if row is None else (row,)
 
     def _wait(self, piece: bytes) -> None:
         self._waiting += len(piece)
-        if self._waiting > self._limits.raw:
+        if self._waiting > self._limits.max_raw_bytes:
             raise TooLarge(f"Line {self._line}: the row has more than {self._limits.row} bytes.")
         if piece:
             self._begun.append(piece)
@@ -58,19 +56,14 @@ class JsonlReader:
 
 
 class JsonlWriter:
-    """Writes a file of it."""
-
     def __init__(self, columns: Sequence[str], meta: Sequence[str]) -> None:
         self._objects = object_encoder(columns, meta)
 
     def begin(self) -> bytes:
-        """Nothing stands before the first row."""
         return b""
 
     def rows(self, rows: Iterable[RowLike]) -> bytes:
-        """These rows."""
         return b"".join([json.encode(fields) + b"\n" for fields in self._objects(rows)])
 
     def end(self) -> Iterator[bytes]:
-        """Nor after the last."""
         return iter(())

@@ -1,8 +1,8 @@
-"""Parquet, with the extra `palaver[parquet]`: native columns where all values are of one kind, else JSON text.
+"""Parquet, with the extra `palaver[parquet]`: native columns if all values are of one type, else JSON text.
 
-Which columns are JSON text is told in the file's metadata under `palaver.json`. A missing cell is Parquet's null, and
-JSON's null makes a column JSON text. Parquet is read from its end, and its types are known only when all rows are: so
-both ways go over a temporary file, and memory stays small.
+The file's metadata lists the JSON columns under `palaver.json`. A missing cell is Parquet's null, so JSON null makes a
+column JSON text. Parquet is read from its end, and its types are known only after the last row: both directions use a
+temporary file, to keep memory small.
 """
 
 import io
@@ -21,25 +21,23 @@ from palaver.testsets.limits import TestsetLimits
 
 _JSON = b"palaver.json"
 _READ_BATCH_ROWS = 128
-"""Rows that are decoded at a time: few, because one page may unfold to much."""
+"""Rows decoded at a time; few, because one page may expand to much."""
 _GROUP_ROWS, _GROUP_BYTES = 10_000, 16 * 1024 * 1024
-"""What is written together."""
+"""Size of a row group."""
 _MAX_MEMORY_BYTES = 4 * 1024 * 1024
 _INT64 = range(-(2**63), 2**63)
 
 
 class _Column(NamedTuple):
-    """A column of a file that is read."""
-
     name: str
     meaning: str | None
-    """The reserved name that it has; None for data."""
+    """The reserved name of the column; None for data."""
     value: Callable[[Any, int], Any]
-    """Of what stands there, and is not null, in such a row."""
+    """Converts a non-null value; takes the value and the row number."""
 
 
 class ParquetReader:
-    """Reads a file of it, when all of it has come."""
+    """Reads Parquet once the whole file has arrived."""
 
     def __init__(self, limits: TestsetLimits) -> None:
         _arrow()
@@ -49,14 +47,12 @@ class ParquetReader:
         weakref.finalize(self, self._file.close)
 
     def feed(self, chunk: bytes) -> Sequence[FileRow]:
-        """Nothing yet."""
         self.report.bytes += len(chunk)
         self._limits.check_file(self.report.bytes)
         self._file.write(chunk)
         return ()
 
     def end(self) -> Iterator[FileRow]:
-        """All rows."""
         arrow, parquet = _arrow()
         with self._file as spool:
             spool.seek(0)
@@ -72,7 +68,7 @@ class ParquetReader:
                 OSError,
                 ValueError,
                 OverflowError,
-            ) as error:  # Some dates are none of Python's.
+            ) as error:  # Dates beyond Python's range.
                 raise line_error(self.report.rows + 1, f"this is not Parquet that we read: {error}.") from None
 
     def _check(self, facts: Any) -> None:
@@ -100,7 +96,7 @@ class ParquetReader:
 
 
 class ParquetWriter:
-    """Writes a file of it, when all rows are known."""
+    """Writes Parquet once all rows are known."""
 
     def __init__(self, columns: Sequence[str], meta: Sequence[str]) -> None:
         _arrow()
@@ -110,11 +106,9 @@ class ParquetWriter:
         weakref.finalize(self, self._file.close)
 
     def begin(self) -> bytes:
-        """Nothing yet."""
         return b""
 
     def rows(self, rows: Iterable[RowLike]) -> bytes:
-        """Nothing yet."""
         for fields in self._objects(rows):
             for name, value in fields.items():
                 self._kinds[name].add(_native_kind(value))
@@ -122,15 +116,17 @@ class ParquetWriter:
         return b""
 
     def end(self) -> Iterator[bytes]:
-        """The file."""
         arrow, parquet = _arrow()
         kinds = self._kinds or {reserved_names.EMPTY: {"bool"}}
-        native = {name: min(found, default="str") if len(found) < 2 else None for name, found in kinds.items()}
+        native = {
+            name: min(kinds_of_column, default="str") if len(kinds_of_column) < 2 else None
+            for name, kinds_of_column in kinds.items()
+        }
         native = {name: None if kind == "json" else kind for name, kind in native.items()}
-        told = json.encode([name for name, kind in native.items() if kind is None])
+        json_columns = json.encode([name for name, kind in native.items() if kind is None])
         types = {"str": arrow.string(), "int": arrow.int64(), "float": arrow.float64(), "bool": arrow.bool_()}
         fields = [arrow.field(name, types[kind or "str"]) for name, kind in native.items()]
-        schema = arrow.schema(fields, metadata={_JSON: told})
+        schema = arrow.schema(fields, metadata={_JSON: json_columns})
         sink = _Sink()
         with self._file as spool, parquet.ParquetWriter(sink, schema) as writer:
             spool.seek(0)
@@ -144,7 +140,7 @@ class ParquetWriter:
 
 
 class _Sink(io.RawIOBase):
-    """Takes what Parquet writes, to be passed on: nothing is read back."""
+    """A write-only file whose content is taken in pieces."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -178,13 +174,19 @@ def _arrow() -> tuple[Any, Any]:
 def _columns(schema: Any, arrow: Any) -> list[_Column]:
     try:
         metadata: dict[bytes, bytes] = schema.metadata or {}
-        told = msgspec.json.decode(metadata.get(_JSON, b"[]"), type=set[str])
+        json_columns = msgspec.json.decode(metadata.get(_JSON, b"[]"), type=set[str])
     except msgspec.MsgspecError:
         raise line_error(1, "the metadata under palaver.json is no list of names.") from None
     columns: list[_Column] = []
     for field in schema:
         reserved = field.name if field.name in reserved_names.RESERVED else None
-        value = _from_json if field.name in told else _keep_value if _is_plain(field.type, arrow) else _to_json_value
+        value = (
+            _from_json
+            if field.name in json_columns
+            else _keep_value
+            if _is_plain(field.type, arrow)
+            else _to_json_value
+        )
         columns.append(_Column(field.name if reserved else reserved_names.unescape_name(field.name), reserved, value))
     if len({(column.name, column.meaning) for column in columns}) < len(columns):
         raise line_error(1, "two columns have the same name.")
@@ -207,7 +209,7 @@ def _keep_value(value: Any, _: int) -> Any:
 
 
 def _to_json_value(value: Any, line: int) -> Any:
-    """What Parquet has and JSON has not: a date becomes its text, bytes become base64, NaN becomes null."""
+    """Convert what JSON lacks: dates to text, bytes to base64, NaN to null."""
     if isinstance(value, float) and value - value == 0:
         return value
     try:

@@ -1,5 +1,12 @@
-"""A run as a file: for machines that watch builds, for a comment, for a table, for programs, and to be read anywhere.
+"""Export an evaluation as a file. Each format has a function `write(report) -> Iterator[bytes]`, which streams.
 
-Each format is a function `write(report) -> Iterator[bytes]` in a module of its own. It asks for nothing: a `Report`
-has the figures, and gives the cells one by one, so that what is long is never in memory as a whole.
+    csv         a table with a line for each cell and evaluator
+    formats     all formats by name
+    html        a page for people
+    jsonl       everything, for programs
+    junit       JUnit XML for build servers
+    markdown    a summary for a pull request
+    report      what exports are made of
+
+Only `jsonl` reads the full bodies of cells.
 """

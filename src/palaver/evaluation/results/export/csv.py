@@ -1,6 +1,6 @@
-"""A run as a table: one line for each cell and evaluator. Cells are written as those of a test set are.
+"""Export as CSV: a line for each cell and evaluator.
 
-So a text that a spreadsheet would run is a literal here, too, and what is read back is what was written.
+Cells are formatted like those of a test set, safe for spreadsheets.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ COLUMNS = (
 
 
 def write(report: Report) -> Iterator[bytes]:
-    """The lines. A cell that nobody scored has one, too."""
+    """Yield the lines. A cell without scores has one, too."""
     yield _format_line(COLUMNS)
     for whole in report.cells():
         result = whole.result
@@ -44,15 +44,15 @@ def write(report: Report) -> Iterator[bytes]:
 
 def _score_values(report: Report, result: StoredResult, score: StoredScore | None) -> Sequence[Any]:
     error, usage = result.error or {}, result.usage
-    said = (None,) * 6
+    score_fields = (None,) * 6
     if score is not None:
-        said = (score.name, score.status, score.passed, score.score, score.label, score.reason)
+        score_fields = (score.name, score.status, score.passed, score.score, score.label, score.reason)
     return (
         result.row,
         report.variants[result.variant],
         result.repeat,
         result.status,
-        *said,
+        *score_fields,
         f"{error.get('code')}: {error.get('message')}" if error else None,
         result.latency,
         result.cost,

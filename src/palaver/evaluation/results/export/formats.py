@@ -1,4 +1,4 @@
-"""The formats that a run can be written in, by name."""
+"""The export formats by name."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Literal, NamedTuple
@@ -10,10 +10,8 @@ ExportName = Literal["junit", "markdown", "csv", "jsonl", "html"]
 
 
 class ExportFormat(NamedTuple):
-    """How one is written."""
-
     ending: str
-    """Of a file's name."""
+    """File name extension."""
     media_type: str
     write: Callable[[Report], Iterator[bytes]]
 

@@ -1,4 +1,7 @@
-"""Export an evaluation as one HTML file without scripts or network access."""
+"""Export as one HTML file without scripts or network access.
+
+All text is escaped, and the file's policy allows nothing but its own style.
+"""
 
 import base64
 import hashlib
@@ -30,11 +33,10 @@ from palaver.evaluation.results.figures import Comparison, EvaluatorSummary, Int
 from palaver.storage.evaluations.results import StoredResult
 
 MAX_TEXT_LENGTH = 2_000
-"""Characters of one text."""
 
 
 class RowRenderer:
-    """Shows them: each folded to a line that can be opened."""
+    """Renders rows, each folded to a summary line."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -42,15 +44,18 @@ class RowRenderer:
         self._says = evaluators_with_passes(report)
 
     def __call__(self, cells: Sequence[StoredResult]) -> Iterator[str]:
-        """One row, with all its cells."""
+        """Render one row with all its cells."""
         by_variant = [(variant, list(some)) for variant, some in groupby(cells, key=lambda cell: cell.variant)]
-        found = [self._outcomes(some) for _, some in by_variant]
+        outcomes_by_variant = [self._outcomes(some) for _, some in by_variant]
         first = cells[0]
-        marks = "".join(f'<span class="marks">{"".join(_outcome_mark(one) for one in those)}</span>' for those in found)
-        asked = f'<span dir="auto">{escape(preview_line(first.preview_in)[:200])}</span>'
-        yield f'<details class="row" id="{escape(first.row)}"><summary>{marks}{asked}</summary><div>'
+        marks = "".join(
+            f'<span class="marks">{"".join(_outcome_mark(one) for one in those)}</span>'
+            for those in outcomes_by_variant
+        )
+        question = f'<span dir="auto">{escape(preview_line(first.preview_in)[:200])}</span>'
+        yield f'<details class="row" id="{escape(first.row)}"><summary>{marks}{question}</summary><div>'
         yield f'<p class="note">{escape(first.row)}</p>{_render_preview(first.preview_in)}'
-        for (variant, some), outcomes in zip(by_variant, found, strict=True):
+        for (variant, some), outcomes in zip(by_variant, outcomes_by_variant, strict=True):
             yield f'<h3 dir="auto">{escape(self._report.variants[variant])}</h3>'
             for cell in some:
                 yield _render_answer(cell, is_repeated=self._report.repeats > 1)
@@ -69,12 +74,12 @@ class RowRenderer:
 def _outcome_mark(one: RowOutcome) -> str:
     signs = {"passed": "✓", "failed": "✗", "scored": "•", "error": "!", "skipped": "○"}
     flaky = " flaky" if one.is_flaky else ""
-    told = (
+    title = (
         f"{one.kind}{flaky}"
         if one.passes is None or one.passes[1] == 1
         else f"{one.passes[0]} of {one.passes[1]} passed"
     )
-    return f'<span class="mark {one.kind}{flaky}" title="{told}">{signs[one.kind]}</span>'
+    return f'<span class="mark {one.kind}{flaky}" title="{title}">{signs[one.kind]}</span>'
 
 
 def _render_answer(cell: StoredResult, *, is_repeated: bool) -> str:
@@ -86,12 +91,11 @@ def _render_answer(cell: StoredResult, *, is_repeated: bool) -> str:
 
 
 def _render_preview(preview: Any) -> str:
-    """A preview, as much of it as there is."""
     match preview:
         case {"renderer": "chat", "messages": [*messages]}:
-            told = "".join(_render_message(message) for message in messages)
+            rendered = "".join(_render_message(message) for message in messages)
             more = preview.get("more") or 0
-            return told + (f'<p class="note">and {more} more messages</p>' if more else "")
+            return rendered + (f'<p class="note">and {more} more messages</p>' if more else "")
         case {"body": str(body)}:
             return f'<pre dir="auto">{_escape_text(body)}</pre>'
         case {"text": str(text)}:
@@ -152,14 +156,13 @@ a { color: inherit; }
 
 MEDIA_TYPE = "text/html; charset=utf-8"
 MAX_ROWS = 5_000
-"""Rows in the file; what is left out is said, and every other format has it."""
+"""Further rows are omitted, with a note; other formats have them."""
 _STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 CONTENT_SECURITY_POLICY = f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; base-uri 'none'; form-action 'none'"
-"""What a browser may do with the file: show it, with its own style."""
+"""Allows nothing but the file's own style."""
 
 
 def write(report: Report) -> Iterator[bytes]:
-    """The file, piece by piece."""
     yield _encode_lines([*_page_head(report), *_summary_table(report)])
     for comparison in report.comparisons:
         yield _encode_lines(_comparison_table(comparison))
@@ -224,7 +227,7 @@ def _evaluator_row(variant: VariantSummary, one: EvaluatorSummary, *, is_first: 
 
 
 def _bar(value: float | None, interval: Interval | None, measure: Measure = "pass_rate") -> str:
-    """What lies between 0 and 1 as a line, with its interval."""
+    """A value between 0 and 1 as a bar with its interval."""
     if value is None or interval is None or not (0 <= interval[0] <= interval[1] <= 1):
         return format_interval(interval, measure)
     low, high = 100 * interval[0], 100 * interval[1]
@@ -234,11 +237,11 @@ def _bar(value: float | None, interval: Interval | None, measure: Measure = "pas
     return f"<svg {box}>{whole}{sure}</svg> <small>{format_interval(interval, measure)}</small>"
 
 
-def _comparison_table(found: Comparison) -> Iterator[str]:
-    yield f'<h2 dir="auto">{escape(found.candidate)} beside {escape(found.base)}</h2>'
+def _comparison_table(comparison: Comparison) -> Iterator[str]:
+    yield f'<h2 dir="auto">{escape(comparison.candidate)} beside {escape(comparison.base)}</h2>'
     yield "<div class=wide><table><thead><tr><th>evaluator<th>verdict<th class=n>base<th class=n>candidate"
     yield "<th class=n>difference<th>95 %<th class=n>p (Holm)<th class=n>regressions<th class=n>fixes</tr></thead>"
-    for one in found.evaluators:
+    for one in comparison.evaluators:
         needed = f" <small>{one.cases_needed:,} rows would tell</small>" if one.cases_needed else ""
         p = NO_VALUE if one.p_adjusted is None else f"{one.p_adjusted:.3f}"
         numbers = (format_measure(one.base, one.measure), format_measure(one.candidate, one.measure))
@@ -247,9 +250,10 @@ def _comparison_table(found: Comparison) -> Iterator[str]:
         counts = f"<td class=n>{one.regressions:,}<td class=n>{one.fixes:,}"
         yield f"<td>{format_interval(one.ci, one.measure)}<td class=n>{p}{counts}</tr>"
     yield "</table></div>"
-    if found.changed_count:
-        yield f'<p class="note">{found.changed_count:,} rows have changed between the two, and are in no figure.</p>'
-    for one in found.evaluators:
+    if comparison.changed_count:
+        changed = f"{comparison.changed_count:,} rows have changed between the two, and are in no figure."
+        yield f'<p class="note">{changed}</p>'
+    for one in comparison.evaluators:
         if one.worst:
             links = ", ".join(f'<a href="#{escape(change.row)}">{escape(change.row)}</a>' for change in one.worst[:10])
             yield f"<p>{escape(one.name)}, worst regressions: {links}</p>"

@@ -1,4 +1,4 @@
-"""A run as lines of JSON: the run with its figures first, then every cell with all that was said in it."""
+"""Export as JSON Lines: the evaluation with its figures, then every cell with its full body."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +14,6 @@ MEDIA_TYPE = "application/x-ndjson"
 
 
 def write(report: Report) -> Iterator[bytes]:
-    """The lines."""
     head = {name: value for name, value in msgspec.structs.asdict(report).items() if name != "cells"}
     yield json.encode({"type": "evaluation", **head}) + b"\n"
     for whole in report.cells():

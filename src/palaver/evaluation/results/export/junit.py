@@ -1,7 +1,7 @@
-"""A run as JUnit XML, which every build server reads: a suite for each variant and evaluator, a test for each row.
+"""Export as JUnit XML: a suite for each variant and evaluator, a test for each row.
 
-A row passes by the majority of its repeats; one whose repeats differ is marked as flaky. What an evaluator could not
-say is an error, what it had nothing to say of is skipped, and a row that has only a score passes.
+A row passes by the majority of its repeats and is marked flaky if they differ. Evaluator errors are errors, skips are
+skipped, and a row with only a score passes.
 """
 
 import re
@@ -31,7 +31,7 @@ _ESCAPES = str.maketrans(
 
 
 class _TestSuite:
-    """The tests of one variant and evaluator, until it is known how many there are: many of them wait in a file."""
+    """The tests of one variant and evaluator, spooled to a file until their number is known."""
 
     def __init__(self, variant: str, evaluator: str) -> None:
         self.variant = variant
@@ -40,14 +40,12 @@ class _TestSuite:
         self._seconds = 0.0
         self._tests = SpooledTemporaryFile[bytes](_MAX_MEMORY_BYTES)
 
-    def add(self, row: str, found: RowOutcome, seconds: float) -> None:
-        """One more test."""
-        self._kinds[found.kind] += 1
+    def add(self, row: str, result: RowOutcome, seconds: float) -> None:
+        self._kinds[result.kind] += 1
         self._seconds += seconds
-        self._tests.write(_test_case(f"{self.variant}.{self.evaluator}", row, found, seconds).encode())
+        self._tests.write(_test_case(f"{self.variant}.{self.evaluator}", row, result, seconds).encode())
 
-    def told(self) -> Iterator[bytes]:
-        """The whole suite."""
+    def encode(self) -> Iterator[bytes]:
         name = _escape_attribute(f"{self.variant} · {self.evaluator}")
         kinds = self._kinds
         counts = f'tests="{kinds.total()}" failures="{kinds["failed"]}" errors="{kinds["error"]}"'
@@ -59,12 +57,10 @@ class _TestSuite:
         yield b"  </testsuite>\n"
 
     def close(self) -> None:
-        """Let go of its file."""
         self._tests.close()
 
 
 def write(report: Report) -> Iterator[bytes]:
-    """The file."""
     names = evaluator_names(report)
     with ExitStack() as stack:
         suites = [
@@ -75,26 +71,26 @@ def write(report: Report) -> Iterator[bytes]:
         yield f'<testsuites name="{_escape_attribute(report.name or report.id)}">\n'.encode()
         for of_variant in suites:
             for suite in of_variant:
-                yield from suite.told()
+                yield from suite.encode()
         yield b"</testsuites>\n"
 
 
 def _fill_suites(suites: Sequence[Sequence[_TestSuite]], report: Report) -> None:
-    """Put all rows into their suites, in one go."""
+    """Distribute all rows in one pass."""
     says = evaluators_with_passes(report)
     for row in iterate_rows(report):
         for variant, cells in groupby(row, key=lambda cell: cell.variant):
             repeats = list(cells)
             for suite in suites[variant]:
                 passes = suite.evaluator in says
-                found = row_outcome(repeats, suite.evaluator, passes=passes, failed_as=report.failed_as)
-                suite.add(repeats[0].row, found, _total_latency(repeats))
+                result = row_outcome(repeats, suite.evaluator, passes=passes, failed_as=report.failed_as)
+                suite.add(repeats[0].row, result, _total_latency(repeats))
 
 
-def _test_case(class_name: str, row: str, found: RowOutcome, seconds: float) -> str:
-    inside = [*_properties(found)]
-    reason = _escape_attribute(found.reason)
-    match found.kind:
+def _test_case(class_name: str, row: str, result: RowOutcome, seconds: float) -> str:
+    inside = [*_properties(result)]
+    reason = _escape_attribute(result.reason)
+    match result.kind:
         case "failed":
             inside.append(f'<failure type="not passed" message="{reason}"/>')
         case "error":
@@ -108,14 +104,14 @@ def _test_case(class_name: str, row: str, found: RowOutcome, seconds: float) -> 
     return f"{head}>{''.join(inside)}</testcase>\n" if inside else f"{head}/>\n"
 
 
-def _properties(found: RowOutcome) -> Iterator[str]:
-    told = {} if found.score is None else {"score": f"{found.score:.6g}"}
-    if found.is_flaky:
-        told["flaky"] = "true"
-    if found.passes is not None and found.passes[1] > 1:
-        told["passed"] = f"{found.passes[0]} of {found.passes[1]}"
-    if told:
-        listed = "".join(f'<property name="{name}" value="{value}"/>' for name, value in told.items())
+def _properties(result: RowOutcome) -> Iterator[str]:
+    values = {} if result.score is None else {"score": f"{result.score:.6g}"}
+    if result.is_flaky:
+        values["flaky"] = "true"
+    if result.passes is not None and result.passes[1] > 1:
+        values["passed"] = f"{result.passes[0]} of {result.passes[1]}"
+    if values:
+        listed = "".join(f'<property name="{name}" value="{value}"/>' for name, value in values.items())
         yield f"<properties>{listed}</properties>"
 
 
@@ -124,5 +120,5 @@ def _total_latency(cells: Sequence[StoredResult]) -> float:
 
 
 def _escape_attribute(text: str) -> str:
-    """A text in an attribute; what no XML may hold is left out."""
+    """Escape an attribute, without characters that XML forbids."""
     return _INVALID_XML.sub("", text).translate(_ESCAPES)

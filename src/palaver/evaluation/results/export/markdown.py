@@ -1,4 +1,4 @@
-"""A run as Markdown, one screen of it: for a comment below a change."""
+"""Export as Markdown: one screen, for a comment on a pull request."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -19,14 +19,13 @@ from palaver.evaluation.results.figures import Comparison
 
 MEDIA_TYPE = "text/markdown; charset=utf-8"
 MAX_REGRESSIONS = 10
-"""Regressions that are named."""
+"""Maximum number of regressions listed."""
 _VERDICT_LABELS = {"worse": "❌ worse", "better": "✅ better", "same": "✅ same", "unclear": "❔ unclear"}
 _SPECIAL = re.compile(r"([\\`*_{}\[\]#|~@])")
 _CONTROL = re.compile("[\x00-\x1f\x7f]+")
 
 
 def write(report: Report) -> Iterator[bytes]:
-    """The text."""
     yield "\n".join(_report_lines(report)).encode("utf-8", "replace") + b"\n"
 
 
@@ -67,12 +66,12 @@ def _summary_table(report: Report) -> Iterator[str]:
             yield f"{_escape_text(variant.name)}: {variant.failed:,} of {format_count(variant.cells, 'call')} failed."
 
 
-def _comparison_table(found: Comparison) -> Iterator[str]:
-    yield f"### {_escape_text(found.candidate)} beside {_escape_text(found.base)}"
+def _comparison_table(comparison: Comparison) -> Iterator[str]:
+    yield f"### {_escape_text(comparison.candidate)} beside {_escape_text(comparison.base)}"
     yield ""
     names = ["evaluator", "verdict", "base", "candidate", "difference", "95 %", "p (Holm)", "regressions", "fixes"]
     yield from _table_head(names, words=2)
-    for one in found.evaluators:
+    for one in comparison.evaluators:
         needed = f" ({one.cases_needed:,} rows would tell)" if one.cases_needed else ""
         yield _table_row(
             [
@@ -87,11 +86,15 @@ def _comparison_table(found: Comparison) -> Iterator[str]:
                 f"{one.fixes:,}",
             ]
         )
-    if found.changed_count:
+    if comparison.changed_count:
         yield ""
-        yield f"{found.changed_count:,} rows have changed between the two, and are in no figure."
+        yield f"{comparison.changed_count:,} rows have changed between the two, and are in no figure."
     worst = sorted(
-        ((change.candidate - change.base, change.row, one.name) for one in found.evaluators for change in one.worst),
+        (
+            (change.candidate - change.base, change.row, one.name)
+            for one in comparison.evaluators
+            for change in one.worst
+        ),
         key=lambda change: change[0],
     )
     if worst:
@@ -100,7 +103,7 @@ def _comparison_table(found: Comparison) -> Iterator[str]:
         yield ""
         for difference, row, name in worst[:MAX_REGRESSIONS]:
             yield f"- {row}: {_escape_text(name)} {difference:+.2f}"
-        lost = sum(one.regressions for one in found.evaluators)
+        lost = sum(one.regressions for one in comparison.evaluators)
         if lost > MAX_REGRESSIONS:
             yield f"- and {lost - MAX_REGRESSIONS:,} more"
 
@@ -115,6 +118,6 @@ def _table_row(cells: Sequence[str]) -> str:
 
 
 def _escape_text(text: str) -> str:
-    """A text of anybody's, which is only a text here."""
+    """Escape untrusted text."""
     line = " ".join(_CONTROL.sub(" ", text).split())[:200]
     return _SPECIAL.sub(r"\\\1", escape(line, quote=False))

@@ -1,4 +1,4 @@
-"""What an export is made of: a run's figures, and its cells one after another."""
+"""What exports are made of: figures, and cells one by one."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
@@ -14,8 +14,6 @@ OutcomeKind = Literal["passed", "failed", "scored", "error", "skipped"]
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """A run, as far as it has come."""
-
     id: str
     name: str
     state: str
@@ -32,11 +30,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     failed_as: FailedAs = "not_passed"
     summary: EvaluationSummary
     comparisons: Sequence[Comparison] = ()
-    """Each variant beside another run, or beside the first of its own."""
+    """Each variant compared with another evaluation, or with the first variant."""
     failed_gates: Sequence[str] = ()
     """A line for each."""
     cells: Callable[[], Iterable[ResultDetail]]
-    """Every time anew all cells that have a result, in their order. Only `jsonl` looks at their bodies."""
+    """Iterates over all cells that have a result, in order, on every call. Only `jsonl` reads their bodies."""
 
 
 class RowOutcome(NamedTuple):
@@ -48,36 +46,35 @@ class RowOutcome(NamedTuple):
     reason: str
     """Of the first repeat that did not pass."""
     passes: tuple[int, int] | None
-    """So many of so many passed; None where nobody said."""
+    """How many of how many passed; None if unknown."""
     is_flaky: bool
 
 
 def iterate_rows(report: Report) -> Iterator[list[StoredResult]]:
-    """The cells by row, and within a row by variant and repeat."""
+    """The cells by row, within a row by variant and repeat."""
     per_row = max(1, len(report.variants) * report.repeats)
     for _, cells in groupby(report.cells(), key=lambda whole: whole.result.cell // per_row):
         yield [whole.result for whole in cells]
 
 
 def evaluator_names(report: Report) -> list[str]:
-    """The names of all scores, in their order."""
     return [one.name for one in report.summary.variants[0].evaluators] if report.summary.variants else []
 
 
 def evaluators_with_passes(report: Report) -> set[str]:
-    """Evaluators that say whether something passed."""
-    told = (one for variant in report.summary.variants for one in variant.evaluators)
-    return {one.name for one in told if one.pass_rate is not None}
+    """Names of evaluators that say whether a case passed."""
+    summaries = (one for variant in report.summary.variants for one in variant.evaluators)
+    return {one.name for one in summaries if one.pass_rate is not None}
 
 
 def row_outcome(cells: Sequence[StoredResult], evaluator: str, *, passes: bool, failed_as: FailedAs) -> RowOutcome:
-    """The outcome of a row's repeats; `passes`: does the evaluator say whether something passed?"""
-    said: list[tuple[bool | None, float | None, str]] = []
+    """Combine the repeats of a row. `passes`: whether the evaluator says if a case passed."""
+    scored: list[tuple[bool | None, float | None, str]] = []
     broken: list[tuple[OutcomeKind, str]] = []
     for cell in cells:
         if cell.status == "failed":
             if failed_as == "not_passed":
-                said.append((False if passes else None, 0.0, describe_cell_error(cell)))
+                scored.append((False if passes else None, 0.0, describe_cell_error(cell)))
             else:
                 broken.append(("error", describe_cell_error(cell)))
             continue
@@ -85,36 +82,33 @@ def row_outcome(cells: Sequence[StoredResult], evaluator: str, *, passes: bool, 
         if score is None:
             continue
         if score.status == "scored":
-            said.append((score.passed, score.score, score.reason))
+            scored.append((score.passed, score.score, score.reason))
         else:
             broken.append(("error" if score.status == "error" else "skipped", score.reason))
-    if not said:
+    if not scored:
         kinds = [kind for kind, _ in broken]
         return RowOutcome("error" if "error" in kinds else "skipped", None, broken[0][1] if broken else "", None, False)
-    votes = [passed for passed, _, _ in said if passed is not None]
-    scores = [score for _, score, _ in said if score is not None]
+    votes = [passed for passed, _, _ in scored if passed is not None]
+    scores = [score for _, score, _ in scored if score is not None]
     mean = sum(scores) / len(scores) if scores else None
-    why = next((reason for passed, _, reason in said if passed is False), said[0][2])
+    why = next((reason for passed, _, reason in scored if passed is False), scored[0][2])
     is_flaky = len(set(votes)) > 1 or (mean is not None and _standard_deviation(scores, mean) > 0.1 + 1e-12)
     if not votes:
-        return RowOutcome("scored", mean, said[0][2], None, is_flaky)
+        return RowOutcome("scored", mean, scored[0][2], None, is_flaky)
     won = 2 * sum(votes) > len(votes)
     return RowOutcome("passed" if won else "failed", mean, why, (sum(votes), len(votes)), is_flaky)
 
 
 def find_score(cell: StoredResult, evaluator: str) -> StoredScore | None:
-    """What an evaluator says of a cell."""
     return next((score for score in cell.scores if score.name == evaluator), None)
 
 
 def describe_cell_error(cell: StoredResult) -> str:
-    """Why a cell failed."""
     error = cell.error or {}
     return f"{error.get('code', 'failed')}: {error.get('message', 'the call failed')}"
 
 
 def preview_line(preview: Any) -> str:
-    """A preview in one line."""
     match preview:
         case {"text": str(text)}:
             return text
@@ -123,14 +117,13 @@ def preview_line(preview: Any) -> str:
 
 
 def describe_size(report: Report) -> tuple[str, str]:
-    """How large a run is, to be read: its rows, and its variants and repeats."""
+    """The number of rows, and of variants and repeats, as text."""
     rows = f"{format_count(report.rows, 'row')} of {report.testset} (revision {report.revision})"
     repeats = f" × {format_count(report.repeats, 'repeat')}" if report.repeats > 1 else ""
     return rows, f"{format_count(len(report.variants), 'variant')}{repeats}"
 
 
 def format_count(count: int, what: str) -> str:
-    """A number of things, to be read."""
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
@@ -138,17 +131,14 @@ NO_VALUE = "-"
 
 
 def format_percent(value: float | None) -> str:
-    """A share, to be read."""
     return NO_VALUE if value is None else f"{100 * value:.1f} %"
 
 
 def format_number(value: float | None) -> str:
-    """A mean score, to be read."""
     return NO_VALUE if value is None else f"{value:.3f}"
 
 
 def format_interval(interval: Interval | None, measure: Measure = "pass_rate") -> str:
-    """An interval, to be read."""
     if interval is None:
         return NO_VALUE
     low, high = interval
@@ -156,12 +146,10 @@ def format_interval(interval: Interval | None, measure: Measure = "pass_rate") -
 
 
 def format_measure(value: float | None, measure: Measure) -> str:
-    """A share or a mean, to be read."""
     return format_percent(value) if measure == "pass_rate" else format_number(value)
 
 
 def format_difference(value: float | None, measure: Measure) -> str:
-    """The difference of two, to be read."""
     if value is None:
         return NO_VALUE
     return f"{100 * value:+.1f}" if measure == "pass_rate" else f"{value:+.3f}"
