@@ -42,7 +42,7 @@ class Ready:
         self.sends[-1]["more_body"] = False
 
 
-RECORDS = Ready(records.RecordEncoder(sse.data_event, is_chat=True).frames)
+RECORDS = Ready(records.RecordEncoder(sse.data_event, is_chat=True).encode)
 RESPONSES = Ready(responses.stream_encoder(_READING))
 _SAID = responses.encode_response(
     [event for batch in _batches(["Hello there"]) for event in batch], _READING, status=200

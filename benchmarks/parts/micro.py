@@ -19,7 +19,7 @@ _TOKEN = "token7 "
 def measure(stand: Stand) -> Iterator[Figure]:
     encode = msgspec.json.Encoder().encode
     grammar = Grammar("run_01m7f9v7cxgf9qj54rvxz6dfgw")
-    frames = records.RecordEncoder(sse.data_event, is_chat=True).frames
+    frames = records.RecordEncoder(sse.data_event, is_chat=True).encode
     for event in (*grammar.start(RunStarted()), *grammar.text(_TOKEN)):
         frames(event)
     delta = grammar.text(_TOKEN)[0]

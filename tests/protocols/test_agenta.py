@@ -174,7 +174,7 @@ def test_what_cannot_be_given_is_refused_with_what_can(
     assert refused.value.code == "not_acceptable"
     assert refused.value.message == f"Nothing accepted can be given{message}"
     assert refused.value.details == {"supported": [*supported]}
-    assert refused.value.reading.session == "s-1"
+    assert refused.value.request.session == "s-1"
 
 
 def test_where_nothing_is_streamed_a_stream_is_refused() -> None:
@@ -193,7 +193,7 @@ def test_a_message_format_that_is_not_ours_is_refused_without_repeating_it() -> 
     assert refused.value.code == "not_acceptable"
     assert refused.value.message == "That message format is unknown: ask for agenta or vercel."
     assert refused.value.details == {"supported": ["agenta", "vercel"]}
-    assert refused.value.reading.session == "s-1"
+    assert refused.value.request.session == "s-1"
     assert understood({"messages": []}, x_ag_messages_format="agenta")[1] == AgentaRequest(
         places={"/inputs": "/inputs", "/parameters": "/parameters", "/messages": "/messages"}
     )
@@ -428,7 +428,7 @@ def test_a_run_that_failed_has_all_its_ids() -> None:
 def test_a_run_that_failed_may_have_details_and_something_said() -> None:
     failed = RunFailed(code="mine", message="No.", details={"city": "Atlantis"})
 
-    document = json(run_error_response(failed, STARTED, status=500, said="Hel"))
+    document = json(run_error_response(failed, STARTED, status=500, outputs="Hel"))
 
     assert document["status"] == {"code": 500, "type": "mine", "message": "No.", "details": {"city": "Atlantis"}}
     assert document["data"] == {"outputs": "Hel"}

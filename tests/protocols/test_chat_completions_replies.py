@@ -423,7 +423,7 @@ def test_what_is_no_object_breaks_the_stream(told: bytes) -> None:
 
 def test_a_record_that_does_not_end_breaks_the_stream() -> None:
     with pytest.raises(UpstreamFailed, match="longer than 9 bytes"):
-        ChatReplyDecoder(SSE, longest=9).feed(b"data: 0123456789")
+        ChatReplyDecoder(SSE, max_bytes=9).feed(b"data: 0123456789")
 
 
 def test_a_last_record_may_lack_its_line_end() -> None:

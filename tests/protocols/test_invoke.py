@@ -227,7 +227,7 @@ def test_a_stream_of_ui_messages_is_the_one_of_the_ai_sdk_once_something_was_sai
     first, *rest = [frames(event) for event in events]
 
     assert first == b""  # A run that fails now is answered with its status.
-    assert b"".join(rest) == b"".join(map(theirs.frames, events))
+    assert b"".join(rest) == b"".join(map(theirs.encode, events))
 
 
 @pytest.mark.parametrize(
@@ -489,7 +489,7 @@ def test_a_reply_that_cannot_be_read_is_a_failure(content_type: str, body: bytes
 
 @pytest.mark.parametrize("content_type", ["application/x-ndjson", "text/event-stream"])
 def test_a_record_has_a_longest_length(content_type: str) -> None:
-    replies = invoke.InvokeReplyDecoder(content_type, longest=100)
+    replies = invoke.InvokeReplyDecoder(content_type, max_bytes=100)
 
     with pytest.raises(UpstreamFailed, match="longer than 100 bytes"):
         replies.feed(b"data: " + b"x" * 200)

@@ -48,7 +48,7 @@ def line(content: bytes) -> bytes:
 
 
 def written(*given: Any, is_chat: bool = True, end: TerminalEvent | None = None) -> list[Any]:
-    writer = RecordEncoder(line, is_chat=is_chat).frames
+    writer = RecordEncoder(line, is_chat=is_chat).encode
     return records([writer(event) for event in lawful(*given, end=end)])
 
 
@@ -163,7 +163,7 @@ def test_events_as_records(given: list[Any], told: list[Any]) -> None:
 
 
 def test_calls_that_grow_side_by_side_are_told_in_the_order_in_which_they_started() -> None:
-    writer = RecordEncoder(line, is_chat=True).frames
+    writer = RecordEncoder(line, is_chat=True).encode
     given = [
         TextDelta(item="before", delta="1"),
         ToolStarted(item="x", call_id="a", name="add"),
@@ -246,11 +246,11 @@ def test_the_stop_reason_is_how_the_run_ended(finish: FinishReason) -> None:
 
 
 def test_a_part_that_holds_nothing_is_not_told() -> None:
-    assert RecordEncoder(line, is_chat=True).frames(PartAdded(item="x", message="m")) == b""
+    assert RecordEncoder(line, is_chat=True).encode(PartAdded(item="x", message="m")) == b""
 
 
 def test_records_are_wrapped_one_by_one() -> None:
-    writer = RecordEncoder(data_event, is_chat=True).frames
+    writer = RecordEncoder(data_event, is_chat=True).encode
     sent = [writer(event) for event in lawful("Hi")]
 
     ids = f'"id":"{ID}","message":"{ID}"'
@@ -428,7 +428,7 @@ def test_any_record_can_be_read(told: list[Any], noise: bytes) -> None:
 
 
 def test_usage_events_are_not_told_one_by_one() -> None:
-    assert RecordEncoder(line, is_chat=True).frames(UsageAdded()) == b""
+    assert RecordEncoder(line, is_chat=True).encode(UsageAdded()) == b""
 
 
 def test_reasoning_is_told_apart_from_text() -> None:

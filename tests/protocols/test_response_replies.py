@@ -759,7 +759,7 @@ def test_half_a_record_is_a_failure() -> None:
 
 def test_a_record_that_does_not_end_is_a_failure() -> None:
     with pytest.raises(UpstreamFailed, match="longer than 100 bytes"):
-        ResponsesReplyDecoder("text/event-stream", longest=100).feed(b"data: " + b"x" * 200)
+        ResponsesReplyDecoder("text/event-stream", max_bytes=100).feed(b"data: " + b"x" * 200)
 
 
 def test_values_that_are_no_frames_are_handed_on() -> None:

@@ -61,7 +61,7 @@ def test_an_event_is_told_as_soon_as_it_is_complete() -> None:
 )
 def test_a_record_that_is_too_long_is_refused(pieces: list[bytes]) -> None:
     *first, last = pieces
-    reader = EventStreamDecoder(longest=10)
+    reader = EventStreamDecoder(max_bytes=10)
     assert [reader.feed(piece) for piece in first] == [[] for _ in first]
 
     with pytest.raises(UpstreamFailed, match=r"The remote sent a record longer than 10 bytes\."):
@@ -69,7 +69,7 @@ def test_a_record_that_is_too_long_is_refused(pieces: list[bytes]) -> None:
 
 
 def test_many_short_events_are_not_one_long_record() -> None:
-    assert EventStreamDecoder(longest=10).feed(b"data: 1\n\n" * 5) == [b"1"] * 5
+    assert EventStreamDecoder(max_bytes=10).feed(b"data: 1\n\n" * 5) == [b"1"] * 5
 
 
 @given(

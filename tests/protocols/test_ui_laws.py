@@ -62,8 +62,8 @@ def events_of(values: Sequence[Any], end: TerminalEvent | None = None) -> list[E
 
 def streamed(events: Sequence[Event], client: UIRequest) -> list[UiPart]:
     """The parts as they arrive, through the frames."""
-    reader, writer = EventStreamDecoder(longest=2**30), UIStreamEncoder(client)
-    *frames, done = [data for event in events for data in reader.feed(writer.frames(event))]
+    reader, writer = EventStreamDecoder(max_bytes=2**30), UIStreamEncoder(client)
+    *frames, done = [data for event in events for data in reader.feed(writer.encode(event))]
     assert done == b"[DONE]"
     return [msgspec.json.decode(frame) for frame in frames]
 
@@ -235,9 +235,9 @@ def test_the_whole_message_is_built_from_the_same_parts(
 @given(producers, clients)
 def test_a_stream_encoded_twice_gives_the_same_bytes(values: Sequence[Any], client: UIRequest) -> None:
     events = events_of(values)
-    once, again = UIStreamEncoder(client), UIStreamEncoder(client, at_once=False)
+    once, again = UIStreamEncoder(client), UIStreamEncoder(client, start_at_once=False)
 
-    assert b"".join(map(once.frames, events)) == b"".join(map(again.frames, events))
+    assert b"".join(map(once.encode, events)) == b"".join(map(again.encode, events))
 
 
 @given(st.lists(st.text(min_size=1, max_size=4), min_size=1, max_size=3), st.integers(0, 2))

@@ -151,7 +151,7 @@ def test_the_example_of_the_contract_byte_for_byte() -> None:
         RunFinished(usage=Usage(input_tokens=3, output_tokens=4)),
     ]
 
-    assert b"".join(map(UIStreamEncoder(UIRequest(message="m1")).frames, events)).decode() == "".join(
+    assert b"".join(map(UIStreamEncoder(UIRequest(message="m1")).encode, events)).decode() == "".join(
         f"data: {line}\n\n"
         for line in r"""
 {"type":"start","messageId":"m1","messageMetadata":{"runId":"r1","chatId":"chat-1"}}
@@ -181,9 +181,9 @@ def test_nothing_that_is_said_can_break_a_frame() -> None:
 
 def test_the_start_may_wait_for_what_is_said_first() -> None:
     events = lawful(Usage(input_tokens=1, output_tokens=1), "Hi")
-    late, at_once = UIStreamEncoder(UIRequest(), at_once=False), UIStreamEncoder(UIRequest())
+    late, at_once = UIStreamEncoder(UIRequest(), start_at_once=False), UIStreamEncoder(UIRequest())
 
-    frames = [late.frames(event) for event in events]
+    frames = [late.encode(event) for event in events]
 
     assert frames[:2] == [b"", b""]
-    assert b"".join(frames) == b"".join(map(at_once.frames, events))
+    assert b"".join(frames) == b"".join(map(at_once.encode, events))

@@ -25,8 +25,8 @@ OLD = ToolCall(call_id="h1", name="delete", arguments='{"x":1}')
 
 
 def parts_of(*events: Event, client: UIRequest | None = None) -> list[UIPart]:
-    writer = UIStreamEncoder(client or UIRequest())
-    return [part for event in events for part in writer.parts(event)]
+    encoder = UIStreamEncoder(client or UIRequest())
+    return [part for event in events for part in encoder.parts(event)]
 
 
 def said(*given: Any, client: UIRequest | None = None) -> list[UIPart]:
@@ -65,5 +65,5 @@ def kinds(parts: Sequence[UIPart]) -> list[str]:
     return [f"{part['type']} {part['toolCallId']}" if "toolCallId" in part else part["type"] for part in parts]
 
 
-def frames_of(writer: UIStreamEncoder, events: Sequence[Event]) -> list[bytes]:
-    return [frame for event in events for frame in writer.frames(event).split(b"\n\n") if frame]
+def frames_of(encoder: UIStreamEncoder, events: Sequence[Event]) -> list[bytes]:
+    return [frame for event in events for frame in encoder.encode(event).split(b"\n\n") if frame]

@@ -82,7 +82,7 @@ def _parse_reply(status: int, body: bytes) -> ServiceReply:
 
 
 async def _follow_stream(body: AsyncIterator[bytes], on_text: Callable[[str], None]) -> ServiceReply:
-    lines, name, has_text = LineDecoder(longest=_MAX_LINE_BYTES), "", False
+    lines, name, has_text = LineDecoder(max_bytes=_MAX_LINE_BYTES), "", False
     async for chunk in body:
         for line in lines.feed(chunk):
             field, _, value = line.partition(b":")

@@ -1,7 +1,7 @@
-"""Is that stream lawful? Grades Responses, Chat Completions, UI streams and services, ours and strangers', by rules.
+"""Grade recorded streams and bodies of Responses, Chat Completions, UI streams and services by the protocols' rules.
 
-`grade(stream, protocol)` is the door; `palaver conform` and our own tests go through it. Everything here is pure: bytes
-in, a report out. It knows nothing of our encoders, so that it can judge them.
+`grade(stream, protocol)` is the entry point of `palaver conform` and of our own tests. Pure: bytes in, a report out.
+Independent of our encoders, so that it can judge them.
 
     grade             grade a stream, a body or a refusal
     rules             every rule, and which protocols must keep it

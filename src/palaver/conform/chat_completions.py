@@ -1,4 +1,4 @@
-"""Chat Completions streams and whole answers: C1 to C14."""
+"""Check Chat Completions streams and complete responses: C1 to C14."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,15 +25,15 @@ class ChatAnswer:
     calls: list[_Call] = field(default_factory=list[_Call])
     finish: str | None = None
     error: object = None
-    """The code of the error that ended it; True where it has none."""
+    """The code of the error that ended it; True if it has none."""
 
-    def says_something(self) -> bool:
-        """Is there any text or call in it?"""
+    def has_content(self) -> bool:
+        """Whether it has any text or call."""
         return any(self.texts.values()) or bool(self.calls)
 
 
 class ChatChecker:
-    """Follows one answer."""
+    """Checks one stream."""
 
     def __init__(self, findings: Findings) -> None:
         self._broke = findings.broke
@@ -42,11 +42,10 @@ class ChatChecker:
         self._finished = False
         self._usage: Frame | None = None
         self._has_usage: bool | None = None
-        """Has every chunk so far the key `usage`?"""
+        """Whether every chunk so far has the key `usage`."""
         self.answer = ChatAnswer()
 
     def feed(self, frame: Frame) -> None:
-        """Look at the next chunk."""
         value = frame.value
         if value is None:
             return
@@ -70,16 +69,15 @@ class ChatChecker:
             self._choice(frame, choice)
 
     def end(self, past: Frame) -> None:
-        """The stream is over."""
         if not self._has_role and not self.answer.error:
             self._broke("C3", past, "no choice said role: assistant")
         if not self._finished and not self.answer.error:
             self._broke("C4", past, "the stream ends without finish_reason")
 
     def _error(self, frame: Frame, error: Any) -> None:
-        told = as_object(error) or {}
-        self.answer.error = told.get("code") or True
-        if text_in(told, "message") is None or not told.keys() >= {"type", "code", "param"}:
+        error_object = as_object(error) or {}
+        self.answer.error = error_object.get("code") or True
+        if text_in(error_object, "message") is None or not error_object.keys() >= {"type", "code", "param"}:
             self._broke("C11", frame, f"the error is {quote(error)}")
         if self._finished:
             self._broke("C5", frame, "it stands after finish_reason")
@@ -96,7 +94,7 @@ class ChatChecker:
                 self._broke("C1b", frame, f"{name} is {quote(value.get(name))}, it was {was}")
 
     def _count(self, frame: Frame, value: dict[str, Any], choices: list[Any]) -> None:
-        """Usage, and whether it stands where it should."""
+        """Check usage and its position."""
         usage = value.get("usage")
         if self._has_usage is None:
             self._has_usage = "usage" in value
@@ -106,8 +104,8 @@ class ChatChecker:
             elif ("usage" in value) != self._has_usage:
                 self._broke("C6", frame, "some chunks have the key usage and some have not")
             return
-        told = as_object(usage) or {}
-        if any(number_in(told, name) is None for name in ("prompt_tokens", "completion_tokens", "total_tokens")):
+        counts = as_object(usage) or {}
+        if any(number_in(counts, name) is None for name in ("prompt_tokens", "completion_tokens", "total_tokens")):
             self._broke("F3", frame, f"usage is {quote(usage)}")
         if choices or not self._finished:
             self._broke("C6", frame, "usage stands beside a choice" if choices else "usage stands before finish_reason")
@@ -128,9 +126,9 @@ class ChatChecker:
         if self._finished:
             self._broke("C5", frame, "a choice stands after finish_reason")
         is_first = self._role(frame, delta)
-        said = self._delta(frame, delta)
+        has_content = self._delta(frame, delta)
         if finish is None:
-            if not said and not is_first:
+            if not has_content and not is_first:
                 self._broke("C10", frame, f"the delta is {quote(delta)}")
             return
         self._finished = True
@@ -139,14 +137,14 @@ class ChatChecker:
             self._broke("C4", frame, f"finish_reason is {quote(finish)}")
         elif finish == "tool_calls" and not self.answer.calls:
             self._broke("C9", frame, "there was no call")
-        if said:
+        if has_content:
             self._broke("C4b", frame, f"the delta is {quote(delta)}")
 
     def _role(self, frame: Frame, delta: dict[str, Any]) -> bool:
-        """Is this the choice that says who speaks?"""
+        """Whether this choice has the role."""
         role = delta.get("role")
         if not self._has_role:
-            self._has_role = True  # Told once.
+            self._has_role = True  # Reported once.
             if role != "assistant":
                 self._broke("C3", frame, f"role of the first choice is {quote(role)}")
             return True
@@ -155,23 +153,23 @@ class ChatChecker:
         return False
 
     def _delta(self, frame: Frame, delta: dict[str, Any]) -> bool:
-        """Does the delta say anything?"""
-        said = False
+        """Whether the delta has any content."""
+        has_content = False
         for name in _TEXTS:
             piece = delta.get(name)
             if piece is not None and not isinstance(piece, str):
                 self._broke("F3", frame, f"{name} is {quote(piece)}, not a string")
             elif piece:
-                said = True
+                has_content = True
                 self.answer.texts[name] = self.answer.texts.get(name, "") + piece
         for name in ("tool_calls", "annotations"):
             pieces = list_in(delta, name)
             if pieces is None and delta.get(name) is not None:
                 self._broke("F3", frame, f"{name} is {quote(delta[name])}, not a list")
-            said = said or bool(pieces)
+            has_content = has_content or bool(pieces)
         for piece in list_in(delta, "tool_calls") or ():
             self._call(frame, as_object(piece) or {})
-        return said
+        return has_content
 
     def _call(self, frame: Frame, piece: dict[str, Any]) -> None:
         calls, index = self.answer.calls, number_in(piece, "index")
@@ -199,7 +197,7 @@ class ChatChecker:
 
 
 def check_completion_body(findings: Findings, body: Any, streamed: ChatAnswer | None, *, same_run: bool) -> None:
-    """An answer that was not streamed; `streamed` is what the stream added up to, where there was one."""
+    """Check a response that was not streamed; `streamed` is what a stream added up to, if there was one."""
     value = as_object(body) or {}
     if streamed is not None and streamed.error not in (None, "cancelled", "interrupted") and same_run:
         if object_in(value, "error") is None:
@@ -233,9 +231,9 @@ def _parse_answer(message: dict[str, Any], finish: Any) -> ChatAnswer:
 
 def _compare(findings: Findings, whole: ChatAnswer, streamed: ChatAnswer, *, same_run: bool) -> None:
     if same_run:
-        # What was said before the run was cut short is said in both forms; only the stream tells of the end.
+        # Text before an interruption is in both forms; only the stream reports the end.
         names = ("texts", "calls") if streamed.error else ("texts", "calls", "finish")
         if differing := [name for name in names if getattr(whole, name) != getattr(streamed, name)]:
             findings.broke("C14", None, f"it differs from the stream in {quote(differing)}")
-    elif whole.says_something() != streamed.says_something() and not streamed.error:
+    elif whole.has_content() != streamed.has_content() and not streamed.error:
         findings.broke("C14", None, "one of body and stream says something, the other nothing")

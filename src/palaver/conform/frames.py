@@ -1,4 +1,4 @@
-"""A recorded event stream as frames, with all that a checker wants to know of each. Reads anything, raises never."""
+"""Parse a recorded event stream into frames with everything the checkers need. Never raises."""
 
 from collections.abc import Iterator
 from typing import Any, cast
@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 MAX_FRAME_BYTES = 16 * 1024 * 1024
-"""Bytes of one frame's data that are looked at."""
+"""Larger frames are not decoded."""
 MAX_DEPTH = 400
 DONE = b"[DONE]"
 NOT_AN_OBJECT = "it is JSON, but no object"
@@ -16,18 +16,18 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Frame(Struct, frozen=True, kw_only=True):
-    """One server-sent event that has data."""
+    """A server-sent event with data."""
 
     index: int
     """From 0."""
     line: int
-    """Where it begins, from 1."""
+    """Its first line, from 1."""
     data: bytes
     event: str | None = None
     extra: tuple[str, ...] = ()
-    """What else stands in it: names of other fields, `comment` for a comment."""
+    """Names of other fields; `comment` for a comment."""
     closed: bool = True
-    """Does an empty line end it?"""
+    """Whether an empty line ends it."""
     value: dict[str, Any] | None = None
     """Its JSON object."""
     fault: str | None = None
@@ -35,22 +35,20 @@ class Frame(Struct, frozen=True, kw_only=True):
 
     @property
     def is_done(self) -> bool:
-        """Is it the word that ends a stream?"""
         return self.data == DONE
 
     @property
     def text(self) -> str:
-        """Its data, to be shown."""
+        """Its data, for messages."""
         return self.data[:8192].decode("utf-8", "replace")
 
 
 def parse_frames(stream: bytes) -> list[Frame]:
-    """The frames of a whole stream."""
     return list(_frames(stream))
 
 
 def end_frame(frames: list[Frame]) -> Frame:
-    """A frame for what is missing: it stands after the last one, and is empty."""
+    """Return an empty frame after the last one, for what is missing."""
     last = frames[-1].line if frames else 1
     return Frame(index=len(frames), line=last, data=b"")
 
@@ -71,7 +69,7 @@ def _frames(stream: bytes) -> Iterator[Frame]:
 
 
 class _Event:
-    """The lines of one event, as they come."""
+    """The lines of one event."""
 
     def __init__(self) -> None:
         self.data: list[bytes] = []
@@ -109,7 +107,7 @@ class _Event:
 
 
 def decode_object(data: bytes) -> tuple[dict[str, Any] | None, str | None]:
-    """The JSON object in that text, or why there is none to read."""
+    """Return the JSON object, or why there is none."""
     if len(data) > MAX_FRAME_BYTES:
         return None, f"it has more than {MAX_FRAME_BYTES} bytes"
     try:
@@ -122,12 +120,12 @@ def decode_object(data: bytes) -> tuple[dict[str, Any] | None, str | None]:
 
 
 def frame_value(frame: Frame) -> Any:
-    """The JSON value of a frame, of whatever type; None where there is none."""
+    """Return the JSON value of any type; None if there is none."""
     return msgspec.json.decode(frame.data) if frame.fault == NOT_AN_OBJECT else frame.value
 
 
 def _is_too_deep(value: Any, data: bytes) -> bool:
-    """Would it be trouble to compare or to write it? Few brackets tell without a look."""
+    """Whether it is nested too deeply to compare or encode."""
     if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
         return False
     level: list[Any] = [value]

@@ -16,7 +16,7 @@ _DONE_RULES: Mapping[Protocol, str] = {
 
 
 class FramingChecker:
-    """Looks at each frame as it stands on the wire, and at what ends the stream."""
+    """Checks each frame as it is on the wire, and the end of the stream."""
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
@@ -24,7 +24,6 @@ class FramingChecker:
         self._done = False
 
     def feed(self, frame: Frame) -> None:
-        """Look at the next frame."""
         broke = self._findings.broke
         self._frames += 1
         if self._done:
@@ -39,7 +38,6 @@ class FramingChecker:
         self._name(frame)
 
     def end(self, past: Frame) -> None:
-        """The stream is over."""
         if not self._frames:
             self._findings.broke("F1", past, "there is no event in it")
         elif not self._done and self._findings.protocol in _DONE_RULES:
@@ -48,7 +46,7 @@ class FramingChecker:
     def _name(self, frame: Frame) -> None:
         broke = self._findings.broke
         if self._findings.protocol == "services":
-            return  # There the name is the event's own: S1.
+            return  # The name is checked by S1.
         if self._findings.protocol != "responses":
             if frame.event is not None:
                 broke("F4", frame, f"it has event: {quote(frame.event)}")
@@ -61,7 +59,7 @@ class FramingChecker:
 
 
 def check_head(findings: Findings, headers: Mapping[str, str]) -> None:
-    """The headers of a streamed answer, with names in lower case."""
+    """Check the headers of a streamed response, with names in lower case."""
     kind = headers.get("content-type", "")
     if kind.partition(";")[0].strip().lower() != "text/event-stream":
         findings.broke("F5", None, f"the content type is {quote(kind)}")
@@ -71,7 +69,7 @@ def check_head(findings: Findings, headers: Mapping[str, str]) -> None:
 
 
 def check_refusal(findings: Findings, status: int, body: bytes) -> None:
-    """The answer to a request that nobody can read."""
+    """Check the response to a malformed request."""
     if not 400 <= status < 500:
         findings.broke("E2", None, f"the answer is {status}: {_body_text(body)}")
         return
@@ -81,15 +79,15 @@ def check_refusal(findings: Findings, status: int, body: bytes) -> None:
         if not text.strip() or not isinstance(value, str):
             findings.broke("E3", None, f"the body is {_body_text(body)}")
         return
-    told = as_object(value) or {}
+    document = as_object(value) or {}
     if findings.protocol == "services":
-        if number_in(told, "code") != status or not text_in(told, "message") or not text_in(told, "type"):
+        if number_in(document, "code") != status or not text_in(document, "message") or not text_in(document, "type"):
             findings.broke("E3", None, f"the body is {_body_text(body)}")
         return
-    error = object_in(told, "error") or {}
+    error = object_in(document, "error") or {}
     if not text_in(error, "message"):
         findings.broke("E3", None, f"the body is {_body_text(body)}")
-    elif not error.keys() >= {"type", "code", "param"} or not text_in(told, "detail"):
+    elif not error.keys() >= {"type", "code", "param"} or not text_in(document, "detail"):
         findings.broke("E4", None, f"the body is {_body_text(body)}")
 
 

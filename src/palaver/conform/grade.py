@@ -1,4 +1,4 @@
-"""Grading: a recorded stream, a whole body or a refusal in, a report out.
+"""Grade a recorded stream, a complete body or a refusal.
 
 report = grade(stream, "responses")
 assert report.faults == (), str(report)
@@ -16,7 +16,7 @@ from palaver.conform.rules import Protocol
 from palaver.conform.ui_stream import Version
 
 WholeFrom = Literal["same-run", "another-run"]
-"""Is the whole body of the run that was streamed, or of another one with the same prompt?"""
+"""Whether the complete body is of the run that was streamed, or of another one with the same prompt."""
 
 _Checker = responses.ResponsesChecker | chat_completions.ChatChecker | ui_stream.UIChecker | services.ServiceChecker
 
@@ -32,10 +32,10 @@ def grade(
     ui_version: Version = 6,
     strict: bool = True,
 ) -> Report:
-    """Hold a stream against every rule of its protocol.
+    """Check a stream against all rules of its protocol.
 
     `whole` is the body (decoded, or bytes) of the same run when it was not streamed; `history` the ids of calls in the
-    request that have no result yet; `headers` those of the streamed answer. With `strict` a should is a fault too.
+    request without a result; `headers` those of the streamed response. With `strict`, a should-rule is a fault too.
     """
     findings = Findings(protocol)
     checker, count = _follow(findings, stream, history, ui_version)
@@ -54,7 +54,7 @@ def grade_whole(
     whole_from: WholeFrom = "same-run",
     strict: bool = True,
 ) -> Report:
-    """Hold a body that was not streamed against the rules for it, and against the stream, which is not graded here."""
+    """Check a body that was not streamed, and compare it with the stream, which is not graded here."""
     findings = Findings(protocol)
     checker = None if stream is None else _follow(Findings(protocol), stream, (), 6)[0]
     _check_whole(findings, whole, checker, whole_from)
@@ -62,14 +62,14 @@ def grade_whole(
 
 
 def grade_refusal(status: int, body: bytes, protocol: Protocol, *, strict: bool = True) -> Report:
-    """Hold the answer to a request that nobody can read against the rules for it."""
+    """Check the response to a malformed request."""
     findings = Findings(protocol)
     framing.check_refusal(findings, status, body)
     return findings.report(strict=strict)
 
 
 def grade_unanswered(why: str, protocol: Protocol, *, strict: bool = True) -> Report:
-    """The report on a plain prompt to which no answer came that could be graded."""
+    """Return the report for a prompt without an answer that could be graded."""
     findings = Findings(protocol)
     findings.broke("E1", None, why)
     return findings.report(strict=strict)
@@ -117,6 +117,6 @@ def _check_whole(findings: Findings, whole: Any, checker: _Checker | None, whole
         services.check_service_body(
             findings, body, checker if isinstance(checker, services.ServiceChecker) else None, same_run=same_run
         )
-    elif findings.protocol != "ui-stream":  # That has no whole form.
+    elif findings.protocol != "ui-stream":  # It has no complete form.
         terminal = checker.terminal if isinstance(checker, responses.ResponsesChecker) else None
         responses.check_response_body(findings, body, terminal, same_run=same_run)

@@ -1,4 +1,4 @@
-"""The requests with which a server is graded: a prompt, streamed and whole, and a request that nobody can read."""
+"""The requests that `palaver conform` sends: a prompt, streamed and not, and a malformed request."""
 
 import re
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ PROMPT = "Say hello in one short sentence."
 
 Kind = Literal["stream", "whole", "refusal"]
 
-# What a URL may end in, and what is spoken there. `/responses` without `/v1` is MLflow's.
+# Endings of URLs, and the protocol of each. `/responses` without `/v1` is MLflow's.
 _PATH_ENDINGS: Mapping[str, Protocol] = {
     "/v1/responses": "responses",
     "/responses": "invocations",
@@ -27,15 +27,13 @@ _SERVICE = re.compile(r"(?P<place>(?P<root>.*)/services/[^/]+)(/stream)?")
 
 
 class ProbeUrls(Struct, frozen=True):
-    """Where a server is asked."""
-
     endpoints: Mapping[Protocol, str]
     models: str
     """Where its models are listed, if they are."""
 
 
 class Probe(Struct, frozen=True, kw_only=True):
-    """One request, and what its answer is held against."""
+    """One request, and what its response is checked for."""
 
     protocol: Protocol
     kind: Kind
@@ -44,11 +42,11 @@ class Probe(Struct, frozen=True, kw_only=True):
     body: dict[str, Any]
     headers: Mapping[str, str] = {}
     below: str = ""
-    """What is added to the place: a service streams elsewhere."""
+    """Appended to the URL: a service streams elsewhere."""
 
 
 def probe_urls(url: str, protocol: Protocol | None = None) -> ProbeUrls:
-    """The endpoints below a base URL, with or without `/v1`; a URL that is an endpoint is asked as it is."""
+    """Return the endpoints below a base URL, with or without `/v1`; the URL of an endpoint is used as it is."""
     parts = urlsplit(url)
     path = parts.path.rstrip("/")
     service = _SERVICE.fullmatch(path)
@@ -67,7 +65,7 @@ def probe_urls(url: str, protocol: Protocol | None = None) -> ProbeUrls:
         "ui-stream": at(f"{root}/api/chat"),
     }
     above, _, name = root.rpartition("/")
-    if name:  # A service stands beside its workflow. The default one has no name here.
+    if name:  # The services of a server are at its root. The default workflow has no name here.
         usual["services"] = at(f"{above}/services/{name}")
     if ending is not None:
         found: dict[Protocol, str] = {protocol or _PATH_ENDINGS[ending]: at(path)}
@@ -79,7 +77,7 @@ def probe_urls(url: str, protocol: Protocol | None = None) -> ProbeUrls:
 def build_probes(
     protocol: Protocol, *, prompt: str = PROMPT, model: str | None = None, ui_version: Version = 6
 ) -> list[Probe]:
-    """The requests for one protocol, in the order in which they are sent: the first one streams."""
+    """Return the requests for one protocol, in the order in which they are sent: the first one streams."""
 
     def probe(kind: Kind, name: str, **body: Any) -> Probe:
         named = {"model": model} if model is not None and protocol not in ("ui-stream", "services") else {}
@@ -103,9 +101,9 @@ def build_probes(
                 probe("refusal", "bad request"),
             ]
         case "ui-stream":
-            said = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": prompt}]}
+            user_message = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": prompt}]}
             return [
-                probe("stream", "stream", id="palaver-conform", messages=[said], trigger="submit-message"),
+                probe("stream", "stream", id="palaver-conform", messages=[user_message], trigger="submit-message"),
                 probe("refusal", "bad request", id="palaver-conform", messages=42),
             ]
         case "services":

@@ -1,4 +1,4 @@
-"""Response objects and finished items, as snapshots of a stream or as a whole body: I12, I14, I15, I18 and B1 to B4."""
+"""Check response objects and items, in a stream or in a complete body: I12, I14, I15, I18 and B1 to B4."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -40,7 +40,7 @@ _MAY_BE_NULL = """completed_at conversation error incomplete_details instruction
     previous_response_id prompt_cache_key reasoning safety_identifier usage""".split()
 _MLFLOW_ITEMS = """message function_call function_call_output reasoning mcp_approval_request mcp_approval_response
     file_search_call computer_call web_search_call""".split()
-# MLflow takes these statuses, and these kinds of item with no other.
+# MLflow accepts these statuses, and these item types with no other.
 _ITEM_STATUSES = ("in_progress", "completed", "incomplete")
 _WITH_STATUS = _MLFLOW_ITEMS[:6]
 _OPENAI_ITEMS = [
@@ -54,12 +54,12 @@ _REQUIRED_FIELDS = {
     "function_call_output": ("call_id",),
     "mcp_approval_request": ("name", "arguments", "server_label"),
 }
-# What a person or a model gets of an item; the rest (status, logprobs) may differ and nobody would notice.
+# What clients use of an item; the rest (status, logprobs) may differ.
 _COMPARED_KEYS = ("type", "id", "call_id", "name", "arguments", "output", "text", "refusal", "value", "data")
 
 
 def check_response(findings: Findings, frame: Frame | None, body: dict[str, Any], event: str) -> None:
-    """A response object; `event` is the last word of the type that carries it, or `whole`."""
+    """Check a response object; `event` is the last word of its event's type, or `whole`."""
     broke = findings.broke
     if list_in(body, "output") is None:
         broke("F3", frame, f"output is {quote(body.get('output'))}, not a list")
@@ -77,7 +77,7 @@ def check_response(findings: Findings, frame: Frame | None, body: dict[str, Any]
 
 
 def check_item(findings: Findings, frame: Frame | None, item: dict[str, Any]) -> None:
-    """A finished item, of which it is known that it has a type."""
+    """Check a finished item, which has a type."""
     broke, kind = findings.broke, str(item.get("type"))
     if findings.protocol == "invocations":
         if kind not in _MLFLOW_ITEMS:
@@ -87,7 +87,7 @@ def check_item(findings: Findings, frame: Frame | None, item: dict[str, Any]) ->
     for name in ("id", *_REQUIRED_FIELDS.get(kind, ())):
         if not isinstance(item.get(name), str) and (findings.protocol == "responses" or name != "id" or name in item):
             broke("I15", frame, f"{name} of the {kind} is {quote(item.get(name))}")
-    # OpenAI's outputs may be lists of parts; ours are strings, as MLflow wants them.
+    # OpenAI's outputs may be lists of parts; ours are strings, as MLflow requires.
     allowed = str if findings.protocol == "invocations" else (str, list)
     if kind == "function_call_output" and not isinstance(item.get("output"), allowed):
         broke("I15", frame, f"output is {quote(item.get('output'))}")
@@ -145,7 +145,7 @@ def _check_annotations(findings: Findings, frame: Frame | None, part: dict[str, 
 
 
 def check_output(findings: Findings, frame: Frame, output: list[Any], finished: Mapping[int, dict[str, Any]]) -> None:
-    """The terminal output against the done items."""
+    """Compare the terminal output with the finished items."""
     done = [item for _, item in sorted(finished.items())]
     if output == done:
         return
@@ -156,7 +156,7 @@ def check_output(findings: Findings, frame: Frame, output: list[Any], finished: 
 
 
 def comparable(value: Any) -> Any:
-    """What is said in an item."""
+    """Return what clients use of an item."""
     item = as_object(value)
     if item is None:
         return value
@@ -191,10 +191,12 @@ def _check_keys(findings: Findings, frame: Frame | None, body: dict[str, Any]) -
 def _check_usage(findings: Findings, frame: Frame | None, usage: Any) -> None:
     if usage is None:
         return
-    told = as_object(usage) or {}
-    counts = all(number_in(told, name) is not None for name in ("input_tokens", "output_tokens", "total_tokens"))
-    cached = number_in(object_in(told, "input_tokens_details") or {}, "cached_tokens")
-    reasoning = number_in(object_in(told, "output_tokens_details") or {}, "reasoning_tokens")
+    counts_object = as_object(usage) or {}
+    counts = all(
+        number_in(counts_object, name) is not None for name in ("input_tokens", "output_tokens", "total_tokens")
+    )
+    cached = number_in(object_in(counts_object, "input_tokens_details") or {}, "cached_tokens")
+    reasoning = number_in(object_in(counts_object, "output_tokens_details") or {}, "reasoning_tokens")
     if not counts or cached is None or reasoning is None:
         findings.broke("B4", frame, f"usage is {quote(usage)}")
 
@@ -204,12 +206,12 @@ def _has_error_text(error: dict[str, Any] | None) -> bool:
 
 
 class _Stem(NamedTuple):
-    """A kind of text that grows by deltas: `response.{stem}.delta`, then `response.{stem}.done`."""
+    """A text that grows by deltas: `response.{stem}.delta`, then `response.{stem}.done`."""
 
     done: str
-    """The field of `.done` that has it whole."""
+    """The field of `.done` with the whole text."""
     place: str | None
-    """The field that says which part of the item it is."""
+    """The field with the index of its part."""
 
 
 _STEMS: Mapping[str, _Stem] = {
@@ -222,7 +224,7 @@ _STEMS: Mapping[str, _Stem] = {
     "custom_tool_call_input": _Stem("input", None),
 }
 _PARTS = {"content_part": "content_index", "reasoning_summary_part": "summary_index"}
-# Which text stands in which part: a delta wants its part to be there.
+# The part of each text: a delta needs its part.
 _PART_OF = {
     "output_text": "content_part",
     "refusal": "content_part",
@@ -240,48 +242,48 @@ class _Item:
     call: object = None
     """Its `call_id` when it was added."""
     announced: bool = True
-    """Did it begin with `added`? Else only with a delta, or it is there all at once."""
+    """Whether it started with `added`, and not with a delta or complete."""
     done: bool = False
     pieces: dict[_Key, list[str]] = field(default_factory=dict[_Key, list[str]])
     whole: set[_Key] = field(default_factory=set[_Key])
-    """Texts that had their `.done`."""
+    """Texts with a `.done`."""
     parts: dict[_Key, bool] = field(default_factory=dict[_Key, bool])
-    """Parts that were added: are they still open?"""
+    """The added parts, and whether they are still open."""
     annotations: dict[int, list[Any]] = field(default_factory=dict[int, list[Any]])
 
-    def said(self, stem: str, index: int) -> str | None:
-        """The joined deltas; None where there were none and none had to be."""
+    def text(self, stem: str, index: int) -> str | None:
+        """Return the joined deltas; None if there were none and none are required."""
         pieces = self.pieces.get((stem, index))
         return "".join(pieces) if pieces is not None else "" if self.announced else None
 
 
 class ItemChecker:
-    """Follows every item. `asked` are the calls of the input that have no result yet."""
+    """Checks every item. `asked` are the calls of the input without a result."""
 
-    def __init__(self, findings: Findings, asked: Collection[str]) -> None:
+    def __init__(self, findings: Findings, unanswered: Collection[str]) -> None:
         self._broke = findings.broke
         self._findings = findings
         self._items: dict[str, _Item] = {}
         self._open: list[_Item] = []
         self._next = 0
         self._calls: set[str] = set()
-        self._unanswered = set(asked)
+        self._unanswered = set(unanswered)
         self.finished: dict[int, dict[str, Any]] = {}
-        """Items as their `done` had them, by index."""
+        """Finished items, by index."""
 
     def feed(self, frame: Frame, kind: str, value: dict[str, Any]) -> None:
-        """Look at a frame of an item; `kind` is its type without `response.`."""
+        """Check a frame of an item; `kind` is its type without `response.`."""
         if kind in ("output_item.added", "output_item.done"):
-            said = object_in(value, "item")
-            identity = self._identity(said) if said is not None else None
-            if said is None or text_in(said, "type") is None:
+            item_object = object_in(value, "item")
+            identity = self._identity(item_object) if item_object is not None else None
+            if item_object is None or text_in(item_object, "type") is None:
                 self._broke("F3", frame, "it has no item with a type")
             elif identity is None:
-                self._broke("I15", frame, f"the id of its item is {quote(said.get('id'))}")
+                self._broke("I15", frame, f"the id of its item is {quote(item_object.get('id'))}")
             elif kind == "output_item.added":
-                self._added(frame, identity, said, value)
+                self._added(frame, identity, item_object, value)
             else:
-                self._done(frame, identity, said, value)
+                self._done(frame, identity, item_object, value)
             return
         identity = text_in(value, "item_id")
         if identity is None:
@@ -298,30 +300,30 @@ class ItemChecker:
             item.done = True
         self._open.clear()
 
-    # An item's beginning and end
+    # Start and end of an item
 
-    def _identity(self, said: dict[str, Any]) -> str | None:
-        """Its id. MLflow's own results have none, and are known by their call."""
-        if self._findings.protocol == "invocations" and "id" not in said and "call_id" in said:
-            return f"{said.get('type')} of {said['call_id']}"
-        return text_in(said, "id")
+    def _identity(self, item_object: dict[str, Any]) -> str | None:
+        """Return its id. MLflow's tool results have none, and are identified by their call."""
+        if self._findings.protocol == "invocations" and "id" not in item_object and "call_id" in item_object:
+            return f"{item_object.get('type')} of {item_object['call_id']}"
+        return text_in(item_object, "id")
 
-    def _added(self, frame: Frame, identity: str, said: dict[str, Any], value: dict[str, Any]) -> None:
-        kind = text_in(said, "type") or ""
+    def _added(self, frame: Frame, identity: str, item_object: dict[str, Any], value: dict[str, Any]) -> None:
+        kind = text_in(item_object, "type") or ""
         item = self._begin(frame, identity, kind, value)
         if item is None:
             return
-        item.call = said.get("call_id")
-        if kind in _LISTS and list_in(said, _LISTS[kind]) is None:
+        item.call = item_object.get("call_id")
+        if kind in _LISTS and list_in(item_object, _LISTS[kind]) is None:
             self._broke("F3", frame, f"the added {kind} has no list as {_LISTS[kind]}")
         if kind == "function_call":
-            arguments = text_in(said, "arguments")
+            arguments = text_in(item_object, "arguments")
             if arguments is None:
-                self._broke("F3", frame, f"arguments is {quote(said.get('arguments'))}, not a string")
-            elif arguments:  # Deltas go on from there.
+                self._broke("F3", frame, f"arguments is {quote(item_object.get('arguments'))}, not a string")
+            elif arguments:  # Deltas continue it.
                 item.pieces["function_call_arguments", 0] = [arguments]
 
-    def _done(self, frame: Frame, identity: str, said: dict[str, Any], value: dict[str, Any]) -> None:
+    def _done(self, frame: Frame, identity: str, item_object: dict[str, Any], value: dict[str, Any]) -> None:
         item = self._items.get(identity)
         if item is None:
             index = number_in(value, "output_index")
@@ -331,18 +333,18 @@ class ItemChecker:
                 item = self._items[identity] = other
             else:
                 self._broke("I7b", frame, "the item is done, but was never added")
-                item = self._begin(frame, identity, text_in(said, "type"), value, announced=False)
+                item = self._begin(frame, identity, text_in(item_object, "type"), value, announced=False)
                 assert item is not None
         elif item.done:
             self._broke("I7", frame, "the item was done before")
             return
         self._check_place(frame, item, value)
-        self._check_texts(frame, item, said)
-        self._check_call(frame, said)
-        check_item(self._findings, frame, said)
+        self._check_texts(frame, item, item_object)
+        self._check_call(frame, item_object)
+        check_item(self._findings, frame, item_object)
         item.done = True
         self._open.remove(item)
-        self.finished[item.index if item.index is not None else len(self.finished)] = said
+        self.finished[item.index if item.index is not None else len(self.finished)] = item_object
 
     def _begin(
         self, frame: Frame, identity: str, kind: str | None, value: dict[str, Any], *, announced: bool = True
@@ -354,7 +356,7 @@ class ItemChecker:
         if index != self._next:
             self._misplaced(frame, value, f"{self._next} is next")
         self._next = self._next + 1 if index is None else max(self._next, index + 1)
-        # Palaver's own items may stand inside another one: clients skip what they do not know.
+        # Palaver's own items may be inside another one: clients skip unknown types.
         if self._open and not (_is_palaver_item(kind) and not _is_palaver_item(self._open[-1].type)):
             self._broke("I8", frame, f"it begins while {quote(self._open[-1].id)} is open")
         item = _Item(identity, kind, index, announced=announced)
@@ -363,7 +365,7 @@ class ItemChecker:
         return item
 
     def _of(self, frame: Frame, identity: str, value: dict[str, Any]) -> _Item | None:
-        """The item that a frame belongs to, if it may."""
+        """Return the item of a frame, if the frame is allowed."""
         item = self._items.get(identity)
         if item is None:
             self._broke("I7b", frame, f"no item {quote(identity)} was added")
@@ -379,17 +381,19 @@ class ItemChecker:
             self._misplaced(frame, value, f"its item has {item.index}")
         if self._open[-1] is not item:
             self._broke("I8", frame, f"it stands between the frames of {quote(self._open[-1].id)}")
-        said = object_in(value, "item")
-        if said is not None and item.type not in (None, said["type"]):
-            self._broke("I5", frame, f"the item was added as {quote(item.type)} and is done as {quote(said['type'])}")
-        elif said is not None and item.announced and item.call != said.get("call_id"):
-            self._broke("I5", frame, f"call_id was {quote(item.call)} and is {quote(said.get('call_id'))}")
+        item_object = object_in(value, "item")
+        if item_object is not None and item.type not in (None, item_object["type"]):
+            self._broke(
+                "I5", frame, f"the item was added as {quote(item.type)} and is done as {quote(item_object['type'])}"
+            )
+        elif item_object is not None and item.announced and item.call != item_object.get("call_id"):
+            self._broke("I5", frame, f"call_id was {quote(item.call)} and is {quote(item_object.get('call_id'))}")
 
     def _misplaced(self, frame: Frame, value: dict[str, Any], expected: str) -> None:
         is_odd = "output_index" in value and number_in(value, "output_index") is None
         self._broke("F3" if is_odd else "I5", frame, f"output_index is {quote(value.get('output_index'))}, {expected}")
 
-    # What it holds
+    # Content
 
     def _grow(self, frame: Frame, item: _Item, kind: str, value: dict[str, Any]) -> None:
         stem, _, verb = kind.rpartition(".")
@@ -403,8 +407,8 @@ class ItemChecker:
             if object_in(value, "annotation") is None:
                 self._broke("F3", frame, f"annotation is {quote(value.get('annotation'))}, not an object")
             if number_in(value, "annotation_index") != len(added):
-                told = quote(value.get("annotation_index"))
-                self._broke("I10b", frame, f"annotation_index is {told}, not {len(added)}")
+                received = quote(value.get("annotation_index"))
+                self._broke("I10b", frame, f"annotation_index is {received}, not {len(added)}")
             added.append(value.get("annotation"))
 
     def _index(self, frame: Frame, value: dict[str, Any], name: str | None) -> int:
@@ -412,7 +416,7 @@ class ItemChecker:
             return 0
         index = number_in(value, name)
         if index != 0:
-            # SDKs look the part up by this number. MLflow's own agents leave it out, and their clients do without.
+            # SDKs need this index. MLflow's own agents omit it, and their clients don't use it.
             is_left_out = self._findings.protocol == "invocations" and name not in value
             rule = "F3" if index is None and not is_left_out else "I10"
             self._broke(rule, frame, f"{name} is {quote(value.get(name))}")
@@ -423,8 +427,8 @@ class ItemChecker:
         index = self._index(frame, value, fields.place)
         key = (stem, index)
         name = "delta" if verb == "delta" else fields.done
-        said = text_in(value, name)
-        if said is None:
+        text = text_in(value, name)
+        if text is None:
             self._broke("F3", frame, f"{name} is {quote(value.get(name))}, not a string")
             return
         if key in item.whole:
@@ -436,10 +440,10 @@ class ItemChecker:
         if verb == "delta":
             if stem == "output_text" and item.annotations.get(index):
                 self._broke("I10b", frame, "an annotation stands before it")
-            item.pieces.setdefault(key, []).append(said)
+            item.pieces.setdefault(key, []).append(text)
             return
         item.whole.add(key)
-        self._compare(frame, item, key, said, "the done text")
+        self._compare(frame, item, key, text, "the done text")
 
     def _part(self, frame: Frame, item: _Item, stem: str, verb: str, value: dict[str, Any]) -> None:
         index = self._index(frame, value, _PARTS[stem])
@@ -457,18 +461,18 @@ class ItemChecker:
         item.parts[key] = False
         self._compare_part(frame, item, index, part)
 
-    def _check_texts(self, frame: Frame, item: _Item, said: dict[str, Any]) -> None:
-        """Is the finished item what its frames said?"""
+    def _check_texts(self, frame: Frame, item: _Item, item_object: dict[str, Any]) -> None:
+        """Compare the finished item with its frames."""
         if item.announced:
-            needed = {("function_call_arguments", 0)} if said["type"] == "function_call" else set[_Key]()
+            needed = {("function_call_arguments", 0)} if item_object["type"] == "function_call" else set[_Key]()
             for key in (item.pieces.keys() | needed) - item.whole:
                 self._broke("I7b", frame, f"its {key[0]} has no done")
             for key in (key for key, is_open in item.parts.items() if is_open):
                 self._broke("I7b", frame, f"its {key[0]} has no done")
         for name in ("content", "summary"):
-            for index, part in enumerate(list_in(said, name) or ()):
+            for index, part in enumerate(list_in(item_object, name) or ()):
                 self._compare_part(frame, item, index, as_object(part) or {})
-        if said["type"] == "function_call" and (arguments := text_in(said, "arguments")) is not None:
+        if item_object["type"] == "function_call" and (arguments := text_in(item_object, "arguments")) is not None:
             self._compare(frame, item, ("function_call_arguments", 0), arguments, "the arguments")
 
     def _compare_part(self, frame: Frame, item: _Item, index: int, part: dict[str, Any]) -> None:
@@ -486,20 +490,20 @@ class ItemChecker:
                 pass
 
     def _compare(self, frame: Frame, item: _Item, key: _Key, text: str, what: str) -> None:
-        said = item.said(*key)
-        if said is not None and said != text:
-            self._broke("I9", frame, f"{what} is {quote(text)}, the deltas said {quote(said)}")
+        deltas = item.text(*key)
+        if deltas is not None and deltas != text:
+            self._broke("I9", frame, f"{what} is {quote(text)}, the deltas said {quote(deltas)}")
 
-    def _check_call(self, frame: Frame, said: dict[str, Any]) -> None:
-        call = text_in(said, "call_id")
+    def _check_call(self, frame: Frame, item_object: dict[str, Any]) -> None:
+        call = text_in(item_object, "call_id")
         if call is None:
             return
-        if said["type"] == "function_call":
+        if item_object["type"] == "function_call":
             if call in self._calls:
                 self._broke("I6", frame, f"there was a call {quote(call)} before")
             self._calls.add(call)
             self._unanswered.add(call)
-        elif said["type"] == "function_call_output":
+        elif item_object["type"] == "function_call_output":
             if call not in self._unanswered:
                 self._broke("I11", frame, f"it answers {quote(call)}, which is no open call")
             self._unanswered.discard(call)

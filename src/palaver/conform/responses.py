@@ -1,4 +1,4 @@
-"""Responses streams, in both profiles: the whole run, from `response.created` to its terminal frame."""
+"""Check Responses streams in both profiles, from `response.created` to the terminal frame, and complete bodies."""
 
 from collections.abc import Collection
 from typing import Any
@@ -13,7 +13,7 @@ _PALAVER_EVENTS = ("palaver:data", "palaver:file")
 
 
 class ResponsesChecker:
-    """Follows one run. `history` are the ids of calls in the input that have no result yet."""
+    """Checks one run. `history` are the ids of calls in the input without a result."""
 
     def __init__(self, findings: Findings, *, history: Collection[str] = ()) -> None:
         self._broke = findings.broke
@@ -26,11 +26,10 @@ class ResponsesChecker:
         self._before = ""
         self._typed = 0
         self.terminal: dict[str, Any] | None = None
-        """The response object of the frame that ended the run."""
+        """The response object of the terminal frame."""
         self._ended = False
 
     def feed(self, frame: Frame) -> None:
-        """Look at the next frame."""
         value = frame.value
         if value is None:
             return
@@ -48,7 +47,6 @@ class ResponsesChecker:
         self._before = kind
 
     def end(self, past: Frame) -> None:
-        """The stream is over."""
         if not self._typed:
             self._broke("I1", past, "there is no response.created")
         if not self._ended:
@@ -99,14 +97,14 @@ class ResponsesChecker:
             self._terminal(frame, word, body)
 
     def _same_id(self, frame: Frame, body: dict[str, Any]) -> None:
-        said = text_in(body, "id")
-        self._id = self._id or said
-        if said != self._id:
-            self._broke("I2", frame, f"the response id is {quote(said)}, it was {quote(self._id)}")
+        response_id = text_in(body, "id")
+        self._id = self._id or response_id
+        if response_id != self._id:
+            self._broke("I2", frame, f"the response id is {quote(response_id)}, it was {quote(self._id)}")
 
     def _terminal(self, frame: Frame, word: str, body: dict[str, Any]) -> None:
         if self._ended:
-            return  # Told already, as a frame after the end.
+            return  # Already reported as a frame after the end.
         self._ended, self.terminal = True, body
         self._items.end(frame)
         if (output := list_in(body, "output")) is not None:
@@ -138,7 +136,7 @@ class ResponsesChecker:
 
 
 def check_response_body(findings: Findings, body: Any, terminal: dict[str, Any] | None, *, same_run: bool) -> None:
-    """An answer that was not streamed; `terminal` is the response object that ended the stream, where there was one."""
+    """Check a response that was not streamed; `terminal` is the response object that ended a stream, if any."""
     value = as_object(body)
     if value is None:
         findings.broke("F3", None, f"the body is {quote(body)}, not an object")
@@ -150,8 +148,8 @@ def check_response_body(findings: Findings, body: Any, terminal: dict[str, Any] 
     check_response(findings, None, value, "whole")
     output = list_in(value, "output") or []
     for item in output:
-        if (said := as_object(item)) is not None and text_in(said, "type") is not None:
-            check_item(findings, None, said)
+        if (item_object := as_object(item)) is not None and text_in(item_object, "type") is not None:
+            check_item(findings, None, item_object)
         else:
             findings.broke("F3", None, f"an item is {quote(item)}")
     if terminal is None:
@@ -170,15 +168,15 @@ def _body_difference(body: dict[str, Any], terminal: dict[str, Any]) -> str:
 
 
 def _compare_loosely(findings: Findings, body: dict[str, Any], terminal: dict[str, Any]) -> None:
-    """Two runs of one prompt: models vary, so the words and even the number of items may differ."""
-    said, streamed = list_in(body, "output") or [], list_in(terminal, "output") or []
-    if bool(said) != bool(streamed):
-        findings.broke("I16", None, f"output has {len(said)} items, the stream's had {len(streamed)}")
+    """Compare two runs of one prompt: text and the number of items may differ."""
+    items, streamed = list_in(body, "output") or [], list_in(terminal, "output") or []
+    if bool(items) != bool(streamed):
+        findings.broke("I16", None, f"output has {len(items)} items, the stream's had {len(streamed)}")
     if odd := sorted(body.keys() ^ terminal.keys()):
         findings.broke("I16b", None, f"only one of body and stream has {quote(odd)}")
-    whole, told = _keys_by_type(said), _keys_by_type(streamed)
-    for kind in sorted(whole.keys() & told.keys()):
-        if odd := sorted(whole[kind] ^ told[kind]):
+    whole, stream_keys = _keys_by_type(items), _keys_by_type(streamed)
+    for kind in sorted(whole.keys() & stream_keys.keys()):
+        if odd := sorted(whole[kind] ^ stream_keys[kind]):
             findings.broke("I16b", None, f"of two {kind} items only one has {quote(odd)}")
 
 

@@ -1,8 +1,7 @@
-"""The rules, each with its name, what it says and who breaks without it: for the checkers, the command and the docs.
+"""The rules: for the checkers, the command and the docs.
 
-`I1` to `I16` are the invariants of the Responses contract under their own numbers. A part of one that breaks no client
-stands beside it under the same number and a `b`. A rule is a *must* where a real client breaks, and a *should* where it
-is only ours: shown, but no reason to fail a stranger.
+`I1` to `I16` are the invariants of the Responses contract; a part of one that breaks no client has the suffix `b`. A
+rule is a *must* if a real client breaks without it, else a *should*: reported, but no reason to fail another server.
 """
 
 from collections.abc import Mapping
@@ -11,17 +10,15 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 Protocol = Literal["responses", "invocations", "chat-completions", "ui-stream", "services"]
-"""What is spoken. `responses` and `invocations` are the two profiles of one protocol."""
+"""`responses` and `invocations` are two profiles of one protocol."""
 Severity = Literal["must", "should"]
 
 
 class Rule(Struct, frozen=True):
-    """One thing that a stream, a body or a refusal has to keep."""
-
     id: str
     says: str
     must: tuple[Protocol, ...]
-    """Where a client breaks without it. Anywhere else it is a should."""
+    """The protocols whose clients break without it. For the others it is a should."""
     breaks: str
     """Which clients break, or why it is only a should."""
 
@@ -395,5 +392,4 @@ RULES: Mapping[str, Rule] = {rule.id: rule for group in GROUPS.values() for rule
 
 
 def severity(rule: str, protocol: Protocol) -> Severity:
-    """Does a client break without it there?"""
     return "must" if protocol in RULES[rule].must else "should"

@@ -1,4 +1,4 @@
-"""Streams and documents of services: S1 to S12."""
+"""Check streams and documents of services: S1 to S12."""
 
 import re
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from palaver.conform.findings import Findings, as_object, list_in, number_in, ob
 from palaver.conform.frames import Frame, frame_value
 
 _SIDE_EVENTS = ("log", "data", "complete", "error")
-"""What a stream has that `message_start` does not begin."""
+"""The events of a stream without `message_start`."""
 _UNTYPED = (*_SIDE_EVENTS, "changes")
 _BLOCKS = ("content_block_start", "content_block_delta", "content_block_stop")
 _END = ("message_delta", "message_stop")
@@ -23,26 +23,25 @@ _WORD = re.compile(r"[A-Z0-9_]+")
 
 
 class ServiceChecker:
-    """Follows one stream."""
+    """Checks one stream."""
 
     def __init__(self, findings: Findings) -> None:
         self._findings = findings
         self._broke = findings.broke
         self._frames = 0
         self._open: str | None = None
-        """The kind of the block that is open."""
+        """The kind of the open block."""
         self._index = -1
         self._stopping = 0
-        """How many of the last three events have come."""
+        """How many of the last three events were received."""
         self._text = ""
         self.started = False
         self.ended = ""
-        """The name of the last event, once it has come."""
-        self.said: Any = None
-        """Its data."""
+        """The name of the last event, once received."""
+        self.last_data: Any = None
+        """The data of the last event."""
 
     def feed(self, frame: Frame) -> None:
-        """Look at the next event."""
         self._frames += 1
         name, value = frame.event, frame_value(frame)
         if self.ended:
@@ -68,7 +67,6 @@ class ServiceChecker:
                 _check_fields(self._findings, frame, name, value)
 
     def end(self, past: Frame) -> None:
-        """The stream is over."""
         if not self.ended:
             self._broke("S6", past, "the stream ends without complete or error")
 
@@ -124,7 +122,7 @@ class ServiceChecker:
                 self._broke("F3", frame, "it has no stop_reason, or no count of output_tokens")
 
     def _end(self, frame: Frame, name: str, value: Any) -> None:
-        self.ended, self.said = name, value
+        self.ended, self.last_data = name, value
         if self._open is not None:
             self._broke("S7", frame, f"block {self._index} is open")
         if name == "error":
@@ -153,20 +151,25 @@ def _check_fields(findings: Findings, frame: Frame, name: str, value: Any) -> No
 
 
 def _check_error(findings: Findings, frame: Frame | None, value: Any) -> None:
-    told = as_object(value) or {}
-    word = text_in(told, "type") or ""
-    has_details = "details" not in told or object_in(told, "details") is not None
-    if number_in(told, "code") is None or not _WORD.fullmatch(word) or not text_in(told, "message") or not has_details:
+    fields = as_object(value) or {}
+    word = text_in(fields, "type") or ""
+    has_details = "details" not in fields or object_in(fields, "details") is not None
+    if (
+        number_in(fields, "code") is None
+        or not _WORD.fullmatch(word)
+        or not text_in(fields, "message")
+        or not has_details
+    ):
         findings.broke("S9", frame, f"the error is {quote(value)}")
 
 
 def _is_document(findings: Findings, frame: Frame | None, value: Any) -> bool:
-    told = as_object(value) or {}
-    response, usage = text_in(told, "response"), object_in(told, "usage") or {}
-    turns = list_in(told, "history") or [None]
+    fields = as_object(value) or {}
+    response, usage = text_in(fields, "response"), object_in(fields, "usage") or {}
+    turns = list_in(fields, "history") or [None]
     counts = all(number_in(usage, name) is not None for name in _COUNTS)
     ends = turns[-1] == {"role": "assistant", "content": response}
-    if response is None or not counts or not ends or object_in(told, "meta") is None:
+    if response is None or not counts or not ends or object_in(fields, "meta") is None:
         findings.broke("S10", frame, f"the document is {quote(value)}")
     return response is not None
 
@@ -176,13 +179,13 @@ def _without_whitespace(text: str) -> str:
 
 
 def check_service_body(findings: Findings, body: Any, streamed: ServiceChecker | None, *, same_run: bool) -> None:
-    """A document that was not streamed; `streamed` has followed the stream, where there was one."""
+    """Check a document that was not streamed; `streamed` has checked the stream, if there was one."""
     if streamed is None or not streamed.ended:
         return
     if same_run:
-        if body != streamed.said:
-            findings.broke("S12", None, f"the body is {quote(body)}, {streamed.ended} said {quote(streamed.said)}")
+        if body != streamed.last_data:
+            findings.broke("S12", None, f"the body is {quote(body)}, {streamed.ended} said {quote(streamed.last_data)}")
     elif streamed.started and streamed.ended == "complete" and _is_document(findings, None, body):
-        said: dict[str, Any] = as_object(streamed.said) or {}
-        if bool(body["response"]) != bool(said.get("response")):
+        document: dict[str, Any] = as_object(streamed.last_data) or {}
+        if bool(body["response"]) != bool(document.get("response")):
             findings.broke("S12", None, "one of body and stream says something, the other nothing")

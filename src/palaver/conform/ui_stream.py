@@ -1,4 +1,4 @@
-"""AI SDK UI message streams: U1 to U12, for clients of version 5, 6 or 7."""
+"""Check AI SDK UI message streams: U1 to U12, for clients of version 5, 6 or 7."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from palaver.core import json
 
 Version = Literal[5, 6, 7]
 
-# The fields that each part must have, in the words of the SDK's schema; `any` may be anything, but there.
+# The required fields of each part, in the terms of the SDK's schema; `any` must exist.
 _TEXT = {"id": "str", "delta": "str"}
 _OUTPUT = {"toolCallId": "str"}
 _FIELDS: Mapping[str, Mapping[str, str]] = {
@@ -47,7 +47,7 @@ _SINCE_7: Mapping[str, Mapping[str, str]] = {
 }
 _FINISH = ("stop", "length", "content-filter", "tool-calls", "error", "other", "unknown")
 _BETWEEN = ("start", "finish", "start-step", "abort", "error", "message-metadata")
-"""What may stand outside a step. Data may too: it is no part of what the model says."""
+"""Parts that may be outside of a step. Data may too."""
 _STARTS = ("text-start", "reasoning-start", "tool-input-start")
 _Stage = Literal["streaming", "available", "answered"]
 
@@ -59,11 +59,11 @@ class _Tool:
     name: str | None = None
     pieces: str = ""
     is_old: bool = False
-    """Is it a call of the history? Then it may be answered here, or be forgotten: its id may come again."""
+    """A call of the history: it may get its result here, and its id may be reused."""
 
 
 class UIChecker:
-    """Follows one UI message. `history` are the calls of the request's last message, which may be answered here."""
+    """Checks one UI message. `history` are the calls of the request's last message, which may get results here."""
 
     def __init__(self, findings: Findings, *, version: Version = 6, history: Collection[str] = ()) -> None:
         self._broke = findings.broke
@@ -80,7 +80,6 @@ class UIChecker:
         self._tools = {call: _Tool(step=0, stage="available", is_old=True) for call in history}
 
     def feed(self, frame: Frame) -> None:
-        """Look at the next part."""
         value = frame.value
         if value is None:
             return
@@ -98,13 +97,12 @@ class UIChecker:
             self._one(frame, kind, value)
 
     def end(self, past: Frame) -> None:
-        """The stream is over."""
         if not self._ended:
             self._all_ended(past, "the end")
             self._broke("U3", past, "the stream ends without finish or abort")
 
     def _is_whole(self, frame: Frame, kind: str, value: dict[str, Any]) -> bool:
-        """Has it the fields of its type? Of what is unknown or broken nothing else is asked."""
+        """Whether it has the required fields of its type. Unknown and malformed parts are not checked further."""
         if kind.startswith("data-"):
             needed: Mapping[str, str] = {"data": "any"}
         elif kind in self._fields:
@@ -124,13 +122,13 @@ class UIChecker:
     def _step_of(self, frame: Frame, kind: str) -> None:
         if not self._in_step and kind not in _BETWEEN and not kind.startswith("data-"):
             self._broke("U4", frame, "it stands outside a step")
-        # A call that still waits holds its step open: its output has to stand there (U8).
-        if self._answered_in_step and kind in _STARTS and not self._waits():
+        # A pending call keeps its step open: its output must be in the same step (U8).
+        if self._answered_in_step and kind in _STARTS and not self._has_pending_call():
             self._broke("U9", frame, "it starts in the step of a tool's output")
-            self._answered_in_step = False  # Told once for each step.
+            self._answered_in_step = False  # Reported once for each step.
 
-    def _waits(self) -> bool:
-        """Is there a call in this step that has no output yet?"""
+    def _has_pending_call(self) -> bool:
+        """Whether a call in this step has no output yet."""
         return any(tool.stage != "answered" for tool in self._tools.values() if tool.step == self._step)
 
     def _one(self, frame: Frame, kind: str, value: dict[str, Any]) -> None:
@@ -229,8 +227,8 @@ class UIChecker:
             self._broke("U7", frame, f"the input of {quote(call)} was available before")
             return
         tool.stage = "available"
-        said = json.parse_or_text(tool.pieces) if tool.pieces else value["input"]
-        if said != value["input"] and tool.pieces != value["input"]:
+        joined = json.parse_or_text(tool.pieces) if tool.pieces else value["input"]
+        if joined != value["input"] and tool.pieces != value["input"]:
             self._broke("U10", frame, f"the input is {quote(value['input'])}, the deltas said {quote(tool.pieces)}")
 
     def _output(self, frame: Frame, call: str, tool: _Tool | None, value: dict[str, Any]) -> None:

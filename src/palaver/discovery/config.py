@@ -1,6 +1,6 @@
-"""Connections that an operator declares in the settings: `[connections.tutor]` in palaver.toml.
+"""Connections declared in palaver.toml, as `[connections.tutor]`.
 
-Secrets stay where they are: a header names the variable that holds it, `headers = {authorization = "env:TUTOR_KEY"}`.
+Secrets stay in the environment: `headers = {authorization = "env:TUTOR_KEY"}` names the variable.
 """
 
 import re
@@ -24,11 +24,9 @@ _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One of them."""
-
     url: str
     headers: Mapping[str, str] = {}
-    """Sent to that service only; `env:NAME` stands for the value of a variable."""
+    """Sent to that service only; `env:NAME` is replaced by the variable's value."""
     is_chat: bool | None = None
     dialect: Dialect | None = None
     model: str | None = None
@@ -36,45 +34,47 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
 
 def declared_workflows(connections: Mapping[str, ConnectionSettings], env: Mapping[str, str]) -> "list[RemoteWorkflow]":
-    """These, as workflows. None is asked what it is: a server must start, whoever is away."""
+    """Return the connections as workflows. None is contacted: the server must start even if a service is down."""
     if not connections:
         return []
     from palaver.core.descriptions import check_workflow_name
     from palaver.discovery.connections import ConnectionConfig, remote_workflow
     from palaver.outbound import check_headers, check_url
 
-    made: list[RemoteWorkflow] = []
-    for name, one in connections.items():
-        check_url(one.url)
+    workflows: list[RemoteWorkflow] = []
+    for name, settings in connections.items():
+        check_url(settings.url)
         wanted = ConnectionConfig(
-            url=one.url,
-            is_chat=one.is_chat,
-            dialect=one.dialect,
-            model=one.model,
-            headers=check_headers({header: _header_value(name, text, env) for header, text in one.headers.items()}),
-            timeout=one.timeout_seconds,
+            url=settings.url,
+            is_chat=settings.is_chat,
+            dialect=settings.dialect,
+            model=settings.model,
+            headers=check_headers(
+                {header: _header_value(name, text, env) for header, text in settings.headers.items()}
+            ),
+            timeout=settings.timeout_seconds,
         )
-        made.append(remote_workflow(wanted, check_workflow_name(name)))
-        made[-1].checked_at = None
-    return made
+        workflows.append(remote_workflow(wanted, check_workflow_name(name)))
+        workflows[-1].checked_at = None
+    return workflows
 
 
 def toml_lines(name: str, url: str) -> str:
-    """What to write into palaver.toml for a service that wants credentials."""
+    """Return the lines for palaver.toml that declare a service with credentials."""
     key = name if _BARE_KEY.fullmatch(name) else _quote(name)
     variable = re.sub(r"[^A-Z0-9]+", "_", name.upper()).strip("_") or "SERVICE"
     return f'[connections.{key}]\nurl = {_quote(url)}\nheaders = {{authorization = "env:{variable}_KEY"}}\n'
 
 
 def mask_connections(connections: Mapping[str, ConnectionSettings]) -> dict[str, Any]:
-    """These, as they may be shown: without what a header says, unless that is the name of a variable."""
-    return {name: _mask_connection(one) for name, one in connections.items()}
+    """Return the connections without secrets: only the names of variables are shown."""
+    return {name: _mask_connection(settings) for name, settings in connections.items()}
 
 
-def _mask_connection(one: ConnectionSettings) -> dict[str, Any]:
-    headers = {name: value if value.startswith(_VARIABLE_PREFIX) else "***" for name, value in one.headers.items()}
-    url = urlsplit(one.url)._replace(query="", fragment="").geturl()
-    return msgspec.to_builtins(msgspec.structs.replace(one, url=url, headers=headers))
+def _mask_connection(settings: ConnectionSettings) -> dict[str, Any]:
+    headers = {name: value if value.startswith(_VARIABLE_PREFIX) else "***" for name, value in settings.headers.items()}
+    url = urlsplit(settings.url)._replace(query="", fragment="").geturl()
+    return msgspec.to_builtins(msgspec.structs.replace(settings, url=url, headers=headers))
 
 
 def _header_value(connection: str, text: str, env: Mapping[str, str]) -> str:
@@ -87,5 +87,5 @@ def _header_value(connection: str, text: str, env: Mapping[str, str]) -> str:
 
 
 def _quote(text: str) -> str:
-    """A string as TOML has it, which JSON's are too."""
+    """Quote a string for TOML, in the syntax of JSON."""
     return json.encode(text).decode()

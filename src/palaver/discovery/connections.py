@@ -1,4 +1,4 @@
-"""Services somewhere else, as workflows of ours: `connect(url)` in code, and the steps of it for who cannot wait."""
+"""Remote services as workflows: `connect(url)` for synchronous code, and its steps for the server."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ log = logging.getLogger("palaver.discovery")
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionConfig:
-    """A service, and what whoever wants it says about it."""
+    """The URL of a service, and what its user declares about it."""
 
     url: str
     is_chat: bool | None = None
@@ -34,11 +34,11 @@ class ConnectionConfig:
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     timeout: float = 60
     transport: "Callable[[], httpx.AsyncBaseTransport | None]" = lambda: None
-    """What makes the connections, of discovery and of calls, where not everybody may be connected to."""
+    """Creates the transport of discovery and calls, if not all addresses are allowed."""
 
     @property
     def place(self) -> str:
-        """The URL as it may be shown and kept: people put keys into queries."""
+        """The URL without its query, which may contain keys."""
         return urlsplit(self.url)._replace(query="", fragment="").geturl()
 
 
@@ -59,90 +59,96 @@ def connect(
     go to that service only and are shown nowhere.
     """
     check_url(url)
-    own = check_workflow_name(name if name is not None else default_name(url))
-    wanted = ConnectionConfig(
+    workflow_name = check_workflow_name(name if name is not None else default_name(url))
+    config = ConnectionConfig(
         url=url, is_chat=is_chat, dialect=dialect, model=model, headers=dict(headers or {}), timeout=timeout
     )
     check_dialect(dialect)
-    return remote_workflow(wanted, own, _run_sync(_find_service(wanted, own)))
+    return remote_workflow(config, workflow_name, _run_sync(_find_service(config, workflow_name)))
 
 
-def remote_workflow(wanted: ConnectionConfig, name: str, service: RemoteService | None = None) -> RemoteWorkflow:
-    """The service as a workflow. Nobody is asked: what is not known yet is found out when it is called or refreshed."""
+def remote_workflow(config: ConnectionConfig, name: str, service: RemoteService | None = None) -> RemoteWorkflow:
+    """Return the service as a workflow, without contacting it: what is unknown is discovered when it is called."""
     return RemoteWorkflow(
         service,
         unknown=Description(
             name=name,
             description="A remote service that could not be reached.",
-            flags={"is_chat": bool(wanted.is_chat)},
-            is_chat_source="derived" if wanted.is_chat is None else "declared",
+            flags={"is_chat": bool(config.is_chat)},
+            is_chat_source="derived" if config.is_chat is None else "declared",
             remote=True,
         ),
-        url=wanted.place,
-        look=lambda: _find_service(wanted, name),
-        headers=wanted.headers,
-        timeout=wanted.timeout,
-        transport=wanted.transport,
+        url=config.place,
+        look=lambda: _find_service(config, name),
+        headers=config.headers,
+        timeout=config.timeout,
+        transport=config.transport,
     )
 
 
-async def discover_service(wanted: ConnectionConfig) -> Discovery:
-    """What stands there, with what is said about it put over it; raises where that is not enough to call it."""
-    return _require_callable(wanted, await _discover(wanted))
+async def discover_service(config: ConnectionConfig) -> Discovery:
+    """Discover a service and apply the declared values. Raises NotDiscovered if it cannot be called."""
+    return _require_callable(config, await _discover(config))
 
 
 def check_dialect(dialect: str | None) -> None:
-    """Refuse a dialect that we do not speak."""
+    """Raises InvalidOption."""
     if dialect is not None and dialect not in CLIENTS:
         raise InvalidOption(f"No dialect {dialect!r}. Spoken here: {', '.join(CLIENTS)}.")
 
 
-async def _find_service(wanted: ConnectionConfig, name: str) -> RemoteService | None:
-    found = await _discover(wanted)
-    if found.unreachable and (wanted.dialect is None or wanted.is_chat is None):
+async def _find_service(config: ConnectionConfig, name: str) -> RemoteService | None:
+    discovery = await _discover(config)
+    if discovery.unreachable and (config.dialect is None or config.is_chat is None):
         return None
-    found = _require_callable(wanted, found)
-    for warning in found.warnings:
+    discovery = _require_callable(config, discovery)
+    for warning in discovery.warnings:
         log.warning("%s: %s", name, warning)
-    return to_remote_service(name, found)
+    return to_remote_service(name, discovery)
 
 
-async def _discover(wanted: ConnectionConfig) -> Discovery:
-    return await discover(wanted.url, headers=wanted.headers, model=wanted.model, transport=wanted.transport())
+async def _discover(config: ConnectionConfig) -> Discovery:
+    return await discover(config.url, headers=config.headers, model=config.model, transport=config.transport())
 
 
-def _require_callable(wanted: ConnectionConfig, found: Discovery) -> Discovery:
-    return require_callable(found, is_chat=wanted.is_chat, dialect=wanted.dialect, model=wanted.model)
+def _require_callable(config: ConnectionConfig, discovery: Discovery) -> Discovery:
+    return require_callable(discovery, is_chat=config.is_chat, dialect=config.dialect, model=config.model)
 
 
-def to_remote_service(name: str, found: Discovery) -> RemoteService:
-    """What was found, as it is called."""
-    assert found.dialect is not None  # insist() made sure of
-    assert found.call is not None  # both.
-    schemas: dict[str, Any] = {key: found.schemas[key] for key in Schemas.__struct_fields__ if key in found.schemas}
+def to_remote_service(name: str, discovery: Discovery) -> RemoteService:
+    """Convert a discovery to a service that can be called."""
+    assert discovery.dialect is not None  # `require_callable` ensures
+    assert discovery.call is not None  # both.
+    schemas: dict[str, Any] = {
+        key: discovery.schemas[key] for key in Schemas.__struct_fields__ if key in discovery.schemas
+    }
     description = Description(
         name=name,
-        description=found.description,
-        flags={"is_chat": bool(found.is_chat)},
-        is_chat_source="declared" if found.confidence == "declared" else "derived",
+        description=discovery.description,
+        flags={"is_chat": bool(discovery.is_chat)},
+        is_chat_source="declared" if discovery.confidence == "declared" else "derived",
         schemas=Schemas(**schemas),
-        parameters=found.parameters,
-        # The OpenAI family is asked by a field, and who cannot stream answers whole.
-        streams=found.dialect in ("responses", "chat-completions") or bool(found.streams),
+        parameters=discovery.parameters,
+        # The OpenAI protocols have a field for streaming; servers that cannot stream ignore it.
+        streams=discovery.dialect in ("responses", "chat-completions") or bool(discovery.streams),
         remote=True,
     )
-    where = found.call.partition(" ")[2]
+    where = discovery.call.partition(" ")[2]
     return RemoteService(
-        url=where, dialect=found.dialect, description=description, model=found.model, evidence=public_report(found)
+        url=where,
+        dialect=discovery.dialect,
+        description=description,
+        model=discovery.model,
+        evidence=public_report(discovery),
     )
 
 
-def default_name(url: str, said: str = "") -> str:
-    """What people would call it: the last part of the path that is no endpoint, what it `said`, or else the host."""
+def default_name(url: str, document_name: str = "") -> str:
+    """Return the last part of the path that is not an endpoint, else the name in its document, else the host."""
     parts = urlsplit(url)
     path = parts.path.rstrip("/").removesuffix("/chat/completions")
     named = [part for part in path.split("/") if part and part not in RESERVED_NAMES]
-    return named[-1] if named else said if _is_name(said) else parts.hostname or ""
+    return named[-1] if named else document_name if _is_name(document_name) else parts.hostname or ""
 
 
 def _is_name(text: str) -> bool:
@@ -153,11 +159,11 @@ def _is_name(text: str) -> bool:
     return True
 
 
-def _run_sync(asking: Coroutine[Any, Any, _T]) -> _T:
-    """Wait for an async answer from sync code, whether or not a loop is running here."""
+def _run_sync(coroutine: Coroutine[Any, Any, _T]) -> _T:
+    """Run a coroutine from synchronous code, whether or not a loop is running."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(asking)
-    with ThreadPoolExecutor(1) as one:
-        return one.submit(asyncio.run, asking).result()
+        return asyncio.run(coroutine)
+    with ThreadPoolExecutor(1) as executor:
+        return executor.submit(asyncio.run, coroutine).result()

@@ -1,8 +1,7 @@
-"""What is known of a stranger, and how their documents are read into it (discovery.md §4).
+"""Read the documents that a remote service publishes (discovery.md §4).
 
-Pure: values and functions, no I/O. A document is any JSON value that a stranger chose to send: whatever it holds, the
-readers do not raise, and what they keep of it is bounded in depth and size. Local `$ref`s are looked up within the
-document, remote ones never. Which documents are asked for, in which order, and which one decides: strangers.py.
+Pure functions. A document is untrusted: the readers never raise, and what they keep is bounded in depth and size. Local
+`$ref`s are resolved, remote ones never. probe.py decides which documents are fetched, and which one counts.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,13 +19,13 @@ Confidence = Literal["declared", "marked", "guessed", "assumed"]
 Dialect = Literal["invoke", "run", "responses", "chat-completions"]
 
 MAX_SCHEMA_DEPTH = 32
-"""Levels of nesting in a schema that is kept."""
+"""Maximum nesting of a schema."""
 MAX_SCHEMA_CHARACTERS = 64 * 1024
-"""Characters in a schema that is kept."""
+"""Maximum size of a schema."""
 
-# Where a workflow may be called, the best evidence first, and what is spoken there.
+# Endpoints, the best evidence first, and the dialect of each.
 _OPERATIONS: dict[str, Dialect | None] = {"/invoke": "invoke", "/run": "run", "/test": "run", "/generate": None}
-# Where servers of today and older ones keep the same thing.
+# Paths in documents of current and older servers.
 _FLAGS = (("flags", "is_chat"), ("request", "flags", "is_chat"))
 _REVISIONS = (("revision",), ("request", "data", "revision"))
 _SCHEMAS = (
@@ -36,27 +35,25 @@ _SCHEMAS = (
     ("request", "interface", "schemas"),
 )
 _PARAMETERS = (("revision", "data", "parameters"), ("request", "data", "parameters"))
-# Words of a schema that say nothing by themselves.
+# Keywords that say nothing about the value.
 _REFERENCE_KEYWORDS = {"$ref", "allOf", "anyOf", "oneOf", "title", "description"}
-# No honest document comes near these; a hostile one shall not keep us busy.
+# Limits against hostile documents.
 _MAX_VARIANTS = 16
 _MAX_PROPERTIES = 500
 _MAX_POINTER_SEGMENTS = 16
 
 
 class ProbeStep(Struct, frozen=True):
-    """One step of the search."""
-
     step: Evidence
     request: str | None
-    """Method and path below the base; None for a step that only looks at documents already read."""
+    """Method and path below the base; None for a step that only looks at documents read before."""
     status: int | None
-    """None when nothing was asked or nobody answered."""
+    """None if nothing was requested or nobody answered."""
     found: str
 
 
 class DiscoveryReport(Struct, frozen=True, kw_only=True):
-    """The result as everyone may see it: the document of discovery.md §4, always with all its keys."""
+    """None if nothing was requested or there was no answer."""
 
     url: str
     is_chat: bool | None
@@ -71,7 +68,7 @@ class DiscoveryReport(Struct, frozen=True, kw_only=True):
 
 
 class Discovery(DiscoveryReport, frozen=True, kw_only=True):
-    """The result with what `connect` needs besides; `report(found)` is the part to show."""
+    """The result with what `connect` needs; `public_report` returns the public part."""
 
     parameters: dict[str, object] = field(default_factory=dict[str, object])
     """Defaults of the parameters."""
@@ -79,28 +76,28 @@ class Discovery(DiscoveryReport, frozen=True, kw_only=True):
     description: str = ""
     models: tuple[str, ...] = ()
     model: str | None = None
-    """The model to ask for, where the dialect wants one and the choice is clear."""
+    """The model to request, if the dialect needs one and the choice is clear."""
     endpoint: str | None = None
-    """What was cut from the given URL."""
+    """The suffix that was cut from the given URL."""
     refused: bool = False
-    """The last request tried wants credentials."""
+    """Whether the last request needs credentials."""
     unreachable: bool = False
-    """Nobody answered, or only a gateway that could not reach them either."""
+    """Whether nobody answered, or only a gateway."""
 
 
 class DocumentFacts(Struct, frozen=True, kw_only=True):
-    """What one document says."""
+    """Whether there was no answer, or only a gateway's."""
 
     found: str
     is_chat: bool | None = None
     """As declared."""
     marked: str | None = None
-    """The input that has a marker of messages."""
+    """The input that is marked as messages."""
     takes_messages: bool | None = None
-    """Whether the input schema has messages; None if none was read."""
+    """Whether the input schema has messages; None if there is no schema."""
     dialect: Dialect | None = None
     endpoint: str | None = None
-    """Where it is called, if the document tells."""
+    """Where the workflow is called, if the document says so."""
     streams: bool | None = None
     schemas: dict[str, object] = field(default_factory=dict[str, object])
     parameters: dict[str, object] = field(default_factory=dict[str, object])
@@ -111,7 +108,6 @@ class DocumentFacts(Struct, frozen=True, kw_only=True):
 
 
 def public_report(found: Discovery) -> DiscoveryReport:
-    """The part of a result that is shown."""
     return DiscoveryReport(**{name: getattr(found, name) for name in DiscoveryReport.__struct_fields__})
 
 
@@ -119,18 +115,17 @@ def public_report(found: Discovery) -> DiscoveryReport:
 
 
 def read_inspect(document: object) -> DocumentFacts:
-    """What a document of `/inspect` says."""
     warnings: list[str] = []
     declared = _declared_flag(((".".join(path), _get_path(document, *path)) for path in _FLAGS), warnings)
-    told = _first_object(document, _SCHEMAS)
+    published = _first_object(document, _SCHEMAS)
     schemas = _copy_schemas(
-        {word: told[word] for word in ("inputs", "parameters", "outputs") if word in told}, warnings
+        {word: published[word] for word in ("inputs", "parameters", "outputs") if word in published}, warnings
     )
-    inputs = told.get("inputs")
+    inputs = published.get("inputs")
     properties = _properties(inputs, inputs)
     revision = _first_object(document, _REVISIONS)
     streams = _get_path(document, "meta", "palaver", "streams")
-    endpoint = "/invoke" if declared or told else None  # Some servers answer any path with some JSON object.
+    endpoint = "/invoke" if declared or published else None  # Some servers answer any path with a JSON object.
     return DocumentFacts(
         found=_flag_text(declared) if declared else "no flags.is_chat",
         is_chat=declared[1] if declared else None,
@@ -150,7 +145,7 @@ def read_inspect(document: object) -> DocumentFacts:
 
 
 def read_openapi(document: object, base_path: str = "") -> DocumentFacts:
-    """What an OpenAPI document says of the workflow at `base_path`, which its paths may or may not begin with."""
+    """Read an OpenAPI document; its paths may or may not start with `base_path`."""
     warnings: list[str] = []
     operations = _operations(document, base_path)
     flags = {name: _get_path(operation, "x-agenta", *_FLAGS[0]) for name, operation in operations.items()}
@@ -175,7 +170,7 @@ def read_openapi(document: object, base_path: str = "") -> DocumentFacts:
 
 
 def read_agent_info(document: object) -> DocumentFacts:
-    """What a document of MLflow's `/agent/info` says."""
+    """Read MLflow's `/agent/info`."""
     if _get_path(document, "agent_api") != "responses":
         return DocumentFacts(found='no agent_api = "responses"')
     return DocumentFacts(
@@ -187,9 +182,9 @@ def read_agent_info(document: object) -> DocumentFacts:
 
 
 def read_models(document: object) -> DocumentFacts:
-    """What a list of OpenAI models says: that such a server is there, not that it is a chat."""
+    """Read OpenAI's list of models. It does not say whether they are chats."""
     listed = [_get_path(entry, "id") for entry in _list(_get_path(document, "data"))]
-    # A name is shown and sent back as it is, so one that would have to be altered for either is left out.
+    # Names are shown and sent as they are, so those that are not printable are left out.
     models = tuple(dict.fromkeys(name for name in listed if isinstance(name, str) and name and printable(name) == name))
     if not models:
         return DocumentFacts(found="no models")
@@ -204,13 +199,13 @@ def read_models(document: object) -> DocumentFacts:
 
 
 def _declared_flag(flags: Iterable[tuple[str, object]], warnings: list[str]) -> tuple[str, bool] | None:
-    """The first flag that is a boolean, and where it stood."""
+    """Return the first flag that is a boolean, with its path."""
     first: tuple[str, bool] | None = None
     for where, value in flags:
         if value is UNSET:
             continue
         if not isinstance(value, bool):
-            # The value is not shown: it may be nested deeper than Python can print.
+            # The value is not shown: it may be nested too deeply to print.
             warnings.append(f"{where} is not a boolean: it counts for nothing.")
         elif first is None:
             first = (where, value)
@@ -227,7 +222,7 @@ def _flag_text(flag: tuple[str, bool]) -> str:
 
 
 def _operations(document: object, base_path: str) -> dict[str, object]:
-    """The POST operations of ours that the document has. With the base path they are surely this workflow's."""
+    """Return the known POST operations, preferably those below the base path."""
     for prefix in dict.fromkeys((base_path, "")):
         operations = {name: _get_path(document, "paths", prefix + name, "post") for name in _OPERATIONS}
         if any(_is_object(operation) for operation in operations.values()):
@@ -236,21 +231,21 @@ def _operations(document: object, base_path: str) -> dict[str, object]:
 
 
 def _body_schemas(operation: object, document: object) -> list[object]:
-    """The schemas that may hold the messages: the body's, that of `inputs` and that of `data.inputs`; [] if unread."""
+    """Return the schemas that may have messages: of the body, of `inputs` and of `data.inputs`; empty if unknown."""
     content = next(
         (
             content
-            for face in _schema_variants(_get_path(operation, "requestBody"), document)
-            for kind, content in _object(face.get("content")).items()
+            for variant in _schema_variants(_get_path(operation, "requestBody"), document)
+            for kind, content in _object(variant.get("content")).items()
             if kind.startswith("application/json")
         ),
         None,
     )
     body = _get_path(content, "schema")
     if not _is_object(body) or (
-        body and all(face.keys() <= _REFERENCE_KEYWORDS for face in _schema_variants(body, document))
+        body and all(variant.keys() <= _REFERENCE_KEYWORDS for variant in _schema_variants(body, document))
     ):
-        return []  # It is not there, or only points to where we do not go.
+        return []  # Absent, or only a reference that is not followed.
     properties = _properties(body, document) or {}
     data = _properties(properties.get("data"), document) or {}
     return [body, *(place["inputs"] for place in (properties, data) if _is_object(place.get("inputs")))]
@@ -261,7 +256,7 @@ def _has_messages(places: Iterable[object], document: object) -> bool:
 
 
 def _input_schema(places: list[object], document: object) -> dict[str, object]:
-    """One schema of all inputs: the innermost place, and the messages that stand beside it."""
+    """Return one schema of all inputs: the innermost, with the messages of the outer one."""
     outer, inner = _properties(places[0], document) or {}, _object(places[-1])
     if len(places) == 1 or "messages" not in outer:
         return inner
@@ -272,41 +267,47 @@ def _input_schema(places: list[object], document: object) -> dict[str, object]:
 
 
 def _marked_property(places: Iterable[object], root: object) -> str | None:
-    """The property that says of itself that it holds messages."""
+    """Return the property that is marked as messages."""
     for place in places:
         for name, schema in (_properties(place, root) or {}).items():
-            if any(face.get("x-ag-type-ref") in ("messages", "message") for face in _schema_variants(schema, root)):
+            if any(
+                variant.get("x-ag-type-ref") in ("messages", "message") for variant in _schema_variants(schema, root)
+            ):
                 return printable(name, 40)
     return None
 
 
 def _properties(schema: object, root: object) -> dict[str, object] | None:
-    """The properties of a schema, None if it names none."""
-    named = [
-        _object(face["properties"]) for face in _schema_variants(schema, root) if _is_object(face.get("properties"))
+    """Return the properties of a schema, or None."""
+    property_sets = [
+        _object(variant["properties"])
+        for variant in _schema_variants(schema, root)
+        if _is_object(variant.get("properties"))
     ]
-    if not named:
+    if not property_sets:
         return None
-    return {name: schema for face in reversed(named) for name, schema in islice(face.items(), _MAX_PROPERTIES)}
+    return {
+        name: schema for variant in reversed(property_sets) for name, schema in islice(variant.items(), _MAX_PROPERTIES)
+    }
 
 
 def _schema_variants(schema: object, root: object) -> Iterator[dict[str, object]]:
-    """A schema, what its local `$ref` points to, and the members of its unions; each once, and not too many."""
+    """Yield a schema, the target of its local `$ref`, and the members of its unions, up to a limit."""
     seen: set[int] = set()
     waiting = [schema]
     while waiting and len(seen) < _MAX_VARIANTS:
-        face = _object(waiting.pop(0))
-        if not face or id(face) in seen:
+        variant = _object(waiting.pop(0))
+        if not variant or id(variant) in seen:
             continue
-        seen.add(id(face))
-        yield face
-        waiting.append(_resolve_ref(face.get("$ref"), root))
+        seen.add(id(variant))
+        yield variant
+        waiting.append(_resolve_ref(variant.get("$ref"), root))
         for word in ("allOf", "anyOf", "oneOf"):
-            waiting.extend(_list(face.get(word))[:_MAX_VARIANTS])
+            waiting.extend(_list(variant.get(word))[:_MAX_VARIANTS])
 
 
 def _resolve_ref(ref: object, root: object) -> object:
-    """What a `$ref` into the same document points to; nothing for any other."""
+    """Resolve a `$ref` into the same document; UNSET for any other."""
     if not isinstance(ref, str) or not (ref == "#" or ref.startswith("#/")):
         return UNSET
     segments = ref.split("/", _MAX_POINTER_SEGMENTS)[1:]
@@ -314,11 +315,11 @@ def _resolve_ref(ref: object, root: object) -> object:
 
 
 class _TooLarge(Exception):
-    """A schema goes over our bounds."""
+    pass
 
 
 class _BoundedCopy:
-    """Copies schemas within bounds, and counts what is left of them."""
+    """Copies schemas within limits."""
 
     def __init__(self, document: object) -> None:
         self.document = document
@@ -336,7 +337,7 @@ class _BoundedCopy:
         ref, entries = value.get("$ref"), value
         if isinstance(ref, str):
             entries = {key: entry for key, entry in value.items() if key != "$ref"}
-            if ref in inside:  # A schema that contains itself: anything goes from here on.
+            if ref in inside:  # A recursive schema: allow anything here.
                 return {}
             if not ref.startswith("#"):
                 self.remote = True
@@ -348,9 +349,9 @@ class _BoundedCopy:
 
 
 def _copy_schemas(schemas: Mapping[str, object], warnings: list[str], document: object = UNSET) -> dict[str, object]:
-    """Copies of schemas, each by itself: without remote `$ref`s, and within bounds or not at all.
+    """Copy schemas, without remote `$ref`s; those over the limits are left out.
 
-    Where a document is given, its parts are put in the place of the local `$ref`s, which would lead nowhere outside it.
+    If a document is given, local `$ref`s are replaced by their targets.
     """
     kept: dict[str, object] = {}
     for word, schema in schemas.items():
@@ -366,18 +367,18 @@ def _copy_schemas(schemas: Mapping[str, object], warnings: list[str], document: 
     return kept
 
 
-# JSON of unknown form
+# Untyped JSON
 
 
 def _get_path(value: object, *path: str) -> object:
-    """What stands at a path of keys, UNSET if nothing does."""
+    """Return the value at a path of keys, or UNSET."""
     for key in path:
         value = _object(value).get(key, UNSET)
     return value
 
 
 def _first_object(document: object, paths: Iterable[tuple[str, ...]]) -> dict[str, object]:
-    """The first non-empty object at one of the paths."""
+    """Return the first non-empty object at one of the paths."""
     return next((entries for path in paths if (entries := _object(_get_path(document, *path)))), _object(None))
 
 

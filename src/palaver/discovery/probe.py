@@ -1,8 +1,7 @@
-"""Finding out what stands at a stranger's URL: is it a chat, how do we know, how is it called (discovery.md §4).
+"""Find out what a URL serves: is it a chat, how do we know, how is it called (discovery.md §4).
 
-`discover` asks, and never raises for what the stranger does: what went wrong is in the result. `insist` is for someone
-who is going to call it, and raises when that is not possible. What a document means is read in evidence.py; how a
-remote workflow is called stands in frameworks/.
+`discover` never raises for what the service does: errors are part of the result. `require_callable` raises if the
+result is not enough to call the service. evidence.py reads the documents; frameworks/remote.py calls the service.
 """
 
 import asyncio
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 MAX_DOCUMENT_BYTES = 1024 * 1024
 
-# What a URL copied from some client's settings may end in, and what is spoken there.
+# Endings of URLs that are copied from other clients, and the dialect of each.
 _ENDPOINTS: dict[str, Dialect | None] = {
     "/invoke": "invoke",
     "/inspect": None,
@@ -63,7 +62,7 @@ class _Verdict(Struct, frozen=True):
 
 
 class _CredentialsRequired(Exception):
-    """The stranger wants credentials: the search is over."""
+    """Ends the search."""
 
 
 async def discover(
@@ -75,9 +74,9 @@ async def discover(
     total_seconds: float = 15.0,
     transport: "httpx.AsyncBaseTransport | None" = None,
 ) -> Discovery:
-    """Ask what stands at a URL. The first step that answers decides, and later ones are not asked.
+    """Probe a URL. The first step with an answer decides; later ones are skipped.
 
-    A `transport` may refuse to connect (outbound/ssrf.py): that is raised.
+    Errors of a `transport` that refuses the address (palaver.outbound) are raised.
     """
     address = _parse_address(url)
     refused = False
@@ -90,17 +89,19 @@ async def discover(
             verdict, refused = _Verdict("none"), True
     known = verdict.known
     chosen = model or (known.models[0] if len(known.models) == 1 else None)
-    spoken = known.dialect
+    spoken_dialect = known.dialect
     if verdict.evidence == "openai.models" and address.endpoint and _ENDPOINTS[address.endpoint] == "responses":
-        spoken = "responses"  # Such servers speak both, and the URL says which is meant.
+        spoken_dialect = "responses"  # Such servers support both; the URL tells which one is meant.
     unreachable = all(tried.status in (None, *_GATEWAY_STATUSES) for tried in search.tried if tried.request)
     return Discovery(
         url=address.base,
         is_chat=verdict.is_chat,
         evidence=verdict.evidence,
         confidence=verdict.confidence,
-        dialect=spoken,
-        call=_call_request(address.base, spoken, known.endpoint, named=address.endpoint, evidence=verdict.evidence),
+        dialect=spoken_dialect,
+        call=_call_request(
+            address.base, spoken_dialect, known.endpoint, named=address.endpoint, evidence=verdict.evidence
+        ),
         streams=known.streams,
         schemas=known.schemas,
         warnings=tuple(dict.fromkeys(_warnings(address, search, verdict, model, unreachable=unreachable))),
@@ -119,35 +120,35 @@ async def discover(
 def require_callable(
     found: Discovery, *, is_chat: bool | None = None, dialect: Dialect | None = None, model: str | None = None
 ) -> Discovery:
-    """What was found, with what the operator says put over it; raises when that is not enough to call it.
+    """Apply the operator's values to a discovery. Raises NotDiscovered if it still cannot be called.
 
-    A service that is merely down (`found.unreachable`) is enough only when the operator says the rest.
+    A service that is unreachable can be called only if the operator declares dialect and is_chat.
     """
     if dialect is not None and dialect not in get_args(Dialect):
         raise InvalidOption(f"No dialect '{dialect}'. Known: {', '.join(get_args(Dialect))}.")
     implied = True if dialect in ("responses", "chat-completions") else None
     chat = next((value for value in (is_chat, found.is_chat, implied) if value is not None), None)
-    spoken, asked = dialect or found.dialect, model or found.model
-    if chat is None or spoken is None:
+    spoken_dialect, chosen_model = dialect or found.dialect, model or found.model
+    if chat is None or spoken_dialect is None:
         raise _not_discovered(found)
-    if not asked and (spoken == "chat-completions" or (spoken == "responses" and found.models)):
+    if not chosen_model and (spoken_dialect == "chat-completions" or (spoken_dialect == "responses" and found.models)):
         details = {"models": list(found.models), "tried": msgspec.to_builtins(found.tried)}
         raise NotDiscovered(_model_required(found), details=details)
     warnings = list(found.warnings)
     if chat != found.is_chat and found.is_chat is not None:
         warnings.append(f"is_chat={chat} was given, against {found.evidence}.")
-    if spoken != found.dialect and found.dialect is not None:
-        warnings.append(f"dialect={spoken} was given, though {found.dialect} was found.")
-    kept = spoken == found.dialect
+    if spoken_dialect != found.dialect and found.dialect is not None:
+        warnings.append(f"dialect={spoken_dialect} was given, though {found.dialect} was found.")
+    kept = spoken_dialect == found.dialect
     return msgspec.structs.replace(
         found,
         is_chat=chat,
         confidence="declared" if is_chat is not None else found.confidence or "assumed",
-        dialect=spoken,
+        dialect=spoken_dialect,
         call=found.call
         if kept
-        else _call_request(found.url, spoken, None, named=found.endpoint, evidence=found.evidence),
-        model=asked,
+        else _call_request(found.url, spoken_dialect, None, named=found.endpoint, evidence=found.evidence),
+        model=chosen_model,
         warnings=tuple(warnings),
     )
 
@@ -184,7 +185,7 @@ async def _search_evidence(search: "_Search", address: _Address) -> _Verdict:
 
 @dataclass
 class _Search:
-    """The requests of one discovery, and what became of them."""
+    """The requests of one discovery, and their results."""
 
     http: "httpx.AsyncClient"
     base: str
@@ -195,7 +196,7 @@ class _Search:
     missed: list[str] = field(default_factory=list[str])
 
     async def ask(self, step: Evidence, request: str, read: Callable[[object], DocumentFacts]) -> DocumentFacts | None:
-        """What the document at a path says; None when there is none to read."""
+        """Fetch and read a document; None if there is none."""
         status, answer = await self._fetch(*request.split(" ", 1))
         document = _decode_object(answer) if isinstance(answer, bytes) else answer
         if isinstance(document, str):
@@ -211,13 +212,13 @@ class _Search:
         return reading
 
     async def _fetch(self, method: str, path: str) -> tuple[int | None, bytes | str]:
-        """Status and body, or a line that says why there is no body to read."""
+        """Return status and body, or a line that says why there is no body."""
         import httpx
 
         left = min(self.seconds, self.deadline - asyncio.get_running_loop().time())
         if left <= 0:
             return None, "not asked, the time was up"
-        # Some servers close a connection without saying so; with a new one for each request that is no failure.
+        # Some servers close idle connections silently; a new one for each request avoids errors.
         headers = {"accept": "application/json", "connection": "close"}
         body = None
         if method == "POST":
@@ -255,14 +256,14 @@ def _status_text(status: int, location: str) -> str:
 
 
 def _decode_object(body: bytes) -> dict[str, Any] | str:
-    """The JSON object of a body, or a line that says why there is none."""
+    """Decode a JSON object, or return a line that says why it is not one."""
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
-    except (ValueError, RecursionError):  # Not JSON, no object, not UTF-8, or nested beyond all reason.
+    except (ValueError, RecursionError):  # Not JSON, not an object, not UTF-8, or nested too deeply.
         return "not readable as a JSON object"
 
 
-# The words of the result
+# Messages
 
 
 def _warnings(
@@ -331,14 +332,14 @@ def _parse_address(url: str) -> _Address:
 def _call_request(
     base: str, dialect: Dialect | None, endpoint: str | None, *, named: str | None, evidence: Evidence
 ) -> str | None:
-    """The request that calls it: where a document says, else where the given URL said, else where it usually is."""
+    """Return the request that calls the service: by its document, else by the given URL, else the default."""
     match dialect:
         case None:
             return None
         case "invoke" | "run":
             usual = f"/{dialect}"
         case "responses":
-            # MLflow's servers say that they are such; all others follow OpenAI.
+            # MLflow's servers identify themselves; all others follow OpenAI.
             usual = "/invocations" if evidence == "mlflow.info" else f"{_v1_prefix(base)}/responses"
         case "chat-completions":
             usual = f"{_v1_prefix(base)}/chat/completions"
@@ -351,5 +352,5 @@ def _path(tried: ProbeStep) -> str:
 
 
 def _v1_prefix(base: str) -> str:
-    named_so = base.endswith("/v1") and not base.endswith("//v1")  # The latter is a host.
-    return "" if named_so else "/v1"
+    has_v1 = base.endswith("/v1") and not base.endswith("//v1")  # The latter is a host.
+    return "" if has_v1 else "/v1"

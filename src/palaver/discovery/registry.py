@@ -1,4 +1,4 @@
-"""The registry: what is served, by name; and the evaluators that stand beside it."""
+"""The workflows that are served, by name, and the author's evaluators."""
 
 from collections.abc import Iterable, Iterator
 
@@ -9,7 +9,7 @@ from palaver.workflows.workflow import Workflow
 
 
 class Registry:
-    """Workflows by name, and the one that also answers at the root: the only one, or the one chosen."""
+    """Workflows by name. One of them may be the default, which is served at the root."""
 
     def __init__(
         self,
@@ -20,9 +20,9 @@ class Registry:
         evaluators: Iterable[DeclaredEvaluator] = (),
     ) -> None:
         self.evaluators = tuple(evaluators)
-        """Of the authors' own."""
+        """The author's evaluators."""
         self._workflows: dict[str, Workflow] = {}
-        self._put: frozenset[str] = frozenset()
+        self._connections: frozenset[str] = frozenset()
         self._only: str | None = None
         for workflow in workflows:
             self.add(workflow)
@@ -42,49 +42,47 @@ class Registry:
         return len(self._workflows)
 
     def add(self, workflow: Workflow) -> None:
-        """Serve one more; the same one twice is not an error, two of one name are."""
+        """Add a workflow. The same one twice is allowed; raises DuplicateName for another one of its name."""
         name = workflow.description.name
         known = self._workflows.setdefault(name, workflow)
         if known is not workflow:
             raise DuplicateName(f"Two workflows are called {name!r}: {known.place} and {workflow.place}.")
-        own = self._workflows.keys() - self._put
+        own = self._workflows.keys() - self._connections
         self._only = next(iter(own)) if len(own) == 1 else None
 
     def put(self, workflow: Workflow) -> None:
-        """Serve one more beside those that were loaded, at any time: it never becomes the default by being there."""
+        """Add a connection, at any time. It never becomes the default."""
         name = workflow.description.name
         known = self._workflows.get(name)
         if known is not None:
             raise DuplicateName(f"Two workflows are called {name!r}: {known.place} and {workflow.place}.")
-        # A new mapping: whoever goes through the old one is not disturbed.
-        self._workflows, self._put = {**self._workflows, name: workflow}, self._put | {name}
+        # A new mapping, so that iterations over the old one are not disturbed.
+        self._workflows, self._connections = {**self._workflows, name: workflow}, self._connections | {name}
 
     def remove(self, name: str) -> None:
-        """Serve one that was put here no longer. Its runs have what they need, and go on to their end."""
-        if name in self._put:
+        """Remove a connection. Its runs continue."""
+        if name in self._connections:
             self._workflows = {known: self._workflows[known] for known in self._workflows if known != name}
-            self._put -= {name}
+            self._connections -= {name}
 
     @property
     def default(self) -> str | None:
-        """The name of the workflow that answers at the root, if there is one."""
+        """The name of the default workflow: the chosen one, or the only one."""
         return self._default if self._default is not None else self._only
 
     def workflow(self, name: str | None) -> Workflow:
-        """The workflow of that name, or the default one; WorkflowNotFound lists the known names."""
-        found = self._workflows.get(name if name is not None else self.default or "")
-        if found is None:
+        """Return the workflow of that name, or the default one. Raises WorkflowNotFound."""
+        workflow = self._workflows.get(name if name is not None else self.default or "")
+        if workflow is None:
             raise WorkflowNotFound(name, known=self._workflows)
-        return found
+        return workflow
 
     def find(self, name: str | None) -> Description:
-        """What is served under that name."""
         return self.workflow(name).description
 
     def names(self) -> list[str]:
-        """What they are called."""
         return list(self._workflows)
 
     def descriptions(self) -> list[Description]:
-        """All of them, by name."""
+        """All descriptions, ordered by name."""
         return [self._workflows[name].description for name in sorted(self._workflows)]

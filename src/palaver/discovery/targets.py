@@ -1,6 +1,6 @@
-"""Targets: "module:name", "module", a file or a folder, as written on the command line -> workflows and evaluators.
+"""Load workflows and evaluators from targets: "module:name", "module", a file or a folder.
 
-The author's own code is loaded and trusted; what comes over HTTP never reaches this module.
+The author's own code is loaded and trusted; nothing from HTTP reaches this module.
 """
 
 import hashlib
@@ -31,26 +31,24 @@ log = logging.getLogger("palaver.discovery")
 
 
 class DeclaredEvaluator(Protocol):
-    """What is known here of an evaluator: by which key it is asked for, and where it stands."""
+    """The interface of an evaluator that is needed here."""
 
     @property
-    def key(self) -> str:
-        """As people write it."""
-        ...
+    def key(self) -> str: ...
 
     @property
     def place(self) -> str:
-        """Its file and line, for people."""
+        """Its file and line."""
         ...
 
 
 def load(targets: Iterable[str]) -> list[Workflow]:
-    """The workflows of all targets, each once, in the order found."""
+    """Load the workflows of all targets, without duplicates."""
     return _unique(workflow for target in targets for workflow in load_one(target))
 
 
 def load_one(target: str) -> list[Workflow]:
-    """The workflows of one target; NothingFound when it declares none."""
+    """Load the workflows of one target. Raises NothingFound."""
     modules, name = _modules(target)
     if name:
         return [_named_workflow(modules[0], name, target)]
@@ -61,19 +59,19 @@ def load_one(target: str) -> list[Workflow]:
 
 
 def load_modules_of(target: str) -> list[Workflow]:
-    """All workflows in the modules of a target, also where it names one of them."""
+    """Load all workflows in the modules of a target, also if it names one of them."""
     found = [value for module in _modules(target)[0] for value in _public_values(module) if _is_workflow(value)]
     return _unique(found)
 
 
 def load_evaluators(targets: Iterable[str]) -> list[DeclaredEvaluator]:
-    """The evaluators in the modules of all targets, each once, in the order found; there need not be any."""
+    """Load the evaluators in the modules of all targets, without duplicates."""
     modules = [module for target in targets for module in _modules(target)[0]]
     return _unique(value for module in modules for value in _public_values(module) if _is_evaluator(value))
 
 
 def installed_evaluators() -> list[DeclaredEvaluator]:
-    """Those that installed packages offer; one that cannot be loaded is told of, and the others are there."""
+    """Load the evaluators of installed packages. Those that fail are logged and left out."""
     found: list[DeclaredEvaluator] = []
     for entry in entry_points(group=EVALUATOR_ENTRY_POINTS):
         try:
@@ -90,12 +88,11 @@ def installed_evaluators() -> list[DeclaredEvaluator]:
 
 
 def installed_workflows() -> dict[str, str]:
-    """Names of the workflows that installed packages offer, and where each stands."""
+    """Return the workflows of installed packages, name to target."""
     return {entry.name: entry.value for entry in entry_points(group=ENTRY_POINTS)}
 
 
 def load_installed(name: str) -> Workflow:
-    """A workflow that an installed package offers under that name."""
     known = installed_workflows()
     if name not in known:
         names = ", ".join(sorted(known)) or "none"
@@ -107,7 +104,7 @@ def load_installed(name: str) -> Workflow:
 
 
 def _modules(target: str) -> tuple[list[ModuleType], str]:
-    """The modules of a target, and the name in it that is meant; no name means all of them."""
+    """Return the modules of a target, and the name in it; empty for all."""
     file, _, name = target.rpartition(":")
     if Path(target).is_dir():
         return [_load_file(file) for file in _files(Path(target))], ""
@@ -129,21 +126,21 @@ def _import(name: str, target: str) -> ModuleType:
         except ModuleNotFoundError as error:
             if error.name is not None and f"{name}.".startswith(f"{error.name}."):
                 raise TargetNotFound(f"There is no file, folder or module {target}.") from None
-            raise  # It is there, and imports something that is not.
+            raise  # The module exists, but one of its imports does not.
 
 
 # Files
 
 
 def _files(folder: Path) -> list[Path]:
-    """The modules of a folder; of a package, what it offers itself comes first."""
+    """Return the modules of a folder, the package itself first."""
     files = sorted(file for file in folder.glob("*.py") if not file.name.startswith("_"))
     package = folder / "__init__.py"
     return [package, *files] if package.is_file() else files
 
 
 def _load_file(path: Path) -> ModuleType:
-    """The module of a file, imported once; its folder is where its own imports are looked for."""
+    """Import a file once. Its folder is added to the import path."""
     if not path.is_file():
         raise TargetNotFound(f"There is no file {path}.")
     path = path.resolve()
@@ -154,7 +151,7 @@ def _load_file(path: Path) -> ModuleType:
     if _is_from(sys.modules.get(own), path):
         return sys.modules[own]
     if own in sys.modules or own in sys.stdlib_module_names:
-        # Two files called app.py shall not meet. Made of its path, so that a second load is the same module.
+        # Two files of the same name need different modules; the hash makes it stable.
         own = f"{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
         if own in sys.modules:
             return sys.modules[own]
@@ -172,7 +169,7 @@ def _load_file(path: Path) -> ModuleType:
 
 
 def _load_from_package(path: Path) -> ModuleType:
-    """A file of a package is imported as one, so that its relative imports work."""
+    """Import a file of a package as its submodule, so that relative imports work."""
     names = [] if path.stem == "__init__" else [path.stem]
     root = path.parent
     while (root / "__init__.py").is_file():
@@ -187,7 +184,6 @@ def _load_from_package(path: Path) -> ModuleType:
 
 
 def _add_to_path(folder: Path) -> None:
-    """Let imports find what stands in a folder."""
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
@@ -199,7 +195,7 @@ def _is_from(module: ModuleType | None, path: Path) -> bool:
 
 @contextmanager
 def _load_errors(target: str) -> Generator[None]:
-    """Whatever loading an author's module raises, as one line; our own errors are that already."""
+    """Turn exceptions of the author's module into a LoadFailed of one line."""
     try:
         yield
     except (PalaverError, KeyboardInterrupt):
@@ -207,14 +203,14 @@ def _load_errors(target: str) -> Generator[None]:
     except SystemExit as error:
         raise LoadFailed(f"{target} could not be loaded: it calls sys.exit({error.code!r}).") from error
     except BaseException as error:
-        # Of all the frames, the line that somebody wrote at the top of a module.
+        # The line at the top level of a module.
         lines = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.name == "<module>"]
         where = f" ({Path(lines[-1].filename).name}, line {lines[-1].lineno})" if lines else ""
-        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        raise LoadFailed(f"{target} could not be loaded: {printable(said)}{where}") from error
+        text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise LoadFailed(f"{target} could not be loaded: {printable(text)}{where}") from error
 
 
-# What stands in a module
+# Values of a module
 
 
 def _public_values(module: ModuleType) -> list[object]:
@@ -239,7 +235,7 @@ def _is_evaluator(value: object) -> TypeGuard[DeclaredEvaluator]:
 
 
 def _has_attributes(value: object, names: Iterable[str]) -> bool:
-    # Looked at without asking it: proxies and mocks, which modules have too, answer to any name or raise.
+    # Without calling __getattr__: proxies and mocks have any name, or raise.
     return not isinstance(value, type) and all(inspect.getattr_static(value, name, None) is not None for name in names)
 
 

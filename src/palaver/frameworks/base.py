@@ -11,7 +11,7 @@ from palaver.workflows.workflow import FunctionWorkflow, Producer
 
 
 class AdoptedWorkflow(FunctionWorkflow):
-    """A graph, an agent, a runnable, served as it is."""
+    """A graph, an agent or a runnable, served as it is."""
 
     reads_ids = False
 
@@ -34,11 +34,11 @@ class AdoptedWorkflow(FunctionWorkflow):
 
     @property
     def place(self) -> str:
-        """Its framework and its own name: an object knows no file and line."""
+        """Its framework and its own name: an object has no file and line."""
         return self._place
 
     def bind(self, call: Call) -> Producer:
-        """The object with its history, ready to run."""
+        """Raises NotImplementedYet for an approval if the framework's run cannot be resumed."""
         last = call.messages[-1].parts if call.messages else ()
         approves = any(isinstance(part, Data) and part.name == APPROVAL_RESPONSE for part in last)
         if approves and not self._resumes:
@@ -72,7 +72,7 @@ _VISIBLE_PARAMETERS = frozenset(
 )
 
 
-def visible_parameters(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that were given, and are JSON."""
-    kept = {name: value for name, value in given.items() if name in _VISIBLE_PARAMETERS and value is not None}
-    return {name: value for name, value in kept.items() if isinstance(value, str | int | float | bool | list | dict)}
+def visible_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the known parameters that are JSON. Others may be credentials or objects of a client."""
+    known = {name: value for name, value in parameters.items() if name in _VISIBLE_PARAMETERS and value is not None}
+    return {name: value for name, value in known.items() if isinstance(value, str | int | float | bool | list | dict)}

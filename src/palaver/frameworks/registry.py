@@ -1,7 +1,6 @@
-"""Who tells of steps by itself: frameworks that are loaded in this process and can be listened to wherever they run.
+"""Install step listeners into the frameworks that are loaded in this process, so that their steps are traced anywhere.
 
-So a model that a plain function calls is heard too. No framework is imported for that: those that are not loaded have
-nothing to tell. An adapter may also tell of what it runs itself, as Pydantic AI's does, and need not stand here.
+No framework is imported for this. Adapters that report the steps of their own runs, as Pydantic AI's, are not listed.
 """
 
 import logging
@@ -14,14 +13,14 @@ _pending = {
     "langchain_core.callbacks.manager": "palaver.frameworks.langchain.steps",
     "agents.tracing": "palaver.frameworks.openai_agents.steps",
 }
-"""By a module of a framework's, the module of ours that has it tell; those that were not loaded yet."""
+"""A module of a framework to our module with its listener; removed once it is installed."""
 
 
 def install_step_listeners() -> None:
-    """Have the frameworks that are loaded tell of their steps, from now on, to whoever listens."""
+    """Install the listeners of all frameworks that have been loaded."""
     for theirs in [theirs for theirs in _pending if theirs in sys.modules]:
         ours = _pending.pop(theirs)
         try:
             import_module(ours).install_listener()
-        except Exception:  # A framework that is not as we know it must not cost anybody a run.
+        except Exception:  # An incompatible version of a framework must not break a run.
             log.warning("The steps of %s cannot be heard", theirs.partition(".")[0], exc_info=True)

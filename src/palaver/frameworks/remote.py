@@ -1,6 +1,6 @@
-"""A remote service as a workflow: called through the client half of the protocol that it speaks.
+"""A remote service as a workflow, called through the client of its protocol. Its replies are untrusted data.
 
-What stands at a URL is found out elsewhere (discovery/); here it is only called. The remote's answer is untrusted data.
+palaver.discovery finds out what a URL serves; here it is only called.
 """
 
 import asyncio
@@ -36,21 +36,19 @@ if TYPE_CHECKING:
     import httpx
 
 CALL_TIMEOUT_S = 600.0
-"""How long one call may take in all."""
+"""Maximum duration of one call."""
 MAX_REPLY_BYTES = 10 * 1024 * 1024
-"""How large a reply may be that is not streamed."""
+"""Maximum size of a reply that is not streamed."""
 RETRY_INTERVAL_S = 30.0
-"""How long a service that is away is left alone."""
+"""Minimum time between attempts to discover a service that is down."""
 REFRESH_INTERVAL_S = 5.0
-"""How long what it said of itself is new, to whoever wants to hear it again."""
+"""How long a discovery counts as fresh."""
 _MAX_ERROR_BYTES = 64 * 1024
 
 log = logging.getLogger("palaver.remote")
 
 
 class _ReplyDecoder(Protocol):
-    """The reading side of a protocol's client half."""
-
     streamed: bool
 
     def feed(self, data: bytes) -> list[object]: ...
@@ -59,8 +57,6 @@ class _ReplyDecoder(Protocol):
 
 
 class _RequestBuilder(Protocol):
-    """The writing side."""
-
     def __call__(self, call: Call, *, is_chat: bool, stream: bool, model: str | None) -> HttpRequest: ...
 
 
@@ -68,14 +64,14 @@ class _ProtocolClient(NamedTuple):
     request: _RequestBuilder
     replies: Callable[[str], _ReplyDecoder]
     has_values: bool = False
-    """Can a workflow that is no chat answer with its value? In the others all answers are messages."""
+    """Whether a workflow that is not a chat can return its value. In the other protocols all output is messages."""
 
 
-def _without_model(ask: Callable[..., HttpRequest]) -> _RequestBuilder:
-    def asked(call: Call, *, is_chat: bool, stream: bool, model: str | None) -> HttpRequest:  # noqa: ARG001
-        return ask(call, is_chat=is_chat, stream=stream)
+def _without_model(build: Callable[..., HttpRequest]) -> _RequestBuilder:
+    def build_request(call: Call, *, is_chat: bool, stream: bool, model: str | None) -> HttpRequest:  # noqa: ARG001
+        return build(call, is_chat=is_chat, stream=stream)
 
-    return asked
+    return build_request
 
 
 CLIENTS: Mapping[str, _ProtocolClient] = {
@@ -84,24 +80,22 @@ CLIENTS: Mapping[str, _ProtocolClient] = {
     "responses": _ProtocolClient(build_responses_request, ResponsesReplyDecoder),
     "chat-completions": _ProtocolClient(build_chat_request, ChatReplyDecoder),
 }
-"""The dialects in which we can call, by the name that discovery gives them."""
+"""The protocols that can be called, by the name of their dialect."""
 
 
 class RemoteService(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a remote service."""
-
     url: str
     """Where calls are posted."""
     dialect: str
     description: Description
     model: str | None = None
-    """Whom to ask for there, in the dialects that name a model."""
+    """The model to request, in dialects that name one."""
     evidence: Any = None
-    """How all this was found out, as anyone may see it."""
+    """How this was discovered, as a public report."""
 
 
 class RemoteWorkflow:
-    """A workflow that somebody else serves. What it is, `look` finds out: at once, or later where nobody answered."""
+    """A workflow of another server. `look` discovers it: at once, or later if the service was down."""
 
     def __init__(
         self,
@@ -122,33 +116,33 @@ class RemoteWorkflow:
         self._headers = headers
         self._timeout = timeout
         self._transport = transport
-        """What makes the connections of a call, where not everybody may be connected to."""
-        self._asking = asyncio.Lock()
-        self._asked_at: float | None = None
+        """Creates the transport of a call, if not all addresses are allowed."""
+        self._discovery_lock = asyncio.Lock()
+        self._discovered_at: float | None = None
         self._refreshed_at: float | None = None
         self.reachable = service is not None
-        """Did it answer when it was last asked?"""
+        """Whether it answered the last request."""
         self.checked_at: datetime | None = _now()
-        """When it was last asked what it is; None: never yet."""
+        """When it was last discovered; None if never."""
 
     @property
     def description(self) -> Description:
-        """What it says about itself, or that it cannot be reached."""
+        """Its own description, or a placeholder while it is unreachable."""
         return self._service.description if self._service else self._unknown
 
     @property
     def service(self) -> RemoteService | None:
-        """What is known of it; None where nobody has answered yet."""
+        """None while it is unreachable."""
         return self._service
 
     @property
     def evidence(self) -> Any:
-        """How was found out what it is; None where nobody has answered yet."""
+        """How it was discovered; None while it is unreachable."""
         return self._service.evidence if self._service else None
 
     async def refresh(self) -> None:
-        """Ask what it is, again; where nobody answers, what was said last stays."""
-        async with self._asking:
+        """Discover the service again; if it is unreachable, the last result stays."""
+        async with self._discovery_lock:
             now = asyncio.get_running_loop().time()
             if self._refreshed_at is not None and now - self._refreshed_at < REFRESH_INTERVAL_S:
                 return
@@ -161,32 +155,31 @@ class RemoteWorkflow:
             self._service, self.reachable, self.checked_at = service or self._service, service is not None, _now()
 
     def tell(self, service: RemoteService, checked_at: datetime) -> None:
-        """Another process has asked, and says what it heard."""
+        """Take over what another process has discovered."""
         self._service, self.reachable, self.checked_at = service, True, checked_at
 
     @property
     def place(self) -> str:
-        """Its URL."""
         return self.url
 
     def __repr__(self) -> str:
-        return f"<remote {self.description.name} at {self.url}>"  # Its headers are shown nowhere.
+        return f"<remote {self.description.name} at {self.url}>"  # Without its headers, which may hold secrets.
 
     def bind(self, call: Call) -> Producer:
-        """Nothing to check: the service knows best what it takes."""
+        """Nothing is checked: the service validates its inputs."""
         return lambda context: self._produce(call, context, self.description)
 
     async def _produce(self, call: Call, context: Context, read_as: Description) -> AsyncGenerator[object, None]:
-        service = self._service or await self._asked_again()
-        speak, told = CLIENTS[service.dialect], service.description
+        service = self._service or await self._discover_again()
+        protocol, description = CLIENTS[service.dialect], service.description
         call = msgspec.structs.replace(call, session=context.session, trace_parent=context.trace_parent)
         if has_stored_files(call.messages):
             call = msgspec.structs.replace(call, messages=await inline_files(call.messages, context))
-        # A chat that was away until now was not called as one: then its messages, whole, are the value.
-        is_value = not read_as.is_chat and not speak.has_values
-        stream = told.streams and told.is_chat == read_as.is_chat and not is_value
-        heard: list[object] = []
-        request = speak.request(call, is_chat=told.is_chat, stream=stream, model=service.model)
+        # A chat that was down was not called as one: then all its messages are the value.
+        is_value = not read_as.is_chat and not protocol.has_values
+        stream = description.streams and description.is_chat == read_as.is_chat and not is_value
+        values: list[object] = []
+        request = protocol.request(call, is_chat=description.is_chat, stream=stream, model=service.model)
         deadline = asyncio.get_running_loop().time() + CALL_TIMEOUT_S
         import httpx
 
@@ -198,39 +191,39 @@ class RemoteWorkflow:
             ):
                 await self._check(response, body)
                 self.reachable = True
-                replies = speak.replies(response.headers.get("content-type", ""))
+                replies = protocol.replies(response.headers.get("content-type", ""))
                 while (piece := await body.next()) is not None:
                     if body.size > MAX_REPLY_BYTES and (is_value or not replies.streamed):
-                        raise UpstreamFailed(f"The reply of {told.name} is larger than {MAX_REPLY_BYTES} bytes.")
+                        raise UpstreamFailed(f"The reply of {description.name} is larger than {MAX_REPLY_BYTES} bytes.")
                     for value in replies.feed(piece):
                         if is_value:
-                            heard.append(value)
+                            values.append(value)
                             continue
-                        yield self._shown(value)
+                        yield self._printable_failure(value)
                         if isinstance(value, TERMINAL_EVENTS):
-                            return  # Nobody waits for what a remote may do after its last word.
-                heard += replies.end()
+                            return  # Do not wait for what a remote sends after its terminal event.
+                values += replies.end()
                 passes = replies.streamed and not is_value
-                for value in _reply_value(heard, told, call.messages) if is_value else heard:
-                    yield self._shown(value) if passes or isinstance(value, Event) else Returned(value)
+                for value in _reply_value(values, description, call.messages) if is_value else values:
+                    yield self._printable_failure(value) if passes or isinstance(value, Event) else Returned(value)
         except (httpx.HTTPError, TimeoutError) as error:
-            raise self._explained(error) from None
+            raise self._public_error(error) from None
 
-    async def _asked_again(self) -> RemoteService:
-        """The service was away when we looked: look again, but not too often."""
+    async def _discover_again(self) -> RemoteService:
+        """Discover a service that was down, but not too often."""
         name = self._unknown.name
-        async with self._asking:  # Those who call meanwhile wait for the same answer.
+        async with self._discovery_lock:  # Concurrent callers wait for the same result.
             if self._service is not None:
                 return self._service
             now = asyncio.get_running_loop().time()
-            if self._asked_at is not None and now - self._asked_at < RETRY_INTERVAL_S:
-                told = f"{name} could not be reached; it is asked again in a moment."
-                raise UpstreamFailed(told, details=upstream.RETRYABLE)
-            self._asked_at, self.checked_at = now, _now()
+            if self._discovered_at is not None and now - self._discovered_at < RETRY_INTERVAL_S:
+                message = f"{name} could not be reached; it is asked again in a moment."
+                raise UpstreamFailed(message, details=upstream.RETRYABLE)
+            self._discovered_at, self.checked_at = now, _now()
             try:
                 self._service = await self._look()
             except PalaverError as error:
-                log.warning("%r: %s", self, error.message)  # It names addresses: for the operator only.
+                log.warning("%r: %s", self, error.message)  # It contains addresses: for the operator only.
                 raise UpstreamFailed(f"{name} cannot be called: it does not say what it is.") from None
             if self._service is None:
                 raise UpstreamFailed(f"{name} could not be reached.", details=upstream.RETRYABLE)
@@ -238,20 +231,22 @@ class RemoteWorkflow:
             return self._service
 
     async def _check(self, response: "httpx.Response", body: "_ReplyBody") -> None:
-        """Raise for an answer that is no reply, with what it says about itself."""
+        """Raise for an error status, a redirect or a compressed reply."""
         name, status = self.description.name, response.status_code
         if 300 <= status < 400:
             raise UpstreamFailed(f"{name} answered {status}: it redirects, which is not followed.")
         if not 200 <= status < 300:
             words = upstream.error_message(await body.beginning())
-            told = f"{name} answered {status}{f': {printable(words)}' if words else '.'}"
-            raise UpstreamFailed(told, details=upstream.retry_details(status, response.headers.get("retry-after", "")))
-        # A few compressed bytes can stand for gigabytes. We asked for plain ones.
+            message = f"{name} answered {status}{f': {printable(words)}' if words else '.'}"
+            raise UpstreamFailed(
+                message, details=upstream.retry_details(status, response.headers.get("retry-after", ""))
+            )
+        # A few compressed bytes can expand to gigabytes. We requested plain ones.
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             raise UpstreamFailed(f"{name} compressed its answer, though plain bytes were asked for.")
 
-    def _explained(self, error: Exception) -> PalaverError:
-        """What went wrong on the way, in our own words: a foreign exception's are for the operator alone."""
+    def _public_error(self, error: Exception) -> PalaverError:
+        """Convert a transport error to a public one. Its own text is logged only."""
         import httpx
 
         name = self.description.name
@@ -266,11 +261,11 @@ class RemoteWorkflow:
             case _:
                 log.warning("%r: %s: %s", self, type(error).__name__, printable(str(error)))
                 away = isinstance(error, httpx.ConnectError)
-                told = f"{name} {'could not be reached' if away else 'broke off its answer'}."
-                return UpstreamFailed(told, details=upstream.RETRYABLE)
+                message = f"{name} {'could not be reached' if away else 'broke off its answer'}."
+                return UpstreamFailed(message, details=upstream.RETRYABLE)
 
-    def _shown(self, value: object) -> object:
-        """A remote's failure, in words that can be shown; anything else as it is."""
+    def _printable_failure(self, value: object) -> object:
+        """Make the message of a remote's failure printable."""
         if not isinstance(value, RunFailed):
             return value
         name = self.description.name
@@ -283,7 +278,7 @@ def _now() -> datetime:
 
 
 class _ReplyBody:
-    """The body of an answer, piece by piece. Who reads it may take their time: no timeout spans a yield."""
+    """The body of a reply in chunks. No timeout spans a yield, because the consumer may be slow."""
 
     def __init__(self, response: "httpx.Response", deadline: float) -> None:
         self.size = 0
@@ -291,14 +286,14 @@ class _ReplyBody:
         self._deadline = deadline
 
     async def next(self) -> bytes | None:
-        """The next piece, None after the last."""
+        """Return the next chunk, None after the last."""
         async with asyncio.timeout_at(self._deadline):
             piece = await anext(self._pieces, None)
         self.size += len(piece or b"")
         return piece
 
     async def beginning(self) -> bytes:
-        """As much as an error document needs."""
+        """Return as much as an error document needs."""
         body = b""
         while len(body) < _MAX_ERROR_BYTES and (piece := await self.next()) is not None:
             body += piece
@@ -309,25 +304,25 @@ class _ReplyBody:
 
 
 async def _send(http: "httpx.AsyncClient", url: str, request: HttpRequest, deadline: float) -> "httpx.Response":
-    """The head of the answer; its body is yet to be read."""
+    """Send the request and return the head of the reply; its body is not read yet."""
     sent = http.build_request("POST", url, content=request.body, headers=dict(request.headers))
     async with asyncio.timeout_at(deadline):
         return await http.send(sent, stream=True)
 
 
-def _reply_value(given: Sequence[object], told: Description, history: Sequence[Message]) -> list[object]:
-    """The value in the whole answer of a service that can only speak: its messages, or what they hold for a value."""
+def _reply_value(given: Sequence[object], description: Description, history: Sequence[Message]) -> list[object]:
+    """Return the value in a reply that consists of messages: their data part `output`, or the messages."""
     grammar = Grammar("", history=history)
     log = [*grammar.start(RunStarted())]
     for one in given:
         if isinstance(one, RunFailed | RunCancelled):
             return [one]
         if not isinstance(one, Event):
-            return [one]  # Something else than it promised; then that is the value.
+            return [one]  # Not an event: then that is the value.
         log += grammar.end(one) if isinstance(one, RunFinished) else grammar.feed(one)
     reply = fold(log)
     usage = [UsageAdded(usage=reply.usage)] if reply.usage is not None else []
-    if told.is_chat:
+    if description.is_chat:
         messages = dialect.write(reply.messages)
         return [*usage, messages[0] if len(messages) == 1 else messages]
     parts = [part for message in reply.messages for part in message.parts]

@@ -1,4 +1,4 @@
-"""Which of the forms that we offer the caller wants: the Accept header as RFC 9110 reads it."""
+"""Content negotiation: choose a media type by the Accept header (RFC 9110, section 12.5.1)."""
 
 import re
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import NamedTuple
 _NAME = r"[!#$%&'*+.^_`|~0-9a-z-]+"
 _RANGE = re.compile(rf"(?P<kind>{_NAME})/(?P<form>{_NAME})")
 _WEIGHT = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
-# A quoted value may hold commas and semicolons. Its end may be missing: what is not closed goes on to the end.
+# A quoted value may contain commas and semicolons. One that is not closed extends to the end.
 _QUOTED = re.compile(r'"(?:\\.|[^"\\])*["\\]?')
 
 
@@ -17,21 +17,21 @@ class _Range(NamedTuple):
     form: str
     weight: float = 1.0
 
-    def speaks_for(self, offer: str) -> int:
-        """How specifically: 3 for that very type, 2 for its kind, 1 for anything, 0 not at all."""
+    def specificity(self, offer: str) -> int:
+        """Return how specific the match is: 3 for the exact type, 2 for `type/*`, 1 for `*/*`, 0 for no match."""
         kind, _, form = offer.partition("/")
         match self.kind, self.form:
             case "*", "*":
                 return 1
-            case own, "*":
-                return 2 if own == kind else 0
-            case named:
-                return 3 if named == (kind, form) else 0
+            case main, "*":
+                return 2 if main == kind else 0
+            case exact:
+                return 3 if exact == (kind, form) else 0
 
 
-@lru_cache(256)  # Clients say the same thing again and again.
+@lru_cache(256)  # Clients repeat the same few headers.
 def choose_media_type(header: str | None, offers: tuple[str, ...]) -> str | None:
-    """The offer of the highest weight, the earlier one where they tie; None when the caller takes none of them."""
+    """Return the offer with the highest weight, the first of equals; None if the client accepts none of them."""
     ranges = _ranges(header or "") or [_Range("*", "*")]
     weights = [_weight(offer, ranges) for offer in offers]
     best = max(weights, default=0.0)
@@ -39,13 +39,13 @@ def choose_media_type(header: str | None, offers: tuple[str, ...]) -> str | None
 
 
 def _weight(offer: str, ranges: Sequence[_Range]) -> float:
-    """The weight that the most specific range gives to an offer."""
-    speaker = max(ranges, key=lambda one: one.speaks_for(offer))
-    return speaker.weight if speaker.speaks_for(offer) else 0.0
+    """Return the weight that the most specific matching range gives to an offer."""
+    best = max(ranges, key=lambda media_range: media_range.specificity(offer))
+    return best.weight if best.specificity(offer) else 0.0
 
 
 def _ranges(header: str) -> list[_Range]:
-    """The readable ranges of the header; an unreadable one is skipped."""
+    """Parse the ranges of the header, skipping malformed ones."""
     pieces = _QUOTED.sub("", header.lower()).split(",")
     return [one for piece in pieces if (one := _range(piece)) is not None]
 

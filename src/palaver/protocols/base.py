@@ -1,4 +1,4 @@
-"""What a protocol is: five functions between the wire and the waist, and two more where we call such services too."""
+"""The adapter interface: HttpRequest in, Call out; events in, HttpResponse out."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -15,54 +15,53 @@ from palaver.errors import PalaverError
 
 Headers = tuple[tuple[str, str], ...]
 WorkflowLookup = Callable[[str | None], Description]
-"""What is served under a name, or by default; raises WorkflowNotFound."""
+"""Return the workflow of that name, or the default one for None. Raises WorkflowNotFound."""
 EventEncoder = Callable[[Event], bytes]
-"""One event in, its frames out; remembers what it must of the stream so far."""
+"""Encode one event as bytes of the stream. Stateful: one encoder per stream."""
 
 _TRACE_PARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 def valid_traceparent(trace_parent: str | None) -> str | None:
-    """A header `traceparent`, if W3C would accept it."""
+    """Return the header value if it is valid by W3C Trace Context, else None."""
     return trace_parent if trace_parent is not None and _TRACE_PARENT.fullmatch(trace_parent) else None
 
 
 class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request as it arrived. Its media type and size have been checked, nothing else."""
+    """A request with its media type and size checked, and nothing else."""
 
     method: str = "POST"
     route: str = ""
-    """Its place in our table of routes (`v1/responses`), for adapters that answer at several."""
+    """The route template, such as `v1/responses`, for adapters that serve several."""
     workflow: str | None = None
-    """The name in the path; None at the root."""
+    """The workflow's name in the path; None at the root."""
     parameters: Mapping[str, str] = {}
-    """What else the path names."""
+    """Other path parameters."""
     query: Mapping[str, str] = {}
     headers: Mapping[str, str] = {}
-    """Names in lower case."""
+    """Names are in lower case."""
     body: bytes = b""
     bounds: json.JsonLimits = json.DEFAULT_LIMITS
     fresh: str = ""
-    """A name that nobody has yet, for adapters that must name something; empty for the others."""
+    """An unused id, for adapters that have to create one; else empty."""
 
     @property
     def trace_parent(self) -> str | None:
-        """The caller's trace, if it names one that W3C would accept."""
         return valid_traceparent(self.headers.get("traceparent"))
 
 
 class HttpResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole response, or the head of a streamed one."""
+    """A complete response, or the head of a streamed one."""
 
     status: int
     headers: Headers = ()
     body: bytes = b""
     keep_alive: bytes = b""
-    """What may be sent between frames when nothing happens; empty where the protocol has no such thing."""
+    """Bytes to send between frames while nothing happens; empty if the protocol has none."""
 
 
 def run_headers(started: RunStarted) -> Headers:
-    """The headers that name a run and, once it has begun, its place in its trace, for whoever goes on from there."""
+    """Return the headers that name the run and, once it has a trace, its trace context."""
     named = ("x-palaver-run-id", started.run_id)
     if not started.trace_id:
         return (named,)
@@ -71,49 +70,47 @@ def run_headers(started: RunStarted) -> Headers:
 
 
 class Adapter(Protocol):
-    """Translates one wire protocol. Starts nothing, stores nothing, keeps nothing between calls.
+    """Translates one wire protocol. Pure: starts nothing, stores nothing, keeps no state between calls.
 
-    A Reading is the protocol's own frozen note of how to answer. `status` is what the server's one table says of an
-    error, or of how a run ended: protocols do not know it.
+    Each protocol has its own frozen request type (ResponsesRequest, ChatRequest, …), which holds what is needed to
+    encode the response. `status` is the HTTP status from the server's table of errors.
     """
 
     def decode(self, request: HttpRequest, find: WorkflowLookup) -> tuple[Call, Any]:
-        """The call, and how to answer it; a RequestError where the request cannot be taken."""
+        """Return the call and the protocol's request. Raises RequestError if the request is invalid."""
         ...
 
-    def response_head(self, started: RunStarted, reading: Any) -> HttpResponse | None:
-        """The head of a streamed answer; None where this call wants a whole one."""
+    def response_head(self, started: RunStarted, request: Any) -> HttpResponse | None:
+        """Return the head of a streamed response, or None if the client asked for a complete one."""
         ...
 
-    def stream_encoder(self, reading: Any) -> EventEncoder:
-        """The encoder of one stream."""
+    def stream_encoder(self, request: Any) -> EventEncoder: ...
+
+    def encode_response(self, events: Sequence[Event], request: Any, *, status: int) -> HttpResponse:
+        """Encode the complete response from all events of a run."""
         ...
 
-    def encode_response(self, events: Sequence[Event], reading: Any, *, status: int) -> HttpResponse:
-        """The answer that is not streamed: the fold of the same events."""
-        ...
-
-    def encode_error(self, error: PalaverError, reading: Any | None, *, status: int) -> HttpResponse:
-        """The answer when no run was started; without a reading, when the request could not even be read."""
+    def encode_error(self, error: PalaverError, request: Any | None, *, status: int) -> HttpResponse:
+        """Encode an error of a request that started no run; `request` is None if it could not be parsed."""
         ...
 
 
 class BackgroundAdapter(Protocol):
-    """What a protocol has besides in which calls may ask for the background."""
+    """Additional functions of protocols that support background runs."""
 
-    def with_queued_at(self, reading: Any, at: datetime) -> Any:
-        """How to answer a call that was kept at that time, to begin later."""
+    def with_queued_at(self, request: Any, at: datetime) -> Any:
+        """Return the request with the time at which its run was queued."""
         ...
 
-    def encode_queued(self, started: RunStarted, reading: Any) -> HttpResponse:
-        """The whole answer, before the run begins."""
+    def encode_queued(self, started: RunStarted, request: Any) -> HttpResponse:
+        """Encode the response to a queued run."""
         ...
 
-    def queued_stream(self, started: RunStarted, reading: Any) -> tuple[bytes, EventEncoder]:
-        """What a stream says before the run begins, and the encoder of the rest."""
+    def queued_stream(self, started: RunStarted, request: Any) -> tuple[bytes, EventEncoder]:
+        """Return the frames to send before the run starts, and the encoder of the rest."""
         ...
 
 
 def text_or_json(value: Any) -> str:
-    """A text as it is, any other value as compact JSON."""
+    """Return a string as it is, any other value as compact JSON."""
     return value if isinstance(value, str) else json.encode(value).decode()

@@ -21,46 +21,46 @@ from palaver.protocols.base import text_or_json
 
 
 class PendingApprovals:
-    """The calls of stored messages that somebody may approve, by their ids and by those of the questions."""
+    """The tool calls of stored messages that may be approved, by call id and by approval id."""
 
     def __init__(self, stored: Sequence[Message]) -> None:
         self._arguments: dict[str, str] = {}
-        self._twins: dict[str, str] = {}
-        self._given: dict[str, object] = {}  # Approvals that nothing has followed yet: a turn that failed comes again.
+        self._other_ids: dict[str, str] = {}
+        self._answered: dict[str, object] = {}  # Without a later message: a failed turn may be sent again.
         for message in stored:
             if message.role in ("assistant", "tool"):
-                self._given.clear()
+                self._answered.clear()
             for part in message.parts:
-                self._store(part)
+                self._add_part(part)
 
-    def _store(self, part: object) -> None:
+    def _add_part(self, part: object) -> None:
         match part:
             case ToolCall(call_id=call_id, arguments=arguments):
                 self._arguments[call_id] = arguments
             case ToolResult(call_id=call_id):
-                self._settle(call_id)
-            case Data(name=name, value={"id": str(asked), **rest}) if name == APPROVAL_REQUEST:
+                self._resolve(call_id)
+            case Data(name=name, value={"id": str(approval), **rest}) if name == APPROVAL_REQUEST:
                 arguments, call_id = rest.get("arguments"), rest.get("call_id")
-                self._arguments[asked] = arguments if isinstance(arguments, str) else ""
-                if isinstance(call_id, str) and call_id != asked:
-                    self._twins |= {asked: call_id, call_id: asked}
-            case Data(name=name, value={"id": str(asked)}) if name == APPROVAL_RESPONSE:
-                self._settle(asked)
-                self._given[asked] = part.value
+                self._arguments[approval] = arguments if isinstance(arguments, str) else ""
+                if isinstance(call_id, str) and call_id != approval:
+                    self._other_ids |= {approval: call_id, call_id: approval}
+            case Data(name=name, value={"id": str(approval)}) if name == APPROVAL_RESPONSE:
+                self._resolve(approval)
+                self._answered[approval] = part.value
             case _:
                 pass
 
-    def _settle(self, name: str) -> None:
-        for known in (name, self._twins.get(name)):
+    def _resolve(self, name: str) -> None:
+        for known in (name, self._other_ids.get(name)):
             if known is not None:
                 self._arguments.pop(known, None)
 
     def is_copy(self, part: Data) -> bool:
-        """Was this approval given already, and has nothing followed it?"""
-        return self._given.get(_approval_id(part), self) == part.value
+        """Whether this approval was stored already and nothing has followed it."""
+        return self._answered.get(_approval_id(part), self) == part.value
 
     def check(self, sent: Sequence[Message]) -> None:
-        """Raise for an approval of what does not wait, or of a call that the client shows otherwise than it is."""
+        """Raise for an approval of a call that is not pending, or that the client shows with other arguments."""
         changed: set[str] = set()
         for part in (part for message in sent for part in message.parts):
             match part:
@@ -69,22 +69,22 @@ class PendingApprovals:
                 case Data(name=kind, value={"id": str(name), "arguments": str(shown)}) if kind == APPROVAL_REQUEST:
                     changed |= self._changed(name, shown)
                 case Data(name=kind) if kind == APPROVAL_RESPONSE and not self.is_copy(part):
-                    self._take(_approval_id(part), changed)
+                    self._approve(_approval_id(part), changed)
                 case _:
                     pass
 
     def _changed(self, name: str, shown: str) -> set[str]:
-        own = self._arguments.get(name)
-        if own is None or _parse_arguments(own) == _parse_arguments(shown):
+        original = self._arguments.get(name)
+        if original is None or _parse_arguments(original) == _parse_arguments(shown):
             return set()
-        return {name, self._twins.get(name, name)}
+        return {name, self._other_ids.get(name, name)}
 
-    def _take(self, name: str, changed: set[str]) -> None:
+    def _approve(self, name: str, changed: set[str]) -> None:
         if name not in self._arguments:
             raise ApprovalNotFound(name)
         if name in changed:
             raise StaleBase(f"The call {name!r} that waits for approval has other arguments than the one approved.")
-        self._settle(name)
+        self._resolve(name)
 
 
 def _parse_arguments(arguments: str) -> object:
@@ -102,29 +102,29 @@ def _approval_id(part: Data) -> str:
 def new_messages(
     stored: Sequence[Message], sent: Sequence[Message], *, start: int = 0, answerable: Collection[str] | None = None
 ) -> dict[int, Message]:
-    """The messages that are not stored yet, by their place, counted from `start`; HistoryConflict for a contradiction.
+    """Return the messages that are not stored yet, by index counted from `start`. Raises HistoryConflict.
 
-    A copy is known by its ids: a message by its own, a call and a result by the call's.
+    A copy is recognized by its ids: the message's id, or the call id of a tool call and its result.
     """
     known = _StoredHistory(stored, answerable)
-    known.waiting.check(sent)
+    known.approvals.check(sent)
     fresh: dict[int, Message] = {}
     for index, message in enumerate(sent, start):
-        left = known.beside(message, f"/messages/{index}")
-        if left is not None:
-            fresh[index] = left
+        unstored = known.new_part(message, f"/messages/{index}")
+        if unstored is not None:
+            fresh[index] = unstored
     return fresh
 
 
 class _StoredHistory:
-    """What is stored, by the ids under which a client may send it again."""
+    """The stored messages, by the ids under which a client may send them again."""
 
     def __init__(self, stored: Sequence[Message], answerable: Collection[str] | None) -> None:
         self._messages = {message.id: message for message in stored if message.id is not None}
         self._calls: dict[str, ToolCall] = {}
-        self._results: dict[str, ToolResult] = {}  # Of the last call of that id: some models count anew.
+        self._results: dict[str, ToolResult] = {}  # Of the last call with that id, which may be reused.
         self._answerable = answerable
-        self.waiting = PendingApprovals(stored)
+        self.approvals = PendingApprovals(stored)
         for part in (part for message in stored for part in message.parts):
             match part:
                 case ToolCall(call_id=call_id):
@@ -135,11 +135,11 @@ class _StoredHistory:
                 case _:
                     pass
 
-    def beside(self, message: Message, pointer: str) -> Message | None:
-        """What the message says beside what is stored; None where it is a copy."""
-        if message.id is not None and (own := self._messages.get(message.id)) is not None:
-            said = {None, *map(_comparison_key, own.parts)}
-            if message.role != own.role or not said.issuperset(map(_comparison_key, message.parts)):
+    def new_part(self, message: Message, pointer: str) -> Message | None:
+        """Return the part of a message that is not stored; None if all of it is."""
+        if message.id is not None and (original := self._messages.get(message.id)) is not None:
+            keys = {None, *map(_comparison_key, original.parts)}
+            if message.role != original.role or not keys.issuperset(map(_comparison_key, message.parts)):
                 raise HistoryConflict(f"The stored message {message.id!r} says something else.", pointer=pointer)
             return None
         parts = tuple(part for part in message.parts if not self._has(part, pointer))
@@ -160,7 +160,7 @@ class _StoredHistory:
             case ToolResult(call_id=call_id) if call_id in self._calls and not self._may_answer(call_id):
                 raise HistoryConflict(f"Call {call_id!r} was not the client's to answer.", pointer=pointer)
             case Data(name=name) if name == APPROVAL_RESPONSE:
-                return self.waiting.is_copy(part)
+                return self.approvals.is_copy(part)
             case _:
                 return False
 
@@ -169,7 +169,7 @@ class _StoredHistory:
 
 
 def _comparison_key(part: Part) -> object:
-    """What must be the same in a copy; None for what may differ, as dialects lose some of it."""
+    """Return what a copy must have in common with the original; None for parts that dialects may lose."""
     match part:
         case Text(text=text) | Refusal(text=text):
             return type(part), text

@@ -1,6 +1,6 @@
-"""The fields of an OpenAI-shaped body, each read once and checked: wrong types and ranges are named, never coerced.
+"""Typed access to the fields of an OpenAI-shaped body. Wrong types and ranges raise; null is absent.
 
-Null means absent. What both protocols of that family share stands here too: inputs, parameters, labels and metadata.
+Also parses the fields that both OpenAI protocols share: inputs, parameters, labels and metadata.
 """
 
 import re
@@ -16,12 +16,12 @@ from palaver.protocols.openai_errors import StringTooLong
 
 _MAX_LABEL_LENGTH = 128
 _MAX_TOOLS = 128
-_MAX_METADATA_PAIRS, _MAX_METADATA_KEY, _MAX_METADATA_VALUE = 16, 64, 512  # Of metadata.
+_MAX_METADATA_PAIRS, _MAX_METADATA_KEY, _MAX_METADATA_VALUE = 16, 64, 512
 _Object = Mapping[str, Any]
 
 
 class JsonFields:
-    """A JSON object, asked field by field. `at` is the pointer to it."""
+    """A JSON object with typed accessors. `at` is its JSON pointer."""
 
     def __init__(self, body: _Object, at: str = "") -> None:
         self.body = body
@@ -29,18 +29,16 @@ class JsonFields:
 
     @classmethod
     def of(cls, request: HttpRequest) -> "JsonFields":
-        """The body of a request."""
+        """Parse the body of a request."""
         value = json.decode(request.body, request.bounds)
         if not isinstance(value, dict):
             raise InvalidType(f"The body must be an object, not {json_type_name(value)}.", pointer="")
         return cls(cast("_Object", value))
 
     def pointer(self, name: str) -> str:
-        """Where a field stands."""
         return f"{self._at}/{json.escape_pointer(name)}"
 
     def boolean(self, name: str, *, default: bool) -> bool:
-        """A boolean and nothing that resembles one."""
         value = self.body.get(name)
         if value is None:
             return default
@@ -49,7 +47,6 @@ class JsonFields:
         return value
 
     def number(self, name: str, low: float, high: float) -> float | None:
-        """A number of that range."""
         value = self.body.get(name)
         if value is None:
             return None
@@ -58,7 +55,6 @@ class JsonFields:
         return self._in_range(name, value, low, high)
 
     def integer(self, name: str, low: int, high: int | None = None) -> int | None:
-        """A whole number of that range."""
         value = self.body.get(name)
         if value is None:
             return None
@@ -68,7 +64,6 @@ class JsonFields:
         return value
 
     def string(self, name: str, *, longest: int | None = None, of: Collection[str] = ()) -> str | None:
-        """A string, of a bounded length or out of a list."""
         value = self.body.get(name)
         if value is None:
             return None
@@ -81,7 +76,6 @@ class JsonFields:
         return value
 
     def object(self, name: str) -> dict[str, Any] | None:
-        """An object."""
         value = self.body.get(name)
         if value is None:
             return None
@@ -90,7 +84,6 @@ class JsonFields:
         return cast("dict[str, Any]", value)
 
     def items(self, name: str) -> list[Any] | None:
-        """A list."""
         value = self.body.get(name)
         if value is None:
             return None
@@ -99,11 +92,10 @@ class JsonFields:
         return cast("list[Any]", value)
 
     def below(self, name: str) -> "JsonFields":
-        """The fields of an object inside this one; of an empty one where it is absent."""
+        """Return the fields of a nested object; an absent one is empty."""
         return JsonFields(self.object(name) or {}, self.pointer(name))
 
     def wrong(self, name: str, wanted: str, value: Any) -> InvalidType:
-        """The error of a field of the wrong type."""
         return InvalidType(f"{name} must be {wanted}, not {json_type_name(value)}.", pointer=self.pointer(name))
 
     def _in_range(self, name: str, value: float, low: float, high: float | None) -> float:
@@ -114,8 +106,6 @@ class JsonFields:
 
 
 class SharedFields(NamedTuple):
-    """What a call says in the fields that both protocols have."""
-
     inputs: dict[str, Any]
     parameters: dict[str, Any]
     session: str | None
@@ -124,7 +114,7 @@ class SharedFields(NamedTuple):
 
 
 def parse_shared_fields(fields: JsonFields, workflow: Description) -> SharedFields:
-    """Inputs, parameters, labels and metadata. Chat apps send inputs of their own: undeclared ones are dropped."""
+    """Parse inputs, parameters, labels and metadata. Inputs that the workflow does not declare are dropped."""
     given = fields.object("custom_inputs") or {}
     context = fields.below("context")
     session = next((label for key in ("thread_id", "session_id") if (label := _label(given.get(key)))), None)
@@ -138,7 +128,7 @@ def parse_shared_fields(fields: JsonFields, workflow: Description) -> SharedFiel
 
 
 def client_tool_names(fields: JsonFields) -> frozenset[str]:
-    """The names of the tools that the caller will run itself, in either protocol's form."""
+    """Return the names of the tools that the client runs itself, in either protocol's form."""
     tools = fields.items("tools") or []
     if len(tools) > _MAX_TOOLS:
         raise InvalidValue(f"tools has {len(tools)} entries; at most {_MAX_TOOLS} are taken.", pointer="/tools")
@@ -155,7 +145,7 @@ def client_tool_names(fields: JsonFields) -> frozenset[str]:
 
 
 def parse_metadata(fields: JsonFields) -> dict[str, str]:
-    """What the caller wants kept: at most 16 pairs of short strings."""
+    """Parse at most 16 pairs of short strings."""
     given = fields.object("metadata") or {}
     if len(given) > _MAX_METADATA_PAIRS:
         raise InvalidValue(f"metadata has more than {_MAX_METADATA_PAIRS} pairs.", pointer="/metadata")
@@ -174,7 +164,7 @@ def parse_metadata(fields: JsonFields) -> dict[str, str]:
 
 
 def json_type_name(value: object) -> str:
-    """What kind of JSON value this is, in words."""
+    """Name the JSON type of a value, for error messages."""
     match value:
         case None:
             return "null"
@@ -196,22 +186,22 @@ def _declared_inputs(given: dict[str, Any], workflow: Description) -> dict[str, 
     inputs = workflow.schemas.inputs
     properties = inputs.get("properties")
     if properties is None or inputs.get("additionalProperties") is True:
-        return given  # It takes anything, or does not say what it takes.
+        return given  # Any inputs are allowed.
     return {name: value for name, value in given.items() if name in properties}
 
 
 def _label(value: object) -> str | None:
-    """A label of at most 128 characters, ours to shorten: it groups and grants nothing."""
+    """Return a session or user label, shortened to 128 characters. Labels only group; they grant nothing."""
     if not isinstance(value, str) or not value:
         return None
     return value if len(value) <= _MAX_LABEL_LENGTH else truncate_id(value)
 
 
-_INTEGER = re.compile(r"-?[0-9]{1,18}")  # No stream and no list is longer.
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
 
 
 def parse_integer(name: str, text: str, low: int, high: int | None = None) -> int:
-    """A whole number of a query, of that range."""
+    """Parse an integer query parameter. Raises InvalidType or InvalidValue."""
     if not _INTEGER.fullmatch(text):
         raise InvalidType(f"{name} must be a whole number.", pointer=f"/{name}")
     value = int(text)

@@ -1,7 +1,4 @@
-"""What calling somebody else has in common, whatever they speak: the headers that go out, and what bodies mean.
-
-Whatever comes back is a stranger's: it is kept as it is here, and made fit to be shown by whoever shows it.
-"""
+"""What the protocol clients share: request headers, reply bodies, errors. Replies are untrusted data."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,13 +10,13 @@ from palaver.errors import UpstreamFailed
 
 _MAX_ERROR_BYTES = 64 * 1024
 _RETRYABLE_STATUSES = frozenset({408, 425, 429, 502, 503, 504})
-"""Statuses of what may go by."""
+"""HTTP statuses of temporary failures."""
 RETRYABLE: Mapping[str, Any] = {"retryable": True}
-"""Said of a failure that may be another time's success: who can wait may try again."""
+"""Error details of a temporary failure: the caller may retry."""
 
 
 def request_headers(call: Call, *, accept: str) -> Mapping[str, str]:
-    """What is sent along: of all that the caller sent to us, only the session and the trace go on."""
+    """Return the request headers. Of what the caller sent, only the session and the trace are forwarded."""
     named = {"content-type": "application/json", "accept": accept}
     if call.session:
         named["baggage"] = f"ag.session.id={quote(call.session, safe=':')}"
@@ -29,7 +26,7 @@ def request_headers(call: Call, *, accept: str) -> Mapping[str, str]:
 
 
 def retry_details(status: int, retry_after: str) -> Mapping[str, Any]:
-    """What is said of a failure by its status, and by the seconds that its header asks to wait for."""
+    """Return the error details for a status and a Retry-After header in seconds."""
     if status not in _RETRYABLE_STATUSES:
         return {}
     seconds = retry_after.strip()
@@ -38,12 +35,11 @@ def retry_details(status: int, retry_after: str) -> Mapping[str, Any]:
 
 
 def media_type(content_type: str) -> str:
-    """The type alone, without its parameters."""
     return content_type.partition(";")[0].strip().lower()
 
 
 def decode_body(content_type: str, body: bytes) -> Any:
-    """The value of a whole body; an empty one is null, and text is text where it says so or says nothing."""
+    """Decode a complete body. An empty one is None; text is returned as text if declared so or undeclared."""
     text, media = body.decode("utf-8", "replace"), media_type(content_type)
     if not text.strip():
         return None
@@ -56,7 +52,7 @@ def decode_body(content_type: str, body: bytes) -> Any:
 
 
 def error_message(body: bytes) -> str | None:
-    """The line in which an error document says what is wrong, in any of the usual shapes."""
+    """Return the message of an error document, in any of the common shapes."""
     match json.parse_or_text(body[:_MAX_ERROR_BYTES].decode("utf-8", "replace")):
         case {"status": {"message": str(line)}} | {"error": {"message": str(line)}} | {"error": str(line)}:
             return line

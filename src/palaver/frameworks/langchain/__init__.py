@@ -1,14 +1,15 @@
-"""LangChain and LangGraph: graphs, agents, chat models and other runnables, served as they are.
+"""LangChain and LangGraph: graphs, agents, chat models and other runnables as workflows.
 
-    chat(graph)                  a LangGraph graph or agent; its thread is the run's session
-    chat(model), chat(prompt | model)   any runnable that takes messages
-    workflow(runnable)           one that does not: a value in, a value out
-    Reader                       what a function of the author's own yields: messages, chunks, lists of them
-    written(messages)            a history as LangChain's messages, for a function that asks for `list[BaseMessage]`
-    message_to_items, stream_to_responses   the same conversion without a server
+    graph      run a graph or a runnable
+    messages   convert messages to and from LangChain's
+    stream     messages and chunks to events
+    approvals  interrupts and approvals
+    steps      trace steps through LangChain's callbacks
+    responses  message_to_items, stream_to_responses: the conversion to Responses without a server
 
-Options of a call, such as `temperature`, are not applied: the author made the model as it should be. LangChain is
-imported only inside functions, because this module is loaded to see whether an object is LangChain's at all.
+This module is the adapter (palaver.workflows): `adopt` wraps a runnable, `Reader` reads what a function yields, and
+`written` converts a history. Options of a call, such as `temperature`, are not applied. LangChain is imported only
+inside functions, because this module is loaded to see whether an object is LangChain's at all.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     MESSAGES: type | None
 
 PACKAGES = ("langchain_core", "langchain", "langgraph", "langchain_classic", "langchain_community")
-"""Whose objects are recognised here; models of other packages are subclasses of theirs."""
+"""Packages whose objects are recognized; models of other packages are subclasses of theirs."""
 
 __all__ = [
     "MESSAGES",
@@ -51,7 +52,7 @@ _LAZY = {
     "message_to_items": ("palaver.frameworks.langchain.responses", "message_to_items"),
     "stream_to_responses": ("palaver.frameworks.langchain.responses", "stream_to_responses"),
 }
-"""What would load LangChain, or a protocol, before anybody needs it."""
+"""Names that would load LangChain, or a protocol, too early."""
 
 
 def __getattr__(name: str) -> Any:
@@ -61,18 +62,15 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(module), own)
 
 
-# What a function gives
-
-
 class Reader:
-    """Understands LangChain's objects among what one run gives."""
+    """Converts LangChain's objects that one run yields to events."""
 
     def __init__(self, history: Sequence[Message] = ()) -> None:
         from langchain_core.messages import BaseMessage
 
         self._kind = BaseMessage
         self._history = history
-        self._stream = MessageStream(asked=unanswered_calls(history))
+        self._stream = MessageStream(pending=unanswered_calls(history))
 
     @property
     def warnings(self) -> Sequence[str]:
@@ -84,7 +82,7 @@ class Reader:
         return HistoryEcho(written(self._history))
 
     def feed(self, value: Any) -> Iterable[OutputValue] | None:
-        """What a message or chunk amounts to, alone, in a list, or with its metadata as LangGraph streams it."""
+        """Convert a message or chunk, a list of them, or LangGraph's pair with metadata; None for other values."""
         kind = self._kind
         match value:
             case kind():
@@ -98,17 +96,14 @@ class Reader:
                 return None
 
     def end(self) -> Iterable[OutputValue]:
-        """What was held back, and how the last message ended."""
+        """Return what was held back, and how the last message ended."""
         return self._stream.end()
-
-
-# What an author declares
 
 
 def adopt(
     thing: object, *, name: str | None, description: str | None, flags: Mapping[str, bool], options: Options
 ) -> AdoptedWorkflow | None:
-    """The workflow that a runnable makes; None for any other object of LangChain's."""
+    """Return the workflow of a runnable; None for any other object."""
     from langchain_core.runnables import Runnable
     from langchain_core.tools import BaseTool
 

@@ -1,6 +1,6 @@
-"""Interrupts of a graph, as the approvals that a run asks for; and a user's answers, as what the graph goes on with.
+"""Interrupts of a graph as approval requests, and approvals as what resumes the graph.
 
-What is pending is what the checkpointer says, never what a client says: an answer to anything else is refused.
+Only what the checkpointer says is pending: an approval of anything else is rejected.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,54 +14,55 @@ from palaver.frameworks.langchain.messages import MessageCall, to_json_text, to_
 
 
 class Interrupt(NamedTuple):
-    """What one interrupt asks: one question per action, or one about its value as a whole."""
+    """The questions of one interrupt: one per action, or one about its value."""
 
     interrupt: str
     questions: Sequence[dict[str, Any]]
     by_action: bool
 
-    def decided(self, answers: Mapping[str, Mapping[str, Any]]) -> Any:
-        """What the graph goes on with."""
+    def answer(self, answers: Mapping[str, Mapping[str, Any]]) -> Any:
+        """Return what resumes the graph."""
         if not self.by_action:
             return answers[self.questions[0]["id"]]["approve"]
         return {"decisions": [_decision(answers[question["id"]]) for question in self.questions]}
 
 
 def parse_interrupts(interrupts: Sequence[Any], pending: Sequence[MessageCall]) -> list[Interrupt]:
-    """What the interrupts ask. An action is tied to the first pending call of its name and arguments."""
+    """Parse interrupts. An action belongs to the first pending call with its name and arguments."""
     free = list(pending)
     return [_parse_interrupt(interrupt, free) for interrupt in interrupts]
 
 
 def approval_requests(questions: Sequence[Interrupt]) -> Iterator[Data]:
-    """The parts in which a run asks."""
     for each in questions:
         for question in each.questions:
             yield Data(name=APPROVAL_REQUEST, value=question)
 
 
 def approval_answers(messages: Sequence[Message]) -> dict[str, Mapping[str, Any]]:
-    """The approvals with which a call ends, by the id of what they answer."""
+    """Return the approvals at the end of a call, by id."""
     parts = [part for message in messages for part in message.parts]
-    given = [dict_or_empty(part.value) for part in parts if isinstance(part, Data) and part.name == APPROVAL_RESPONSE]
-    return {each["id"]: each for each in given if isinstance(each.get("id"), str) and type(each.get("approve")) is bool}
+    values = [dict_or_empty(part.value) for part in parts if isinstance(part, Data) and part.name == APPROVAL_RESPONSE]
+    return {
+        each["id"]: each for each in values if isinstance(each.get("id"), str) and type(each.get("approve")) is bool
+    }
 
 
 def resume_value(questions: Sequence[Interrupt], answers: Mapping[str, Mapping[str, Any]]) -> Any:
-    """What `Command(resume=…)` takes, when every question is answered; Failure when one is not, or was never asked."""
+    """Return what `Command(resume=…)` takes. Raises Failure unless exactly the pending questions are answered."""
     known = [question["id"] for each in questions for question in each.questions]
-    if unknown := [given for given in answers if given not in known]:
+    if unknown := [name for name in answers if name not in known]:
         raise Failure("approval_not_found", f"Nothing here waits for an approval of {unknown[0][:80]!r}.", status=404)
-    if missing := [wanted for wanted in known if wanted not in answers]:
+    if missing := [name for name in known if name not in answers]:
         listing = ", ".join(missing)
         raise Failure("approval_pending", f"These approvals are not answered yet: {listing}.", status=400)
     if len(questions) == 1:
-        return questions[0].decided(answers)
-    return {each.interrupt: each.decided(answers) for each in questions}
+        return questions[0].answer(answers)
+    return {each.interrupt: each.answer(answers) for each in questions}
 
 
 def check_arguments_unchanged(questions: Sequence[Interrupt], seen: Mapping[str, ToolCall]) -> None:
-    """Failure where a call that the user has before their eyes is not the one that waits."""
+    """Raise Failure if the user has seen other arguments than those of the pending call."""
     for question in (question for each in questions for question in each.questions):
         call = seen.get(question["call_id"])
         if call is not None and call.parsed != json.parse_or_text(question["arguments"]):

@@ -1,6 +1,7 @@
-"""One run of a LangGraph graph: what goes in, what its stream says, and what it waits for.
+"""Run a LangGraph graph or another runnable as a workflow.
 
-A graph with a checkpointer remembers its thread, which is the run's session: it is given only what it does not know.
+A graph with a checkpointer remembers its thread, which is the run's session: it gets only messages that it does not
+have. A graph takes the keys of its state, a chain its prompt's variables, a chat model the messages.
 """
 
 import logging
@@ -42,13 +43,13 @@ if TYPE_CHECKING:
 
 
 RESUME_INPUT = "resume"
-"""The input that an interrupted graph goes on with, as it is."""
+"""The input that resumes an interrupted graph, as it is."""
 
 log = logging.getLogger("palaver.run")
 
 
 class GraphThread(NamedTuple):
-    """What a graph remembers: nothing, for one without a checkpointer or a thread that is new."""
+    """What a graph remembers; empty without a checkpointer or for a new thread."""
 
     exists: bool = False
     messages: Sequence[Any] = ()
@@ -56,12 +57,11 @@ class GraphThread(NamedTuple):
 
     @property
     def calls(self) -> dict[str, MessageCall]:
-        """The calls that its messages make."""
         return {call.call_id: call for message in self.messages for call in message_calls(message) if call.call_id}
 
     @property
     def pending(self) -> list[MessageCall]:
-        """Those that have no result; a model may count its calls anew in every turn."""
+        """The calls without a result; a model may reuse ids in every turn."""
         waiting: dict[str, MessageCall] = {}
         for message in self.messages:
             waiting |= {call.call_id: call for call in message_calls(message) if call.call_id}
@@ -81,27 +81,30 @@ async def run_graph(
     resume: Any | UnsetType = UNSET,
     takes_list: bool = False,
 ) -> AsyncGenerator[object, None]:
-    """What one run of the graph says. Where it waits for something, `resume` is what it goes on with, as it is."""
+    """Yield the events of one run. `resume` is what an interrupted graph is resumed with."""
     config: Any = {"configurable": {"thread_id": context.session}}
     thread = await _load_thread(graph, config)
     answers = approval_answers(_since_last_answer(messages))
     if resume is not UNSET or answers:
         given, history = _resume_command(thread, messages, answers, resume), thread.messages
     else:
-        passed = _input_messages(thread, messages)
-        given, history = (passed if takes_list else {**inputs, "messages": passed}), [*thread.messages, *passed]
-    reading = GraphStreamReader(
-        thread, asked=unanswered_calls(messages), history=history, answers_with=_answer_keys(graph)
+        input_messages = _input_messages(thread, messages)
+        given, history = (
+            (input_messages if takes_list else {**inputs, "messages": input_messages}),
+            [*thread.messages, *input_messages],
+        )
+    reader = GraphStreamReader(
+        thread, pending=unanswered_calls(messages), history=history, answers_with=_answer_keys(graph)
     )
     async with aclosing(
-        graph.astream(given, config, stream_mode=["messages", "updates", *reading.further_modes], subgraphs=True)
+        graph.astream(given, config, stream_mode=["messages", "updates", *reader.further_modes], subgraphs=True)
     ) as steps:
         async for namespace, mode, payload in steps:
-            for said in reading.feed(namespace, mode, payload):
-                yield said
-    for said in reading.end():
-        yield said
-    for warning in reading.stream.warnings:
+            for output in reader.feed(namespace, mode, payload):
+                yield output
+    for output in reader.end():
+        yield output
+    for warning in reader.stream.warnings:
         log.info("run %s: %s", context.run_id, warning)
 
 
@@ -114,7 +117,7 @@ async def _load_thread(graph: Any, config: Any) -> GraphThread:
 
 
 def _snapshot_messages(snapshot: Any) -> Iterator[Any]:
-    """The messages of a state, and of those of the graphs that wait inside it."""
+    """Yield the messages of a state, and of the subgraphs that wait inside it."""
     values: object = snapshot.values
     yield from _update_messages(
         cast("Mapping[str, Any]", values).get("messages") if isinstance(values, Mapping) else values
@@ -124,13 +127,13 @@ def _snapshot_messages(snapshot: Any) -> Iterator[Any]:
             yield from _snapshot_messages(task.state)
 
 
-# What goes in
+# Input
 
 
 def _resume_command(
     thread: GraphThread, messages: Sequence[Message], answers: Mapping[str, Mapping[str, Any]], resume: Any | UnsetType
 ) -> Any:
-    """What a graph that waits goes on with."""
+    """Return the command that resumes an interrupted graph."""
     from langgraph.types import Command
 
     if not thread.interrupts:
@@ -143,16 +146,16 @@ def _resume_command(
 
 
 def _input_messages(thread: GraphThread, messages: Sequence[Message]) -> list[Any]:
-    """The messages that the graph is given."""
-    passed = written(_since_last_answer(messages) if thread.exists else messages)
+    """Return the messages that the graph gets."""
+    input_messages = written(_since_last_answer(messages) if thread.exists else messages)
     known = {message.id: (message.type, message.content) for message in thread.messages}
-    for message in passed:
-        # By its id we know a message again when a node gives it back. One that has the id of other words in the thread
-        # would replace them.
-        said = message.type, message.content
-        if message.id is None or known.get(message.id, said) != said:
+    for message in input_messages:
+        # The id identifies a message that a node returns. One with the id of another message in the thread
+        # would replace that.
+        content = message.type, message.content
+        if message.id is None or known.get(message.id, content) != content:
             message.id = str(uuid4())
-    return cast("list[Any]", passed)
+    return cast("list[Any]", input_messages)
 
 
 def _since_last_answer(messages: Sequence[Message]) -> Sequence[Message]:
@@ -160,22 +163,22 @@ def _since_last_answer(messages: Sequence[Message]) -> Sequence[Message]:
     return messages[last + 1 :]
 
 
-# What comes out
+# Output
 
 
 class GraphStreamReader:
-    """Understands the stream of one run."""
+    """Reads the stream of one run."""
 
     def __init__(
         self,
         thread: GraphThread = _NEW_THREAD,
         *,
-        asked: Collection[str] = (),
+        pending: Collection[str] = (),
         history: Sequence[Any] = (),
         answers_with: Sequence[str] | None = None,
         repeats: RepeatPolicy = "complete",
     ) -> None:
-        self.stream = MessageStream(repeats=repeats, asked=asked, thread=thread.calls)
+        self.stream = MessageStream(repeats=repeats, pending=pending, thread=thread.calls)
         self.further_modes = ["values"] if answers_with is not None else []
         self._thread = thread
         self._echo = HistoryEcho(history)
@@ -184,7 +187,6 @@ class GraphStreamReader:
         self._state: Mapping[str, Any] | None = None
 
     def feed(self, namespace: Sequence[str], mode: str, payload: Any) -> Iterable[OutputValue]:
-        """The events of one step of the stream."""
         match mode:
             case "messages":
                 message, about = payload
@@ -197,20 +199,20 @@ class GraphStreamReader:
                 return ()
 
     def end(self) -> Iterator[OutputValue]:
-        """What the graph waits for, what it came to, how it ended."""
+        """Yield approval requests, the output and the end."""
         if self._interrupts:
             yield from (given for given in self.stream.end() if not isinstance(given, RunFinished))
             answered = self.stream.answered
             pending = [call for call in self._thread.pending if call.call_id not in answered]
             pending += [
-                MessageCall(call_id=m.asked, name=m.name, arguments=m.arguments) for m in self.stream.unanswered
+                MessageCall(call_id=m.model_id, name=m.name, arguments=m.arguments) for m in self.stream.unanswered
             ]
             yield from approval_requests(parse_interrupts(list(self._interrupts.values()), pending))
             yield RunFinished(finish="tool-calls")
             return
         if self._answers_with is not None and self._state is not None:
-            came_to = {key: to_json_value(self._state[key]) for key in self._answers_with if key in self._state}
-            yield Message.assistant(Data(name="output", value=came_to))
+            output_values = {key: to_json_value(self._state[key]) for key in self._answers_with if key in self._state}
+            yield Message.assistant(Data(name="output", value=output_values))
         yield from self.stream.end()
 
     def _message(self, message: Any, branch: str) -> Iterable[OutputValue]:
@@ -232,7 +234,7 @@ class GraphStreamReader:
 
 
 def _update_messages(found: Any) -> list[Any]:
-    """The messages of an update: one, or a list; those in LangChain's shorthand are spelled out."""
+    """Return the messages of an update; LangChain's shorthand is expanded."""
     from langchain_core.messages import BaseMessage, convert_to_messages
 
     if isinstance(found, tuple) and not _is_shorthand(found):
@@ -242,7 +244,7 @@ def _update_messages(found: Any) -> list[Any]:
 
 
 def _is_shorthand(found: Any) -> bool:
-    """Is it a message as LangGraph also takes them: `("ai", "Hi.")`, or a dict with a role?"""
+    """Whether it is LangGraph's shorthand for a message: `("ai", "Hi.")`, or a dict with a role."""
     if isinstance(found, dict):
         return "content" in found and ("role" in found or "type" in found)
     match found:
@@ -253,13 +255,13 @@ def _is_shorthand(found: Any) -> bool:
 
 
 def _answer_keys(graph: Any) -> Sequence[str] | None:
-    """The keys of the state that a graph answers with, if `messages` is not among them."""
+    """Return the output keys of a graph's state, if `messages` is not among them."""
     keys: str | Sequence[str] = graph.output_channels
     return None if isinstance(keys, str) or "messages" in keys else keys
 
 
 class _Argument(NamedTuple):
-    """One argument of the function that we make."""
+    """An argument of a generated function."""
 
     annotation: Any
     required: bool = False
@@ -270,7 +272,7 @@ _CONTEXT = {"ctx": _Argument(Context, required=True)}
 
 
 def chat_function(runnable: "Runnable[Any, Any]", name: str) -> Callable[..., Any]:
-    """The function that answers a history with the runnable."""
+    """Return a function that runs the runnable with a history."""
     if is_graph(runnable):
         return _graph_chat_function(runnable, name)
     variables = _prompt_variables(runnable)
@@ -284,8 +286,8 @@ def chat_function(runnable: "Runnable[Any, Any]", name: str) -> Callable[..., An
         history = written(messages)
         async with aclosing(
             _astream(runnable, history if variables is None else {**given, "messages": history})
-        ) as said:
-            async for chunk in said:
+        ) as outputs:
+            async for chunk in outputs:
                 yield chunk
 
     return _with_signature(answer, {**(variables or {}), **_MESSAGES})
@@ -298,46 +300,50 @@ def _graph_chat_function(graph: Any, name: str) -> Callable[..., Any]:
         raise ChatWithoutMessages(
             f"{name} is declared as a chat but its state has no messages: add them, or declare it with workflow(…)."
         )
-    # A key of the state's own goes before.
+    # A key of the state has precedence.
     resume = {RESUME_INPUT: _Argument(Any)} if graph.checkpointer and RESUME_INPUT not in (keys or {}) else {}
 
     async def answer(messages: list[Message], ctx: Context, **given: Any) -> AsyncGenerator[object, None]:
         resumed = given.pop(RESUME_INPUT, UNSET) if resume else UNSET
-        async with aclosing(run_graph(graph, messages, given, ctx, resume=resumed, takes_list=takes_list)) as said:
-            async for each in said:
+        async with aclosing(run_graph(graph, messages, given, ctx, resume=resumed, takes_list=takes_list)) as outputs:
+            async for each in outputs:
                 yield each
 
     return _with_signature(answer, {**resume, **(keys or {}), **_MESSAGES, **_CONTEXT})
 
 
 def workflow_function(runnable: "Runnable[Any, Any]") -> Callable[..., Any]:
-    """The function that hands its inputs to the runnable: by name where it knows names, else the one called `input`."""
+    """Return a function that passes its inputs to the runnable: by name if it has names, else `input`."""
     named = _state_keys(runnable) if is_graph(runnable) else _prompt_variables(runnable)
 
     def value_of(given: dict[str, Any]) -> Any:
         return given["input"] if named is None else given
 
     async def stream(**given: Any) -> AsyncGenerator[object, None]:
-        async with aclosing(_astream(runnable, value_of(given))) as said:
-            async for chunk in said:
+        async with aclosing(_astream(runnable, value_of(given))) as outputs:
+            async for chunk in outputs:
                 yield chunk
 
     async def call(ctx: Context, **given: Any) -> Any:
         config: Any = {"configurable": {"thread_id": ctx.session}}
         return to_json_value(await runnable.ainvoke(value_of(given), config))
 
-    taken = {"input": _Argument(Any, required=True)} if named is None else named
-    return _with_signature(stream, taken) if _streams_text(runnable) else _with_signature(call, {**taken, **_CONTEXT})
+    arguments = {"input": _Argument(Any, required=True)} if named is None else named
+    return (
+        _with_signature(stream, arguments)
+        if _streams_text(runnable)
+        else _with_signature(call, {**arguments, **_CONTEXT})
+    )
 
 
 def is_graph(runnable: object) -> bool:
-    """Is it a LangGraph graph? Without LangGraph nothing is."""
+    """Whether it is a LangGraph graph. Does not import LangGraph."""
     return any(
         base.__name__ == "Pregel" and base.__module__.startswith("langgraph.") for base in type(runnable).__mro__
     )
 
 
-# What a runnable takes and gives
+# Inputs and outputs
 
 
 def _astream(runnable: "Runnable[Any, Any]", value: Any) -> AsyncGenerator[object, None]:
@@ -345,11 +351,11 @@ def _astream(runnable: "Runnable[Any, Any]", value: Any) -> AsyncGenerator[objec
 
 
 def _state_keys(graph: Any) -> dict[str, _Argument] | None:
-    """The keys of a graph's state that it may be given; None where it takes one value without a name."""
+    """Return the input keys of a graph's state; None if it takes one unnamed value."""
     schema = getattr(getattr(graph, "builder", None), "input_schema", None)
     if not is_config_model(schema):
         return None
-    # Reducers, which stand beside the type, are no matter of the caller's.
+    # Without the reducers in the annotations.
     fields = [field for field in ConfigModel(schema).fields if field.attribute not in graph.builder.managed]
     return {field.attribute: _Argument(strip_annotation(field.annotation)) for field in fields}
 
@@ -361,7 +367,7 @@ def _starts_with_list(graph: Any) -> bool:
 
 
 def _prompt_variables(runnable: Any) -> dict[str, _Argument] | None:
-    """The variables of the prompt that a chain begins with; None where it begins with anything else."""
+    """Return the variables of the prompt at the start of a chain; None if there is none."""
     from langchain_core.prompts import BasePromptTemplate
 
     first = _end_of_chain(runnable, "first")
@@ -374,7 +380,7 @@ def _prompt_variables(runnable: Any) -> dict[str, _Argument] | None:
 
 
 def _streams_text(runnable: Any) -> bool:
-    """Does it stream text, or messages of a model?"""
+    """Whether it streams text or messages of a model."""
     from langchain_core.language_models import BaseLanguageModel
     from langchain_core.output_parsers import StrOutputParser
 
@@ -382,20 +388,20 @@ def _streams_text(runnable: Any) -> bool:
 
 
 def _end_of_chain(runnable: Any, end: str) -> Any:
-    """The first or last step of a chain, whatever is wrapped around it."""
+    """Return the first or last step of a chain, without wrappers."""
     while (further := getattr(runnable, end, None) or getattr(runnable, "bound", None)) is not None:
         runnable = further
     return runnable
 
 
-def _with_signature(function: Callable[..., Any], taken: Mapping[str, _Argument]) -> Callable[..., Any]:
-    """The function, with a signature that says by name what it takes."""
+def _with_signature(function: Callable[..., Any], arguments: Mapping[str, _Argument]) -> Callable[..., Any]:
+    """Set the signature of a generated function."""
     declared: Any = function
-    declared.__annotations__ = {name: argument.annotation for name, argument in taken.items()}
+    declared.__annotations__ = {name: argument.annotation for name, argument in arguments.items()}
     declared.__signature__ = Signature(
         [
             Parameter(name, Parameter.KEYWORD_ONLY, default=Parameter.empty if argument.required else None)
-            for name, argument in taken.items()
+            for name, argument in arguments.items()
         ]
     )
     return function

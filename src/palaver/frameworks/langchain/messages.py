@@ -1,7 +1,7 @@
-"""What a LangChain message says, piece by piece: text, reasoning, refusals, files, the places of its calls.
+"""Convert messages: LangChain's to pieces of content, ours to LangChain's.
 
-Content is a string, or a list of blocks in any of the spellings that providers gave them. Pure, and without LangChain:
-a message is looked at by its attributes, a block by its keys. How pieces become events is langchain_stream.py's.
+Content is a string, or a list of blocks in any provider's shape. Reading needs no LangChain: messages are read by
+attribute, blocks by key. stream.py converts pieces to events.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,39 +31,37 @@ _Block = Mapping[str, Any]
 
 
 class TextPiece(msgspec.Struct, frozen=True, kw_only=True):
-    """Some text, and notes on it whose places count from the beginning of its block."""
+    """Text, with annotations whose offsets count from the start of its block."""
 
     text: str
     notes: tuple[Annotation, ...] = ()
     block: str | None = None
-    """The id of the block, where it has one: two texts of different ids are two."""
+    """The id of the block, if any: texts with different ids are separate."""
     index: int | str | None = None
-    """Which block of a streamed message this continues."""
+    """The block of a streamed message that this continues."""
 
 
 class ReasoningPiece(msgspec.Struct, frozen=True, kw_only=True):
-    """Some of a model's thinking."""
-
     text: str
     encrypted: str | None = None
     paragraph: int | None = None
-    """Which paragraph of a streamed summary this continues."""
+    """The paragraph of a streamed summary that this continues."""
 
 
 class CallMarker(msgspec.Struct, frozen=True, kw_only=True):
-    """Here stands a call."""
+    """The position of a call."""
 
     call_id: str
 
 
 class MessageCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call of a whole message; `call_id` is empty where the model gave none."""
+    """A call of a complete message; `call_id` is empty if the model gave none."""
 
     call_id: str
     name: str
     arguments: str
-    understood: bool = True
-    """Could LangChain read its arguments?"""
+    parsed: bool = True
+    """Whether LangChain could parse its arguments."""
 
 
 ContentPiece = TextPiece | ReasoningPiece | CallMarker | Refusal | File | Data
@@ -81,7 +79,7 @@ _FILE_BLOCKS = (*_MEDIA_TYPES, "file", "input_file", "input_audio")
 
 
 def content_pieces(message: Any) -> list[ContentPiece]:
-    """What a message or chunk says, in order; what stands beside its content is put where it belongs."""
+    """Return the content of a message or chunk in order, including reasoning and refusals outside of `content`."""
     found = [piece for block in as_list(message.content) for piece in _block_pieces(block)]
     extra = dict_or_empty(message.additional_kwargs)
     if not any(isinstance(piece, ReasoningPiece) for piece in found):
@@ -95,13 +93,11 @@ def content_pieces(message: Any) -> list[ContentPiece]:
 
 
 def message_text(message: Any) -> str:
-    """Its text alone."""
     found = (piece for block in as_list(message.content) for piece in _block_pieces(block))
     return "".join([piece.text for piece in found if isinstance(piece, TextPiece)])
 
 
 def _block_pieces(block: Any) -> Iterator[ContentPiece]:
-    """One or none."""
     if isinstance(block, str):
         if block:
             yield TextPiece(text=block)
@@ -133,11 +129,11 @@ def _block_pieces(block: Any) -> Iterator[ContentPiece]:
 
 
 def _reasoning(block: _Block) -> Iterator[ReasoningPiece]:
-    """Thinking as Anthropic, OpenAI, Bedrock and LangChain itself spell it; an empty one may still bring its seal."""
-    inner = dict_or_empty(block.get("reasoning_content"))  # Bedrock's.
+    """Parse reasoning as Anthropic, OpenAI, Bedrock and LangChain have it. An empty one may have a signature."""
+    inner = dict_or_empty(block.get("reasoning_content"))  # Bedrock.
     extras = dict_or_empty(block.get("extras"))
-    said = (block.get("thinking"), block.get("reasoning"), inner.get("text"), block.get("reasoning_content"))
-    text = next((text for text in said if isinstance(text, str)), "") or _summary(block)
+    candidates = (block.get("thinking"), block.get("reasoning"), inner.get("text"), block.get("reasoning_content"))
+    text = next((text for text in candidates if isinstance(text, str)), "") or _summary(block)
     seals = (block.get("signature"), block.get("encrypted_content"), inner.get("signature"), extras.get("signature"))
     encrypted = next((seal for seal in seals if isinstance(seal, str) and seal), None)
     if text or encrypted:
@@ -155,13 +151,13 @@ def _summary(block: _Block) -> str:
 
 
 def _file(block: _Block) -> File | None:
-    """A file by URL, as base64, or by id, wherever its provider puts that; None where it is nowhere."""
+    """Parse a file by URL, base64 or id; None if it has none of them."""
     kind = str(block["type"])
     inner = dict_or_empty(block.get(kind)) or dict_or_empty(block.get("source")) or block
     name = optional_str(inner.get("filename")) or optional_str(dict_or_empty(block.get("extras")).get("filename"))
-    said = optional_str(inner.get("mime_type")) or optional_str(inner.get("media_type"))
+    declared = optional_str(inner.get("mime_type")) or optional_str(inner.get("media_type"))
     form = optional_str(inner.get("format"))
-    media = said or (f"audio/{form}" if form and "audio" in kind else _MEDIA_TYPES.get(kind, UNKNOWN_MEDIA))
+    media = declared or (f"audio/{form}" if form and "audio" in kind else _MEDIA_TYPES.get(kind, UNKNOWN_MEDIA))
     detail = optional_str(inner.get("detail"))
     address = next(
         (inner[key] for key in ("url", "image_url", "file_url", "file_data") if optional_str(inner.get(key))), None
@@ -175,13 +171,13 @@ def _file(block: _Block) -> File | None:
     return File(media_type=media, file_id=file_id, filename=name, detail=detail) if file_id else None
 
 
-# Notes on text
+# Annotations
 
 
 def _annotations(block: _Block) -> Iterator[Annotation]:
     for note in [*as_list(block.get("annotations")), *as_list(block.get("citations"))]:
         note = dict_or_empty(note)
-        # A document's own indexes (start_char_index …) count in the document, not in what is said.
+        # A document's own indexes (start_char_index …) count in the document, not in the text.
         start, end = optional_int(note.get("start_index")), optional_int(note.get("end_index"))
         title = (
             optional_str(note.get("title"))
@@ -198,7 +194,6 @@ def _annotations(block: _Block) -> Iterator[Annotation]:
 
 
 def shift_annotation(note: Annotation, by: int) -> Annotation:
-    """The note, counted from further back."""
     if not by:
         return note
     start = None if note.start is None else note.start + by
@@ -209,12 +204,12 @@ def shift_annotation(note: Annotation, by: int) -> Annotation:
 
 
 def message_calls(message: Any) -> list[MessageCall]:
-    """The calls of a whole message: those that LangChain understood, then those that it could not."""
+    """Return the calls of a complete message: those that LangChain could parse, then the others."""
     exact = {
         dict_or_empty(call).get("id"): optional_str(dict_or_empty(dict_or_empty(call).get("function")).get("arguments"))
         for call in as_list(dict_or_empty(message.additional_kwargs).get("tool_calls"))
     }
-    understood = [
+    parsed = [
         MessageCall(
             call_id=call.get("id") or "",
             name=call["name"],
@@ -222,12 +217,12 @@ def message_calls(message: Any) -> list[MessageCall]:
         )
         for call in _calls_of(message, "tool_calls")
     ]
-    return understood + [
+    return parsed + [
         MessageCall(
             call_id=call.get("id") or "",
             name=call.get("name") or "unknown",
             arguments=call.get("args") or "",
-            understood=False,
+            parsed=False,
         )
         for call in _calls_of(message, "invalid_tool_calls")
     ]
@@ -242,12 +237,12 @@ def _calls_of(message: Any, kind: Literal["tool_calls", "invalid_tool_calls"]) -
 
 
 def to_json_text(value: Any) -> str:
-    """Compact JSON; what has none is written as `str()` says it."""
+    """Encode as compact JSON; values that are not JSON as `str()`."""
     return json.encode(to_json_value(value)).decode()
 
 
 def to_json_value(value: Any) -> Any:
-    """The value as JSON; a part of it that is not JSON becomes its `str()`."""
+    """Convert to JSON values; what is not JSON becomes its `str()`."""
     try:
         return json.to_builtins(value)
     except json.NotJson:
@@ -261,11 +256,10 @@ def to_json_value(value: Any) -> Any:
             return json.replace_surrogates(str(value))
 
 
-# What it cost, and how it ended
+# Usage and finish reason
 
 
 def message_usage(message: Any) -> Usage | None:
-    """What the message or chunk says that it cost."""
     if known := dict_or_empty(getattr(message, "usage_metadata", None)):
         read, made = dict_or_empty(known.get("input_token_details")), dict_or_empty(known.get("output_token_details"))
         return Usage(
@@ -276,11 +270,14 @@ def message_usage(message: Any) -> Usage | None:
             reasoning_tokens=optional_int(made.get("reasoning")),
         )
     extra = dict_or_empty(message.response_metadata)
-    told = dict_or_empty(extra.get("token_usage")) or dict_or_empty(extra.get("usage"))
-    asked, answered = optional_int(told.get("prompt_tokens")), optional_int(told.get("completion_tokens"))
-    if asked is None and answered is None:
+    counts = dict_or_empty(extra.get("token_usage")) or dict_or_empty(extra.get("usage"))
+    prompt_tokens, completion_tokens = (
+        optional_int(counts.get("prompt_tokens")),
+        optional_int(counts.get("completion_tokens")),
+    )
+    if prompt_tokens is None and completion_tokens is None:
         return None
-    return Usage(input_tokens=asked or 0, output_tokens=answered or 0)
+    return Usage(input_tokens=prompt_tokens or 0, output_tokens=completion_tokens or 0)
 
 
 _FINISHES: Mapping[str, FinishReason] = {
@@ -294,7 +291,7 @@ _FINISHES: Mapping[str, FinishReason] = {
 
 
 def finish_reason(message: Any) -> FinishReason | None:
-    """How the model ended its message; None where it does not say."""
+    """Return None if the message does not say."""
     extra = dict_or_empty(message.response_metadata)
     reasons = [optional_str(extra.get(key)) for key in ("finish_reason", "stop_reason", "done_reason")]
     reasons.append(optional_str(dict_or_empty(extra.get("incomplete_details")).get("reason")))
@@ -308,7 +305,7 @@ _ROLES = {"AIMessageChunk": "ai", "chat": "ai", "ChatMessageChunk": "ai", "funct
 
 
 def written(messages: Sequence[Message]) -> "list[BaseMessage]":
-    """Our messages as LangChain's. Reasoning and data are left out, and an assistant's message that is nothing else."""
+    """Convert our messages to LangChain's, without reasoning and data."""
     names = {call.call_id: call.name for message in messages for call in message.tool_calls}
     return [each for message in messages for each in _to_langchain(message, names)]
 
@@ -316,18 +313,18 @@ def written(messages: Sequence[Message]) -> "list[BaseMessage]":
 def _to_langchain(message: Message, names: Mapping[str, str]) -> "Iterator[BaseMessage]":
     from langchain_core.messages import HumanMessage, SystemMessage, ToolMessage
 
-    said: dict[str, Any] = {"content": _content(message.parts), **without_none(id=message.id, name=message.name)}
+    fields: dict[str, Any] = {"content": _content(message.parts), **without_none(id=message.id, name=message.name)}
     match message.role:
         case "system":
-            yield SystemMessage(**said)
+            yield SystemMessage(**fields)
         case "developer":
-            yield SystemMessage(**said, additional_kwargs={"__openai_role__": "developer"})
+            yield SystemMessage(**fields, additional_kwargs={"__openai_role__": "developer"})
         case "user":
             if not message.parts or not all(isinstance(part, Data) for part in message.parts):
-                yield HumanMessage(**said)  # An approval reaches a graph otherwise.
+                yield HumanMessage(**fields)  # Approvals are passed to a graph differently.
         case "assistant":
-            if said["content"] or message.tool_calls:
-                yield _assistant(message, said)
+            if fields["content"] or message.tool_calls:
+                yield _assistant(message, fields)
         case "tool":
             pass
     only = message.id if len(message.tool_results) == 1 and message.role == "tool" else None
@@ -340,13 +337,13 @@ def _to_langchain(message: Message, names: Mapping[str, str]) -> "Iterator[BaseM
         )
 
 
-def _assistant(message: Message, said: dict[str, Any]) -> "AIMessage":
-    """One message, however many calls; what no model could read of them is kept apart, as LangChain does."""
+def _assistant(message: Message, fields: dict[str, Any]) -> "AIMessage":
+    """Calls whose arguments are not an object are invalid, as in LangChain."""
     from langchain_core.messages import AIMessage
 
     read = [(call, call.parsed) for call in message.tool_calls]
     return AIMessage(
-        **said,
+        **fields,
         tool_calls=[
             {"type": "tool_call", "id": call.call_id, "name": call.name, "args": arguments}
             for call, arguments in read
@@ -361,7 +358,7 @@ def _assistant(message: Message, said: dict[str, Any]) -> "AIMessage":
 
 
 def _content(parts: Sequence[Part]) -> "str | list[str | dict[str, Any]]":
-    """Text as one string; with files, a list of LangChain's own blocks."""
+    """Return text as one string; with files, as a list of LangChain's blocks."""
     blocks: list[str | dict[str, Any]] = []
     texts: list[str] = []
     for part in parts:
@@ -387,7 +384,7 @@ def _block(file: File) -> dict[str, Any]:
 
 
 class HistoryEcho:
-    """Tells what is given back of a history from what is new: by id, else by what it says, in order from the start."""
+    """Recognizes messages that are returned from the history: by id, else by content, in order from the start."""
 
     def __init__(self, history: Sequence[Any]) -> None:
         self._ids = {message.id for message in history if message.id}
@@ -396,18 +393,18 @@ class HistoryEcho:
         self._nameless: list[tuple[object, ...]] = []
 
     def note(self, message: Any) -> None:
-        """This was said without an id: when it comes again, under the one that a graph gave it, it is an echo."""
+        """Remember a message without an id: a graph may return it again with one."""
         if not message.id:
             self._nameless.append(_comparison_key(message))
 
     def begin(self, branch: str = "") -> None:
-        """From here on, what comes in this branch may be the history from its start."""
+        """The next messages of this branch may be the history from its start."""
         self._reached[branch] = 0
 
     def repeats(self, message: Any, branch: str = "") -> bool:
-        """Is this message one of the history?"""
+        """Whether the message is from the history."""
         gist, at = _comparison_key(message), self._reached.get(branch, 0)
-        # No answer begins with a user's or the system's message; without one, the same words may be said anew.
+        # Only after a user's or system message; otherwise the same text may be new.
         if gist in self._gists[at : at + 1] and (at or message.type in ("human", "system")):
             self._reached[branch] = at + 1
         elif message.id in self._ids:
@@ -421,25 +418,25 @@ class HistoryEcho:
         return True
 
     def fresh(self, messages: Sequence[Any]) -> list[Any]:
-        """The messages of a list that are none of the history."""
+        """Return the messages that are not from the history."""
         self.begin()
         return [message for message in messages if not self.repeats(message)]
 
 
 def _comparison_key(message: Any) -> tuple[object, ...]:
-    """What two spellings of one message have in common."""
-    asked = [call.get("id") for call in getattr(message, "tool_calls", None) or ()]
-    asked += [call.get("id") for call in getattr(message, "invalid_tool_calls", None) or ()]
+    """Return what two forms of one message have in common."""
+    call_ids = [call.get("id") for call in getattr(message, "tool_calls", None) or ()]
+    call_ids += [call.get("id") for call in getattr(message, "invalid_tool_calls", None) or ()]
     return (
         _ROLES.get(message.type, message.type),
         message_text(message),
-        tuple(asked),
+        tuple(call_ids),
         getattr(message, "tool_call_id", None),
     )
 
 
 def unanswered_calls(messages: Sequence[Message]) -> dict[str, ToolCall]:
-    """By id, the calls in our messages that have no result; some models count theirs anew in every turn."""
+    """Return our calls without a result, by id; some models reuse ids in every turn."""
     waiting: dict[str, ToolCall] = {}
     for message in messages:
         waiting |= {call.call_id: call for call in message.tool_calls}

@@ -1,10 +1,9 @@
-"""LangChain's messages as items of Responses, and its streams as events of Responses: our conversion without a server.
+"""Convert LangChain's messages and streams to the Responses API, without a server.
 
     items = message_to_items(AIMessage("Hello."))
     async for event in stream_to_responses(agent.astream({"messages": …}, stream_mode="messages")): …
 
-The same machines as behind /v1/responses: what LangChain gives becomes events of ours, the grammar makes them lawful,
-and the protocol's own encoder writes them.
+Uses the same grammar and encoder as /v1/responses.
 """
 
 import logging
@@ -33,10 +32,10 @@ def message_to_items(message: Any, *, profile: Profile = "open") -> list[dict[st
 
     An item is named after its message; where that has no id, a new name is made.
     """
-    asked = [str(call_id)] if (call_id := getattr(message, "tool_call_id", None)) else []
-    history = [Message.assistant(*[ToolCall(call_id=each, name="") for each in asked])]
+    pending_ids = [str(call_id)] if (call_id := getattr(message, "tool_call_id", None)) else []
+    history = [Message.assistant(*[ToolCall(call_id=each, name="") for each in pending_ids])]
     run = _LocalRun(history)
-    stream = MessageStream(asked=asked)
+    stream = MessageStream(pending=pending_ids)
     events = [*run.start(), *run.feed(stream.feed(message)), *run.feed(stream.end()), *run.end()]
     answer = responses.encode_response(events, ResponsesRequest(profile=profile), status=200)
     return json.decode(answer.body)["output"]
@@ -63,7 +62,7 @@ async def stream_to_responses(
 async def _event_batches(
     stream: AsyncIterable[Any] | Iterable[Any], run: "_LocalRun"
 ) -> AsyncGenerator[Sequence[Event], None]:
-    """The lawful events of a stream, in batches; whatever happens, the last one ends it."""
+    """Yield the events of a stream in batches; the last one always ends the run."""
     yield run.start()
     reader = _StreamReader()
     end = None
@@ -95,7 +94,7 @@ async def _values(stream: AsyncIterable[Any] | Iterable[Any]) -> AsyncGenerator[
 
 
 def _decode_frames(frames: bytes) -> Iterator[dict[str, Any]]:
-    """The frames of a stream, as the objects that they carry."""
+    """Decode the frames of a stream."""
     for line in frames.split(b"\n"):
         data = line.removeprefix(b"data: ")
         if data is not line and data != b"[DONE]":
@@ -103,7 +102,7 @@ def _decode_frames(frames: bytes) -> Iterator[dict[str, Any]]:
 
 
 class _LocalRun:
-    """A grammar with an id of its own."""
+    """A grammar with a run id."""
 
     def __init__(self, history: Sequence[Message] = ()) -> None:
         self.id = f"run_{uuid4().hex[:26]}"
@@ -112,8 +111,8 @@ class _LocalRun:
     def start(self) -> Sequence[Event]:
         return self._grammar.start(RunStarted(run_id=self.id, at=datetime.now(UTC)))
 
-    def feed(self, said: Iterable[OutputValue]) -> Sequence[Event]:
-        return [event for given in said for event in self._grammar.feed(given)]
+    def feed(self, outputs: Iterable[OutputValue]) -> Sequence[Event]:
+        return [event for given in outputs for event in self._grammar.feed(given)]
 
     def end(self, terminal: TerminalEvent | None = None) -> Sequence[Event]:
         last = terminal or self._grammar.ending or RunFinished()
@@ -121,49 +120,47 @@ class _LocalRun:
 
 
 class _StreamReader:
-    """Understands any kind of LangChain's streams by its values."""
+    """Recognizes LangChain's kinds of streams by their values."""
 
     def __init__(self) -> None:
-        self._reading: GraphReading | None = None
+        self._reader: GraphReading | None = None
 
     def feed(self, value: Any) -> Iterable[OutputValue]:
-        """The events that one value amounts to."""
-        if self._reading is None:
-            # Messages alone are all meant; what a graph streams may come twice, in two modes or from two nodes.
+        if self._reader is None:
+            # Plain messages are all different; a graph may stream the same one in two modes or from two nodes.
             alone = isinstance(value, list) or hasattr(value, "type")
-            self._reading = GraphReading(repeats="keep" if alone else "complete")
-        return self._understood(value, self._reading)
+            self._reader = GraphReading(repeats="keep" if alone else "complete")
+        return self._read(value, self._reader)
 
     def end(self) -> Iterable[OutputValue]:
-        """What was held back, and how the last message ended."""
-        return self._reading.end() if self._reading else ()
+        return self._reader.end() if self._reader else ()
 
-    def _understood(self, value: Any, reading: GraphReading) -> Iterable[OutputValue]:
+    def _read(self, value: Any, reader: GraphReading) -> Iterable[OutputValue]:
         match value:
             case (tuple(), str(mode), payload):
-                return reading.feed(value[0], mode, payload)
+                return reader.feed(value[0], mode, payload)
             case (str(mode), payload):
-                return reading.feed((), mode, payload)
+                return reader.feed((), mode, payload)
             case (_, dict()):
-                return reading.feed((), "messages", value)
+                return reader.feed((), "messages", value)
             case {"event": str(kind), "data": dict(), "run_id": str(run_id)}:
-                return _callback_events(kind, dict_or_empty(value["data"]), run_id, reading)
+                return _callback_events(kind, dict_or_empty(value["data"]), run_id, reader)
             case dict():
-                return reading.feed((), "updates", value)
+                return reader.feed((), "updates", value)
             case list():
-                return [each for message in cast("list[Any]", value) for each in reading.stream.feed(message)]
+                return [each for message in cast("list[Any]", value) for each in reader.stream.feed(message)]
             case _:
-                return reading.stream.feed(value)
+                return reader.stream.feed(value)
 
 
-def _callback_events(kind: str, data: Mapping[str, Any], run_id: str, reading: GraphReading) -> Iterable[OutputValue]:
-    """An event of `astream_events`: models that speak, and tools that answer."""
+def _callback_events(kind: str, data: Mapping[str, Any], run_id: str, reader: GraphReading) -> Iterable[OutputValue]:
+    """Convert an event of `astream_events`."""
     match kind:
         case "on_chat_model_stream":
-            return reading.stream.feed(data["chunk"], branch=run_id)
+            return reader.stream.feed(data["chunk"], branch=run_id)
         case "on_chat_model_end":
-            return reading.stream.feed(data["output"], branch=run_id)
+            return reader.stream.feed(data["output"], branch=run_id)
         case "on_tool_end" if getattr(data.get("output"), "type", None) == "tool":
-            return reading.stream.feed(data["output"])
+            return reader.stream.feed(data["output"])
         case _:
             return ()

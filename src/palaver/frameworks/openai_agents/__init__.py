@@ -1,12 +1,12 @@
-"""OpenAI Agents SDK: an `Agent`, served as it is.
+"""OpenAI Agents SDK: an `Agent` as a workflow.
 
-    chat(agent)                  runs it streamed; its tools find our Context in `wrapper.context`
-    written(messages)            a history as the input items that `Runner.run` takes, for functions of the author's own
-    Reader                       what such a function yields: stream events, run items, a whole result
+    reader  what a run yields: stream events, run items, a whole result
+    steps   trace steps through the SDK's spans and hooks
 
-The SDK's tracing is for us alone, and off where we do not trace: else it would send what was said to OpenAI. Client
-tools are not forwarded. A tool that needs approval ends the run with an `approval-request`; going on from there needs
-the SDK's own run state, which nobody keeps yet.
+This module is the adapter: `adopt` wraps an agent, whose tools find our Context in `wrapper.context`; `written`
+converts a history to input items. The SDK's tracing goes to us only, and is off if we do not trace: it would send
+messages to OpenAI. Client tools are not forwarded. A tool that needs approval ends the run with an `approval-request`;
+it cannot be resumed, because the SDK's run state is not stored.
 """
 
 import asyncio
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from agents import Agent, RunResultStreaming
 
 PACKAGES = ("agents",)
-"""Whose objects are recognised here."""
+"""Packages whose objects are recognized."""
 MESSAGES = None
-"""The SDK has no class of messages: its input items are plain dictionaries."""
+"""The SDK has no message class: its input items are dictionaries."""
 
 __all__ = ["MESSAGES", "PACKAGES", "Reader", "adopt", "written"]
 
@@ -42,7 +42,7 @@ def adopt(
     flags: Mapping[str, bool],
     options: Options,
 ) -> AdoptedWorkflow | None:
-    """The workflow that an agent makes; None for any other object of the SDK."""
+    """Return the workflow of an agent; None for any other object."""
     from agents import Agent
 
     if not isinstance(thing, Agent):
@@ -64,49 +64,47 @@ def adopt(
 
 
 def written(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Our messages as input items of the Responses API, which every model of the SDK understands.
+    """Convert our messages to input items of the Responses API, which every model of the SDK accepts.
 
-    Reasoning and data are left out, and so are all ids: an item that names one of a stored response is refused without
-    its reasoning. A file by `file_id` is left out too: it would name a file in the account of the author; and a call
-    that has no result, for no model takes one.
+    Left out are reasoning, data, calls without a result, files by `file_id` (they would be in the author's account),
+    and ids: an item with the id of a stored response is rejected without its reasoning.
     """
     answered = {result.call_id for message in messages for result in message.tool_results}
     return [item for message in messages for item in _items(message, answered)]
 
 
 async def _answer(agent: "Agent[Any]", messages: list[Message], ctx: Context) -> AsyncGenerator[object, None]:
-    """One run of the agent."""
     from agents import RunConfig, Runner
 
     from palaver.frameworks.openai_agents.steps import step_hooks
 
     with step_hooks() as hooks:
         config = RunConfig(tracing_disabled=hooks is None, trace_include_sensitive_data=True)
-        given = cast("Any", written(messages))
-        result = Runner.run_streamed(agent, given, context=ctx, run_config=config, hooks=hooks)
+        input_items = cast("Any", written(messages))
+        result = Runner.run_streamed(agent, input_items, context=ctx, run_config=config, hooks=hooks)
     events = cast("AsyncGenerator[object, None]", result.stream_events())
     reader = Reader()
     try:
-        async for event in events:
-            for given in reader.feed(event) or ():
-                yield given
+        async for sdk_event in events:
+            for event in reader.feed(sdk_event) or ():
+                yield event
     except Exception as error:
         if hooks is not None:
-            hooks.broke(error)
-        # Length and content filter are ends that we have words for; the SDK takes them for a broken model.
+            hooks.fail_models(error)
+        # The SDK raises for these, but we have finish reasons for them.
         if reader.finish == "stop" and not reader.refused:
             raise _public_error(error, result) from error
     finally:
-        result.cancel()  # First: closing the stream alone would wait for the agent to come to its end.
+        result.cancel()  # First: closing the stream would wait for the agent to finish.
         await events.aclose()
         if result.run_loop_task is not None:
             await asyncio.wait([result.run_loop_task])
-    for given in (*(reader.feed(result) or ()), *reader.end()):
-        yield given
+    for event in (*(reader.feed(result) or ()), *reader.end()):
+        yield event
 
 
 def _public_error(error: Exception, result: "RunResultStreaming") -> Exception:
-    """What the SDK raised, in public words where it is an answer of a kind; anything else as it is."""
+    """Convert errors of guardrails and limits to public ones; others are returned as they are."""
     import agents
 
     match error:
@@ -120,20 +118,17 @@ def _public_error(error: Exception, result: "RunResultStreaming") -> Exception:
             return error
 
 
-# Our messages as theirs
-
-
 def _items(message: Message, answered: Container[str]) -> Iterable[dict[str, Any]]:
-    said: list[dict[str, Any]] = []
+    content: list[dict[str, Any]] = []
     for part in message.parts:
         match part:
             case Text(text=text) | Refusal(text=text):
-                said.append({"type": "input_text", "text": text})
+                content.append({"type": "input_text", "text": text})
             case File() if message.role == "user":
-                said += _file(part)
+                content += _file(part)
             case ToolCall() if part.call_id in answered:
-                yield from _message(message, said)
-                said = []
+                yield from _message(message, content)
+                content = []
                 yield {
                     "type": "function_call",
                     "call_id": part.call_id,
@@ -144,14 +139,14 @@ def _items(message: Message, answered: Container[str]) -> Iterable[dict[str, Any
                 text = output if isinstance(output, str) else json.encode(output).decode()
                 yield {"type": "function_call_output", "call_id": call_id, "output": text}
             case _:
-                pass  # Nothing that a model could read.
-    yield from _message(message, said)
+                pass  # Not readable for a model.
+    yield from _message(message, content)
 
 
-def _message(message: Message, said: Sequence[dict[str, Any]]) -> Iterable[dict[str, Any]]:
-    texts = [part["text"] for part in said if part["type"] == "input_text"]
-    if len(texts) < len(said):
-        yield {"role": message.role, "content": list(said)}
+def _message(message: Message, content: Sequence[dict[str, Any]]) -> Iterable[dict[str, Any]]:
+    texts = [part["text"] for part in content if part["type"] == "input_text"]
+    if len(texts) < len(content):
+        yield {"role": message.role, "content": list(content)}
     elif text := "".join(texts):
         yield {"role": message.role, "content": text}
 

@@ -1,7 +1,7 @@
-"""What the OpenAI Agents SDK says while an agent runs, as our events.
+"""Convert what an agent's run yields to events.
 
-A sync machine, one per run. The model's words come as raw events of the Responses API, what tools answered as run
-items. Items that were streamed are not said again; those of a model that does not stream are said whole.
+The model's output comes as raw events of the Responses API, tool results as run items. Items that were streamed are not
+emitted again; those of a model that does not stream are emitted whole.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -44,40 +44,40 @@ if TYPE_CHECKING:
     from agents.result import RunResultBase
     from openai.types.responses import Response, ResponseOutputMessage, ResponseReasoningItem, ResponseUsage
 
-_NO_ID = "__fake_id__"  # What the SDK writes where a model has no ids of its own.
+_NO_ID = "__fake_id__"  # Written by the SDK for models without ids.
 _CALLS = ("function_call", "custom_tool_call")
-_SILENT = ("mcp_list_tools", "mcp_approval_request", "compaction", "tool_search_call", "tool_search_output")
-"""Between a model and its provider: nothing that was said."""
+_IGNORED_ITEMS = ("mcp_list_tools", "mcp_approval_request", "compaction", "tool_search_call", "tool_search_output")
+"""Between a model and its provider: no output."""
 _FINISHES: dict[str | None, FinishReason] = {"max_output_tokens": "length", "content_filter": "content-filter"}
 
 
 class Reader:
-    """Understands what one run of an agent gives."""
+    """Converts the objects of one run to events."""
 
     def __init__(self, _history: Sequence[Message] = ()) -> None:
         self.finish: FinishReason = "stop"
         """How the last response of the model ended."""
         self.refused = False
-        """Did the model decline?"""
-        self._began = False
+        """Whether the model refused."""
+        self._has_started = False
         self._streamed = False
-        self._silent = True  # No text since the last result of a tool.
+        self._no_text = True  # No text since the last tool result.
         self._calls: set[str] = set()
-        self._asked: set[str] = set()  # For approval.
-        self._spent = Usage(input_tokens=0, output_tokens=0)
+        self._approvals: set[str] = set()  # Approvals that were requested.
+        self._reported = Usage(input_tokens=0, output_tokens=0)
         self._reset()
 
     def feed(self, value: object) -> Iterator[OutputValue] | None:
-        """What one object of the SDK amounts to, or a list of them; None for what is not said in a run."""
+        """Convert an object of the SDK, or a list of them; None for other values."""
         import agents
         from agents.result import RunResultBase
 
         match value:
             case agents.RawResponsesStreamEvent():
-                self._began = self._streamed = True
+                self._has_started = self._streamed = True
                 return self._raw(value.data)
             case agents.RunItemStreamEvent():
-                self._began = True
+                self._has_started = True
                 return self._item(value.item)
             case agents.AgentUpdatedStreamEvent():
                 return iter(())
@@ -88,22 +88,22 @@ class Reader:
             case agents.ToolCallOutputItem() | agents.HandoffOutputItem() | agents.ToolApprovalItem():
                 return self._item(cast("Any", value))
             case list():
-                said = [self.feed(each) for each in cast("list[object]", value)]
-                return None if None in said else chain.from_iterable(each for each in said if each)
+                parts = [self.feed(each) for each in cast("list[object]", value)]
+                return None if None in parts else chain.from_iterable(each for each in parts if each)
             case _:
                 return None
 
     def end(self) -> Iterable[OutputValue]:
-        """How the run ends, where the model did not come to its own end."""
+        """Return the finish reason, unless it is `stop`."""
         return [] if self.finish == "stop" else [RunFinished(finish=self.finish)]
 
-    # The model's words, as they come
+    # Streamed output
 
     def _reset(self) -> None:
-        """A response begins."""
-        self._opened: dict[int, str] = {}  # Its items, and of calls their ids.
+        """Start a response."""
+        self._opened: dict[int, str] = {}  # Its items by index, with the ids of calls.
         self._texts: set[tuple[int, int]] = set()
-        self._thoughts: dict[int, str] = {}  # Which of its two kinds of text an item of reasoning shows.
+        self._reasoning_kinds: dict[int, str] = {}  # Which text of a reasoning item is shown: `summary` or `content`.
         self._message = ""
 
     def _raw(self, event: "TResponseStreamEvent") -> Iterator[OutputValue]:
@@ -114,18 +114,18 @@ class Reader:
             case "response.output_item.added":
                 yield from self._open(event.output_index, event.item)
             case "response.output_text.delta":
-                yield from self._say((event.output_index, event.content_index), event.delta)
+                yield from self._add_text((event.output_index, event.content_index), event.delta)
             case "response.content_part.done" if event.part.type == "output_text":
                 key = (event.output_index, event.content_index)
-                yield from self._said(key, event.part.text, event.part.annotations)
+                yield from self._finish_text(key, event.part.text, event.part.annotations)
             case "response.content_part.done" if event.part.type == "refusal":
-                yield from self._refuse((event.output_index, event.content_index), event.part.refusal)
+                yield from self._add_refusal((event.output_index, event.content_index), event.part.refusal)
             case "response.reasoning_summary_part.added" if event.summary_index > 0:
-                yield from self._think(event.output_index, "summary", "\n\n")
+                yield from self._add_reasoning(event.output_index, "summary", "\n\n")
             case "response.reasoning_summary_text.delta":
-                yield from self._think(event.output_index, "summary", event.delta)
+                yield from self._add_reasoning(event.output_index, "summary", event.delta)
             case "response.reasoning_text.delta":
-                yield from self._think(event.output_index, "content", event.delta)
+                yield from self._add_reasoning(event.output_index, "content", event.delta)
             case "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta":
                 if call_id := self._opened.get(event.output_index):
                     yield ToolDelta(item=call_id, delta=event.delta)
@@ -134,61 +134,61 @@ class Reader:
             case "response.completed" | "response.incomplete":
                 yield from self._end(event.response)
             case _:
-                pass  # Progress of hosted tools, and ends that another event says too.
+                pass  # Progress of hosted tools, and ends that another event reports too.
 
     def _open(self, index: int, item: Any) -> Iterator[OutputValue]:
         if index in self._opened:
             return
         self._opened[index] = ""
         if item.type == "message":
-            # Reasoning that came first has begun a message already, and this one belongs to it.
-            begun = bool(self._thoughts) and len(self._opened) == len(self._thoughts) + 1
+            # Reasoning before it has started the message already.
+            begun = bool(self._reasoning_kinds) and len(self._opened) == len(self._reasoning_kinds) + 1
             self._message = "" if begun or item.id == _NO_ID else item.id
         elif item.type == "reasoning":
-            self._thoughts[index] = ""
+            self._reasoning_kinds[index] = ""
             yield ReasoningStarted()
         elif item.type in _CALLS and item.call_id not in self._calls:
             self._calls.add(item.call_id)
             self._opened[index] = item.call_id
             yield ToolStarted(item=item.call_id, call_id=item.call_id, name=item.name)
 
-    def _say(self, key: tuple[int, int], text: str) -> Iterator[OutputValue]:
+    def _add_text(self, key: tuple[int, int], text: str) -> Iterator[OutputValue]:
         if key not in self._texts:
             self._texts.add(key)
             yield TextStarted(message=self._message)
-        self._silent = False
+        self._no_text = False
         yield TextDelta(delta=text)
 
-    def _said(self, key: tuple[int, int], text: str, annotations: Sequence[Any]) -> Iterator[OutputValue]:
+    def _finish_text(self, key: tuple[int, int], text: str, annotations: Sequence[Any]) -> Iterator[OutputValue]:
         if key not in self._texts:
-            yield from self._say(key, text)
+            yield from self._add_text(key, text)
         if notes := _annotations(annotations):
             yield TextEnded(annotations=notes)
 
-    def _refuse(self, key: tuple[int, int], text: str) -> Iterator[OutputValue]:
+    def _add_refusal(self, key: tuple[int, int], text: str) -> Iterator[OutputValue]:
         if key not in self._texts:
             self._texts.add(key)
-            self.refused, self._silent = True, False
+            self.refused, self._no_text = True, False
             yield Refusal(text=text)
 
-    def _think(self, index: int, kind: str, text: str) -> Iterator[OutputValue]:
-        if self._thoughts.get(index) in ("", None):
-            self._thoughts[index] = kind
-        if self._thoughts[index] == kind:
+    def _add_reasoning(self, index: int, kind: str, text: str) -> Iterator[OutputValue]:
+        if self._reasoning_kinds.get(index) in ("", None):
+            self._reasoning_kinds[index] = kind
+        if self._reasoning_kinds[index] == kind:
             yield ReasoningDelta(delta=text)
 
     def _close(self, index: int, item: Any) -> Iterator[OutputValue]:
-        """An item, as far as it has not been said."""
+        """Emit what was not streamed of an item, and its end."""
         yield from self._open(index, item)
         match item.type:
             case "message":
                 for place, part in enumerate(cast("ResponseOutputMessage", item).content):
                     if part.type == "refusal":
-                        yield from self._refuse((index, place), part.refusal)
+                        yield from self._add_refusal((index, place), part.refusal)
                     elif (index, place) not in self._texts:
-                        yield from self._said((index, place), part.text, part.annotations)
+                        yield from self._finish_text((index, place), part.text, part.annotations)
             case "reasoning":
-                text = "" if self._thoughts[index] else _reasoning_text(item)
+                text = "" if self._reasoning_kinds[index] else _reasoning_text(item)
                 yield ReasoningEnded(text=text, encrypted=item.encrypted_content)
             case "function_call" | "custom_tool_call":
                 if call_id := self._opened[index]:
@@ -204,12 +204,12 @@ class Reader:
         details = response.incomplete_details
         self.finish = _FINISHES.get(details.reason, "stop") if details else "stop"
         if response.usage is not None:
-            yield from self._spend(sdk_usage(cast("Any", response.usage)))
+            yield from self._add_usage(sdk_usage(cast("Any", response.usage)))
         self._reset()
 
     def _hosted(self, item: Any) -> Iterator[OutputValue]:
-        """A tool that the model's provider runs, or one of ours that is no function."""
-        if item.type in _SILENT:
+        """Emit an item of a hosted tool, or of one of ours that is not a function."""
+        if item.type in _IGNORED_ITEMS:
             return
         plain = cast("dict[str, Any]", item.model_dump(mode="json", exclude_none=True))
         if item.type == "image_generation_call" and plain.get("result"):
@@ -217,13 +217,15 @@ class Reader:
         elif call_id := plain.get("call_id"):
             if call_id not in self._calls:
                 self._calls.add(call_id)
-                asked = {key: value for key, value in plain.items() if key not in ("id", "call_id", "type", "status")}
+                arguments = {
+                    key: value for key, value in plain.items() if key not in ("id", "call_id", "type", "status")
+                }
                 name = item.type.removesuffix("_call")
-                yield ToolCall(call_id=call_id, name=name, arguments=json.encode(asked).decode())
+                yield ToolCall(call_id=call_id, name=name, arguments=json.encode(arguments).decode())
         else:
             yield Data(name=f"responses:{item.type}", value=plain)
 
-    # What became of it
+    # Results
 
     def _item(self, item: Any) -> Iterator[OutputValue]:
         match item.type:
@@ -232,33 +234,33 @@ class Reader:
                     self._reset()
                     yield from self._close(0, item.raw_item)
             case "tool_call_output_item":
-                yield from self._answer(item.raw_item, item.output)
+                yield from self._add_result(item.raw_item, item.output)
             case "handoff_output_item":
-                yield from self._answer(item.raw_item, item.raw_item["output"])
+                yield from self._add_result(item.raw_item, item.raw_item["output"])
             case "tool_approval_item":
-                yield from self._ask(item)
+                yield from self._request_approval(item)
             case "mcp_approval_request_item":
-                yield from self._ask(item.raw_item)
+                yield from self._request_approval(item.raw_item)
             case _:
                 pass  # Between the SDK and its model.
 
-    def _answer(self, raw: Any, output: object) -> Iterator[OutputValue]:
+    def _add_result(self, raw: Any, output: object) -> Iterator[OutputValue]:
         call_id: object = cast("dict[str, Any]", raw).get("call_id") if isinstance(raw, dict) else raw.call_id
         if call_id is None:
-            return  # Of a hosted tool: its item holds the result.
+            return  # A hosted tool: its item has the result.
         from agents import default_tool_error_function
 
-        # The SDK marks no result as an error. Its own sentence for one is fixed; an author's may say anything.
+        # The SDK does not mark errors. Its default text for one is fixed; an author's may be anything.
         failed = output == default_tool_error_function(cast("Any", None), Exception())
-        self._silent = True
+        self._no_text = True
         yield ToolResult(call_id=str(call_id), output=to_json_value(output), is_error=failed)
 
-    def _ask(self, item: Any) -> Iterator[OutputValue]:
-        """A call that waits for a person's word."""
+    def _request_approval(self, item: Any) -> Iterator[OutputValue]:
+        """Emit an approval request."""
         waiting = str(getattr(item, "call_id", None) or item.id)
-        if waiting in self._asked:
+        if waiting in self._approvals:
             return
-        self._asked.add(waiting)
+        self._approvals.add(waiting)
         yield Data(
             name=APPROVAL_REQUEST,
             value={
@@ -274,33 +276,32 @@ class Reader:
         self.finish = "tool-calls"
 
     def _result(self, result: "RunResultBase") -> Iterator[OutputValue]:
-        """What the whole result says beyond what was streamed."""
-        if not self._began:
+        """Emit what the whole result adds to what was streamed."""
+        if not self._has_started:
             if not getattr(result, "is_complete", True):
                 raise BadStream("The workflow gave a RunResultStreaming: yield what its stream_events() gives instead.")
             for item in result.new_items:
                 yield from self._item(item)
-        yield from self._spend(sdk_usage(result.context_wrapper.usage), total=True)
+        yield from self._add_usage(sdk_usage(result.context_wrapper.usage), total=True)
         for pending in cast("RunResultStreaming", result).interruptions:
-            yield from self._ask(pending)
+            yield from self._request_approval(pending)
         if (output := result.final_output) is None:
             return
-        came = to_json_value(output)
-        if self._silent:  # The result of a tool is the answer.
-            yield Text(text=came if isinstance(came, str) else json.encode(came).decode())
-        if not isinstance(came, str):
-            yield Data(name="output", value=came)
+        value = to_json_value(output)
+        if self._no_text:  # The result of a tool is the answer.
+            yield Text(text=value if isinstance(value, str) else json.encode(value).decode())
+        if not isinstance(value, str):
+            yield Data(name="output", value=value)
 
-    def _spend(self, usage: Usage, *, total: bool = False) -> Iterator[OutputValue]:
-        """Say what was not said yet: agents that are tools spend too, and only the total knows of them."""
-        more = _usage_difference(usage, self._spent) if total else usage
+    def _add_usage(self, usage: Usage, *, total: bool = False) -> Iterator[OutputValue]:
+        """Emit usage. Only the total includes agents that run as tools."""
+        more = _usage_difference(usage, self._reported) if total else usage
         if more.total_tokens > 0:
-            self._spent += more
+            self._reported += more
             yield more
 
 
 def sdk_usage(usage: "ResponseUsage | SdkUsage") -> Usage:
-    """What was spent, of one response or of a whole run."""
     given, made = usage.input_tokens_details, usage.output_tokens_details
     return Usage(
         input_tokens=usage.input_tokens or 0,
@@ -311,16 +312,16 @@ def sdk_usage(usage: "ResponseUsage | SdkUsage") -> Usage:
     )
 
 
-def _usage_difference(total: Usage, told: Usage) -> Usage:
+def _usage_difference(total: Usage, reported: Usage) -> Usage:
     def rest(one: int | None, other: int | None) -> int | None:
         return (one or 0) - (other or 0) or None
 
     return Usage(
-        input_tokens=total.input_tokens - told.input_tokens,
-        output_tokens=total.output_tokens - told.output_tokens,
-        cached_input_tokens=rest(total.cached_input_tokens, told.cached_input_tokens),
-        cache_creation_input_tokens=rest(total.cache_creation_input_tokens, told.cache_creation_input_tokens),
-        reasoning_tokens=rest(total.reasoning_tokens, told.reasoning_tokens),
+        input_tokens=total.input_tokens - reported.input_tokens,
+        output_tokens=total.output_tokens - reported.output_tokens,
+        cached_input_tokens=rest(total.cached_input_tokens, reported.cached_input_tokens),
+        cache_creation_input_tokens=rest(total.cache_creation_input_tokens, reported.cache_creation_input_tokens),
+        reasoning_tokens=rest(total.reasoning_tokens, reported.reasoning_tokens),
     )
 
 
@@ -345,7 +346,7 @@ def _reasoning_text(item: "ResponseReasoningItem") -> str:
 
 
 def to_json_value(value: object) -> Any:
-    """The value as JSON; where it has no such form, the text that the model was given."""
+    """Convert to JSON; other values become the text that the model got."""
     try:
         return json.to_builtins(value)
     except json.NotJson:

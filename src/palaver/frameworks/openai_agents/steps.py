@@ -1,4 +1,9 @@
-"""What a span or a hook of the OpenAI Agents SDK tells of a step, as plain values."""
+"""Trace the steps of the OpenAI Agents SDK: agents, models, tools, handoffs and guardrails.
+
+Our span processor, besides the author's, sees all runs of the SDK that are traced. Agents that we run are traced by our
+own provider, because the SDK's would send messages to OpenAI; hooks add what their spans lack. Tasks and turns are not
+shown.
+"""
 
 import logging
 import sys
@@ -24,7 +29,7 @@ _PROVIDER = "openai"
 
 
 def span_details(data: Any) -> DetailsProvider:
-    """What a span tells, once it is read; now is what it says."""
+    """Return a function that reads the details of a span; mutable values are copied now."""
     match data.type:
         case "generation":
             given = (_copy_list(data.input), _copy_list(data.output), data.model, data.model_config, data.usage)
@@ -46,7 +51,6 @@ def span_details(data: Any) -> DetailsProvider:
 
 
 def span_name(data: Any) -> str:
-    """The name of a step: that of its agent, tool, guardrail, or what it does."""
     match data.type:
         case "generation":
             return data.model or ""
@@ -61,7 +65,6 @@ def span_name(data: Any) -> str:
 
 
 def request_details(model: Any, instructions: str | None, items: Sequence[Any], settings: Any) -> DetailsProvider:
-    """What a model is about to be asked."""
     given = list(items)
 
     def tell() -> StepDetails:
@@ -75,16 +78,15 @@ def request_details(model: Any, instructions: str | None, items: Sequence[Any], 
 
 
 def response_details(response: Any) -> DetailsProvider:
-    """What it answered."""
     return lambda: StepDetails(messages_out=_dump_items(response.output), usage=_known_usage(sdk_usage(response.usage)))
 
 
 def _generation_details(given: Any, came: Any, model: str | None, settings: Any, spent: Any) -> StepDetails:
     responses = [each for each in as_list(to_json_value(came)) if dict_or_empty(each).get("object") == "response"]
-    said = [item for each in responses for item in as_list(each.get("output"))]
+    output_items = [item for each in responses for item in as_list(each.get("output"))]
     return StepDetails(
         messages_in=as_list(to_json_value(given)),
-        messages_out=said or as_list(to_json_value(came)),
+        messages_out=output_items or as_list(to_json_value(came)),
         model=next((optional_str(each.get("model")) for each in responses if each.get("model")), None) or model,
         parameters=_parameters(settings),
         tools=[tool for each in responses for tool in as_list(each.get("tools"))],
@@ -94,27 +96,24 @@ def _generation_details(given: Any, came: Any, model: str | None, settings: Any,
 
 
 def _response_details(given: Any, response: Any, spent: Any) -> StepDetails:
-    asked = [{"role": "user", "content": given}] if isinstance(given, str) else as_list(to_json_value(given))
+    input_messages = [{"role": "user", "content": given}] if isinstance(given, str) else as_list(to_json_value(given))
     if response is None:
-        return StepDetails(messages_in=asked, usage=_parse_usage(spent))
-    told = dict_or_empty(to_json_value(response))
+        return StepDetails(messages_in=input_messages, usage=_parse_usage(spent))
+    fields = dict_or_empty(to_json_value(response))
     return StepDetails(
-        messages_in=[*_system_message(told.get("instructions")), *asked],
-        messages_out=as_list(told.get("output")),
-        model=optional_str(told.get("model")),
+        messages_in=[*_system_message(fields.get("instructions")), *input_messages],
+        messages_out=as_list(fields.get("output")),
+        model=optional_str(fields.get("model")),
         provider=_PROVIDER,
-        parameters=visible_parameters(told),
-        tools=as_list(told.get("tools")),
+        parameters=visible_parameters(fields),
+        tools=as_list(fields.get("tools")),
         usage=_known_usage(sdk_usage(response.usage)) if response.usage else _parse_usage(spent),
-        finish=_finish(told),
+        finish=_finish(fields),
     )
 
 
 def _value_details(inputs: Any, outputs: Any) -> StepDetails:
     return StepDetails(inputs=to_json_value(inputs), outputs=to_json_value(outputs))
-
-
-# Small things
 
 
 def _copy_list(value: Any) -> Any:
@@ -135,28 +134,31 @@ def _parameters(settings: Any) -> dict[str, Any]:
 
 
 def _finish(response: Any) -> str:
-    told = dict_or_empty(response)
-    why = optional_str(dict_or_empty(told.get("incomplete_details")).get("reason"))
-    calls = any(dict_or_empty(item).get("type") == "function_call" for item in as_list(told.get("output")))
+    fields = dict_or_empty(response)
+    why = optional_str(dict_or_empty(fields.get("incomplete_details")).get("reason"))
+    calls = any(dict_or_empty(item).get("type") == "function_call" for item in as_list(fields.get("output")))
     return why or ("tool_calls" if calls else "stop")
 
 
 def _parse_usage(spent: Any) -> Usage | None:
-    """What a span's own words for usage say."""
-    told = dict_or_empty(spent)
-    given, made = dict_or_empty(told.get("input_tokens_details")), dict_or_empty(told.get("output_tokens_details"))
+    """Parse the usage of a span."""
+    fields = dict_or_empty(spent)
+    input_details, output_details = (
+        dict_or_empty(fields.get("input_tokens_details")),
+        dict_or_empty(fields.get("output_tokens_details")),
+    )
     return _known_usage(
         Usage(
-            input_tokens=optional_int(told.get("input_tokens")) or 0,
-            output_tokens=optional_int(told.get("output_tokens")) or 0,
-            cached_input_tokens=optional_int(given.get("cached_tokens")) or None,
-            reasoning_tokens=optional_int(made.get("reasoning_tokens")) or None,
+            input_tokens=optional_int(fields.get("input_tokens")) or 0,
+            output_tokens=optional_int(fields.get("output_tokens")) or 0,
+            cached_input_tokens=optional_int(input_details.get("cached_tokens")) or None,
+            reasoning_tokens=optional_int(output_details.get("reasoning_tokens")) or None,
         )
     )
 
 
 def _known_usage(usage: Usage) -> Usage | None:
-    """The SDK says nothing where nothing is known, which looks like none."""
+    """The SDK reports zeros for unknown usage."""
     return usage if usage.total_tokens else None
 
 
@@ -172,29 +174,29 @@ _KINDS: dict[str, StepKind] = {
     "guardrail": "guardrail",
     "response": "llm",
 }
-"""By the type of a span; whatever else there is, or will be, is a task."""
+"""By type of span; all others are tasks."""
 _MAX_OPEN_SPANS = 10_000
-"""Spans that have begun and not ended: one that is forgotten must not be remembered for ever."""
+"""Maximum number of open spans, in case some never end."""
 
 
 def install_listener() -> None:
-    """From now on, in this process, of what authors run themselves."""
+    """Add our processor to the SDK, for runs that authors start."""
     add_trace_processor(_PROCESSOR)
 
 
 @contextmanager
 def step_hooks() -> "Generator[_Hooks | None]":
-    """Whatever the SDK begins in here is told to whoever listens, and traced for nobody else; with these hooks.
+    """Trace what the SDK starts in this context for us only, with the returned hooks.
 
-    None where nobody listens: then it should not be traced at all.
+    Yields None if the run is not traced: then the SDK's tracing should be off.
     """
-    heard_by = current_listener()
-    if heard_by is None:
+    step_listener = current_listener()
+    if step_listener is None:
         yield None
         return
-    if not isinstance(theirs := get_trace_provider(), _Provider):
-        set_trace_provider(_Provider(theirs))
-    hooks = _Hooks(heard_by)
+    if not isinstance(default := get_trace_provider(), _Provider):
+        set_trace_provider(_Provider(default))
+    hooks = _Hooks(step_listener)
     token = _HOOKS.set(hooks)
     try:
         yield hooks
@@ -202,61 +204,63 @@ def step_hooks() -> "Generator[_Hooks | None]":
         _HOOKS.reset(token)
 
 
-# What spans tell
+# Spans
 
 
 class _OpenSpan:
-    """A span that has begun."""
-
     __slots__ = ("owns", "raised", "step")
 
     def __init__(self, step: Step | None, *, owns: bool) -> None:
-        self.step = step  # Where it is not shown itself, the one that it is in.
+        self.step = step  # For a hidden span, the step around it.
         self.owns = owns
-        self.raised = sys.exception()  # It may run while something else is being handled.
+        self.raised = sys.exception()  # It may run while another exception is handled.
 
 
 class _Processor(TracingProcessor):
-    """Hears of spans, as they begin and end."""
+    """Reports spans as steps."""
 
     def __init__(self) -> None:
         self._open: dict[str, _OpenSpan] = {}
 
     def step_of(self, span: "Span[Any] | None") -> Step | None:
-        """The step in which we are, inside of this span."""
+        """Return the step of a span."""
         known = None if span is None else self._open.get(span.span_id)
         return None if known is None else known.step
 
     def on_trace_start(self, trace: Trace) -> None:
-        """Our run is that."""
+        pass
 
     def on_trace_end(self, trace: Trace) -> None:
-        """As above."""
+        pass
 
     def on_span_start(self, span: "Span[Any]") -> None:
-        """A step begins."""
-        heard_by = current_listener()
-        if heard_by is None:
+        step_listener = current_listener()
+        if step_listener is None:
             return
         if len(self._open) >= _MAX_OPEN_SPANS:
             self._open.pop(next(iter(self._open)), None)
-        self._open[span.span_id] = self._opened(span, heard_by)
+        self._open[span.span_id] = self._open_span(span, step_listener)
 
-    def _opened(self, span: "Span[Any]", heard_by: StepListener) -> _OpenSpan:
+    def _open_span(self, span: "Span[Any]", step_listener: StepListener) -> _OpenSpan:
         data, own = span.span_data, _HOOKS.get()
         known = self._open.get(span.parent_id or "")
         parent = None if known is None else known.step
         if data.type in _HIDDEN:
             return _OpenSpan(parent, owns=False)
-        if data.type in _MODELS and own is not None and (asking := own.asking.get(span.parent_id)) is not None:
-            return _OpenSpan(asking, owns=True)
+        if (
+            data.type in _MODELS
+            and own is not None
+            and (model_steps := own.model_steps.get(span.parent_id)) is not None
+        ):
+            return _OpenSpan(model_steps, owns=True)
         kind = _KINDS.get(data.type, "task")
-        call_id = own.handing_off if own is not None and data.type == "handoff" else None
-        step = heard_by.begin(SOURCE, kind, span_name(data), parent=parent, call_id=call_id, tell=span_details(data))
+        call_id = own.handoff_call_id if own is not None and data.type == "handoff" else None
+        step = step_listener.begin(
+            SOURCE, kind, span_name(data), parent=parent, call_id=call_id, tell=span_details(data)
+        )
         return _OpenSpan(step, owns=True)
 
     def on_span_end(self, span: "Span[Any]") -> None:
-        """It is over."""
         known = self._open.pop(span.span_id, None)
         if known is None or known.step is None or not known.owns:
             return
@@ -265,24 +269,24 @@ class _Processor(TracingProcessor):
         if error is None and span.error is not None:
             error = StepError("tool_error" if data.type == "function" else "error", _error_text(span.error))
         if step.kind != "llm":
-            step.name = span_name(data)  # Where a handoff goes is known only now.
+            step.name = span_name(data)  # The target of a handoff is known only now.
         elif error is None and _HOOKS.get() is not None and not _has_output(data):
             step.tells = (*step.tells, span_details(data))
-            return  # A hook will tell what was answered.
+            return  # A hook will report the response.
         step.end(span_details(data), error=error)
 
     def shutdown(self) -> None:
-        """Nothing is held."""
+        pass
 
     def force_flush(self) -> None:
-        """As above."""
+        pass
 
 
 _PROCESSOR = _Processor()
 
 
 def _has_output(data: Any) -> bool:
-    """Does a model's span say what was answered? Some models leave that out."""
+    """Whether a model's span has the response. Some models leave it out."""
     return bool(data.response if data.type == "response" else data.output)
 
 
@@ -291,65 +295,63 @@ def _error_text(error: Any) -> str:
     return f"{error['message']}: {more}" if more else str(error["message"])
 
 
-# Agents that we run
+# Runs that we start
 
 
 _Hook = Callable[..., "CoroutineType[Any, Any, None]"]
 
 
 def _suppress_errors(tell: _Hook) -> _Hook:
-    """What is raised in a hook would break the run."""
+    """An exception in a hook would break the run."""
 
     @wraps(tell)
-    async def told(*args: Any, **kwargs: Any) -> None:
+    async def wrapper(*args: Any, **kwargs: Any) -> None:
         try:
             await tell(*args, **kwargs)
         except Exception:
             log.debug("A step could not be told", exc_info=True)
 
-    return told
+    return wrapper
 
 
 class _Hooks(RunHooks[Any]):
-    """Tells of one run what its spans do not."""
+    """Reports what the spans of a run lack."""
 
-    def __init__(self, heard_by: StepListener) -> None:
-        self._heard_by = heard_by
-        self.asking: dict[str | None, Step] = {}
-        """By the span that it happens in, the call of a model that is under way."""
-        self.handing_off: str | None = None
-        """The last call that a model made to hand off: it is the handoff, and no tool."""
+    def __init__(self, step_listener: StepListener) -> None:
+        self._listener = step_listener
+        self.model_steps: dict[str | None, Step] = {}
+        """The model calls in progress, by the span around them."""
+        self.handoff_call_id: str | None = None
+        """The last call for a handoff: it is shown as the handoff, not as a tool."""
 
     @_suppress_errors
     async def on_llm_start(self, context: Any, agent: Any, system_prompt: str | None, input_items: list[Any]) -> None:  # noqa: ARG002
-        """A model is asked."""
         tell = request_details(agent.model, system_prompt, input_items, agent.model_settings)
         span = get_current_span()
-        step = self._heard_by.begin(SOURCE, "llm", "", parent=_PROCESSOR.step_of(span), tell=tell)
+        step = self._listener.begin(SOURCE, "llm", "", parent=_PROCESSOR.step_of(span), tell=tell)
         if step is not None:
-            self.asking[None if span is None else span.span_id] = step
+            self.model_steps[None if span is None else span.span_id] = step
 
     @_suppress_errors
     async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:  # noqa: ARG002
-        """It has answered."""
         names = [getattr(to, "tool_name", None) or Handoff.default_tool_name(to) for to in agent.handoffs]
         calls = [item.call_id for item in response.output if getattr(item, "name", None) in names]
-        self.handing_off = calls[0] if calls else None
+        self.handoff_call_id = calls[0] if calls else None
         span = get_current_span()
-        step = self.asking.pop(None if span is None else span.span_id, None)
+        step = self.model_steps.pop(None if span is None else span.span_id, None)
         if step is not None:
             step.end(response_details(response))
 
     @_suppress_errors
     async def on_tool_start(self, context: Any, agent: Any, tool: Any) -> None:  # noqa: ARG002
-        """A tool is run: which call it answers, its span does not say."""
+        """The span of a tool does not have the call id."""
         step = _PROCESSOR.step_of(get_current_span())
         if step is not None and step.kind == "tool":
             step.call_id = getattr(context, "tool_call_id", None)
 
-    def broke(self, error: BaseException) -> None:
-        """The run has failed: so have the models that have not answered, as their spans may not say."""
-        for step in self.asking.values():
+    def fail_models(self, error: BaseException) -> None:
+        """End the model calls in progress when the run has failed."""
+        for step in self.model_steps.values():
             step.end(error=error)
 
 
@@ -357,68 +359,55 @@ _HOOKS: ContextVar[_Hooks | None] = ContextVar("palaver-openai-agents", default=
 
 
 class _Provider(TraceProvider):
-    """The process's own provider, but for the agents that we run: those are traced for us, whatever it is set to."""
+    """The process's provider, except for agents that we run: those are traced by ours, whatever its settings."""
 
-    def __init__(self, theirs: TraceProvider) -> None:
-        self._theirs = theirs
-        self._ours = DefaultTraceProvider()
-        self._ours.set_disabled(False)
-        self._ours.register_processor(_PROCESSOR)
+    def __init__(self, default: TraceProvider) -> None:
+        self._default = default
+        self._provider = DefaultTraceProvider()
+        self._provider.set_disabled(False)
+        self._provider.register_processor(_PROCESSOR)
 
     def create_trace(self, *args: Any, **kwargs: Any) -> Trace:
-        """By whom it is to be heard."""
-        return self._here.create_trace(*args, **kwargs)
+        return self._current.create_trace(*args, **kwargs)
 
     def create_span(self, *args: Any, **kwargs: Any) -> "Span[Any]":
-        """As above."""
-        return self._here.create_span(*args, **kwargs)
+        return self._current.create_span(*args, **kwargs)
 
     @property
-    def _here(self) -> TraceProvider:
-        return self._theirs if _HOOKS.get() is None else self._ours
+    def _current(self) -> TraceProvider:
+        return self._default if _HOOKS.get() is None else self._provider
 
-    # What an author sets is the author's.
+    # Settings are the author's.
 
     def register_processor(self, processor: TracingProcessor) -> None:
-        """To the author's own."""
-        self._theirs.register_processor(processor)
+        self._default.register_processor(processor)
 
     def set_processors(self, processors: list[TracingProcessor]) -> None:
-        """Those of the author's own."""
-        self._theirs.set_processors(processors)
+        self._default.set_processors(processors)
 
     def set_disabled(self, disabled: bool) -> None:  # noqa: FBT001 - the SDK's own signature
-        """The author's own."""
-        self._theirs.set_disabled(disabled)
+        self._default.set_disabled(disabled)
 
     def get_current_trace(self) -> Trace | None:
-        """Wherever we are."""
-        return self._theirs.get_current_trace()
+        return self._default.get_current_trace()
 
     def get_current_span(self) -> "Span[Any] | None":
-        """Wherever we are."""
-        return self._theirs.get_current_span()
+        return self._default.get_current_span()
 
     def time_iso(self) -> str:
-        """Now."""
-        return self._theirs.time_iso()
+        return self._default.time_iso()
 
     def gen_trace_id(self) -> str:
-        """A name that nobody has yet."""
-        return self._theirs.gen_trace_id()
+        return self._default.gen_trace_id()
 
     def gen_span_id(self) -> str:
-        """As above."""
-        return self._theirs.gen_span_id()
+        return self._default.gen_span_id()
 
     def gen_group_id(self) -> str:
-        """As above."""
-        return self._theirs.gen_group_id()
+        return self._default.gen_group_id()
 
     def force_flush(self) -> None:
-        """Of what the author's own hold."""
-        self._theirs.force_flush()
+        self._default.force_flush()
 
     def shutdown(self) -> None:
-        """The process ends."""
-        self._theirs.shutdown()
+        self._default.shutdown()

@@ -1,12 +1,12 @@
-"""Pydantic AI: an `Agent`, served as it is.
+"""Pydantic AI: an `Agent` as a workflow.
 
-    chat(agent)                  runs it streamed; an agent with `deps_type=Context` is given our Context
-    written(messages)            a history as Pydantic AI's messages, for functions of the author's own
-    Reader                       what such a function yields: stream events, messages, a whole result
+    reader  what a run yields: stream events, messages, a whole result
+    steps   trace steps through a capability
 
-The agent's own system prompt always stands first; what a client sends as one is added to the instructions. Client
-tools are not forwarded. A tool that needs approval ends the run with an `approval-request`, where the agent's output
-type takes `DeferredToolRequests`; going on from there needs a pending call that we kept, and nobody keeps any yet.
+This module is the adapter: `adopt` wraps an agent, which gets our Context if `deps_type=Context`; `written` converts a
+history. The agent's own system prompt comes first; a client's is added to the instructions. Client tools are not
+forwarded. A tool that needs approval ends the run with an `approval-request`, if the agent's output type includes
+`DeferredToolRequests`; it cannot be resumed, because the pending call is not stored.
 """
 
 from collections.abc import AsyncGenerator, Container, Iterator, Mapping, Sequence
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     MESSAGES: type | None
 
 PACKAGES = ("pydantic_ai",)
-"""Whose objects are recognised here."""
+"""Packages whose objects are recognized."""
 
 __all__ = ["MESSAGES", "PACKAGES", "Reader", "adopt", "written"]
 
 
 def __getattr__(name: str) -> object:
-    """`MESSAGES`, looked up late, for it loads the framework: `list[ModelMessage]` is known by this half of it."""
+    """Load `MESSAGES` lazily. `list[ModelMessage]` is recognized by this member of the union."""
     if name != "MESSAGES":
         raise AttributeError(name)
     from pydantic_ai.messages import ModelResponse
@@ -45,7 +45,7 @@ def __getattr__(name: str) -> object:
 def adopt(
     thing: object, *, name: str | None, description: str | None, flags: Mapping[str, bool], options: Options
 ) -> AdoptedWorkflow | None:
-    """The workflow that an agent makes; None for any other object of the framework."""
+    """Return the workflow of an agent; None for any other object."""
     from pydantic_ai.agent import AbstractAgent
 
     if not isinstance(thing, AbstractAgent):
@@ -74,7 +74,6 @@ def adopt(
 async def _answer(
     agent: "AbstractAgent[Any, Any]", messages: list[Message], ctx: Context
 ) -> AsyncGenerator[object, None]:
-    """One run of the agent."""
     from pydantic_ai.capabilities import ReinjectSystemPrompt
     from pydantic_ai.exceptions import ContentFilterError, UsageLimitExceeded
     from pydantic_ai.messages import ToolCallEvent
@@ -82,39 +81,36 @@ async def _answer(
     from palaver.frameworks.pydantic_ai.steps import step_capabilities
 
     history = [message for message in messages if message.role not in ("system", "developer")]
-    told = [message.text for message in messages if message.role in ("system", "developer")]
+    instructions = [message.text for message in messages if message.role in ("system", "developer")]
     reader = Reader()
     try:
         async with agent.run_stream_events(
             message_history=written(history),
-            instructions=told or None,
+            instructions=instructions or None,
             deps=ctx if agent.deps_type is Context else None,
-            # With a history, an agent leaves out its system prompt: it trusts that it is in there.
+            # With a history, an agent assumes that it contains the system prompt.
             capabilities=[ReinjectSystemPrompt(id=None), *step_capabilities()],
             infer_name=False,
         ) as events:
             async for event in events:
-                for given in reader.feed(event) or ():
-                    yield given
+                for output in reader.feed(event) or ():
+                    yield output
                 if isinstance(event, ToolCallEvent):
-                    for given in reader.spend(events.usage):
-                        yield given
+                    for output in reader.spend(events.usage):
+                        yield output
     except ContentFilterError:
         reader.finish = "content-filter"
     except UsageLimitExceeded as error:
         raise Failure("usage_limit_exceeded", "The agent went over the limits of its usage.") from error
-    for given in reader.end():
-        yield given
-
-
-# Our messages as theirs
+    for output in reader.end():
+        yield output
 
 
 def written(messages: Sequence[Message]) -> "list[ModelMessage]":
-    """Our messages as requests and responses.
+    """Convert our messages to requests and responses.
 
-    Reasoning and data are left out, and files by `file_id`. So are calls without a result: an agent would run them,
-    and whoever wrote the history might be a stranger.
+    Reasoning, data and files by `file_id` are left out, and calls without a result: an agent would run them, though the
+    history may come from anyone.
     """
     from pydantic_ai.messages import ModelRequest, ModelResponse
 
@@ -123,13 +119,13 @@ def written(messages: Sequence[Message]) -> "list[ModelMessage]":
     history: list[ModelMessage] = []
     for message in messages:
         if message.role == "assistant":
-            if said := list(_response_parts(message, answered)):
-                history.append(ModelResponse(parts=said))
-        elif asked := list(_request_parts(message, names)):
+            if parts := list(_response_parts(message, answered)):
+                history.append(ModelResponse(parts=parts))
+        elif request_parts := list(_request_parts(message, names)):
             if history and isinstance(before := history[-1], ModelRequest):
-                history[-1] = ModelRequest(parts=[*before.parts, *asked])
+                history[-1] = ModelRequest(parts=[*before.parts, *request_parts])
             else:
-                history.append(ModelRequest(parts=asked))
+                history.append(ModelRequest(parts=request_parts))
     return history
 
 
@@ -143,7 +139,7 @@ def _response_parts(message: Message, answered: Container[str]) -> "Iterator[Mod
             case ToolCall() if part.call_id in answered:
                 yield ToolCallPart(tool_name=part.name, args=part.arguments or "{}", tool_call_id=part.call_id)
             case _:
-                pass  # Nothing that a model could read.
+                pass  # Not readable for a model.
 
 
 def _request_parts(message: Message, names: Mapping[str, str]) -> "Iterator[ModelRequestPart]":
@@ -176,7 +172,7 @@ def _content(part: Part) -> "Iterator[UserContent]":
         case File(url=str(url), media_type=kind):
             yield _binary(url) if url.startswith("data:") else _file_url(url, kind)
         case _:
-            pass  # Nothing that a model could read.
+            pass  # Not readable for a model.
 
 
 def _binary(uri: str) -> "BinaryContent":
@@ -189,7 +185,7 @@ def _binary(uri: str) -> "BinaryContent":
 
 
 def _file_url(url: str, kind: str) -> "UserContent":
-    """A file elsewhere: the model's provider fetches it, or Pydantic AI, which refuses private addresses."""
+    """The provider fetches the file, or Pydantic AI, which refuses private addresses."""
     from pydantic_ai.messages import AudioUrl, DocumentUrl, ImageUrl, VideoUrl
 
     links = {"image": ImageUrl, "audio": AudioUrl, "video": VideoUrl}

@@ -1,7 +1,7 @@
-"""What Pydantic AI says while an agent runs, as our events.
+"""Convert what an agent's run yields to events.
 
-A sync machine, one per run. The model's words come as parts that start, grow and end; what tools answered as events of
-their own. The call of an output tool is no call: it is how a model gives a structured answer, and shown as the answer.
+The model's output comes as parts that start, grow and end, tool results as separate events. A call of an output tool is
+how a model gives a structured answer: it is emitted as the answer, not as a call.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -44,56 +44,58 @@ _FINISHES: dict[str | None, FinishReason] = {"length": "length", "content_filter
 
 
 class Reader:
-    """Understands what one run of an agent gives."""
+    """Converts the objects of one run to events."""
 
     def __init__(self, _history: Sequence[Message] = ()) -> None:
         self.finish: FinishReason = "stop"
         """How the last response of the model ended."""
-        self._began = False
-        self._silent = True  # Nothing was said since the last result of a tool.
-        self._waiting: tuple[int, BaseToolCallPart[Any]] | None = None  # Until the next event says what kind it is.
+        self._has_started = False
+        self._no_text = True  # No text since the last tool result.
+        self._waiting: tuple[int, BaseToolCallPart[Any]] | None = (
+            None  # Until the next event tells whether it is an answer.
+        )
         self._outputs: set[str] = set()  # Calls that are answers.
-        self._calls: dict[str, str] = {}  # The framework's id of a call -> ours, of the newest that has it.
-        self._times: dict[str, int] = {}  # How often a call had that id.
+        self._calls: dict[str, str] = {}  # The framework's call id to ours, of the newest call.
+        self._id_counts: dict[str, int] = {}  # How often a call id was used.
         self._output_tool: str | None = None
         self._open: dict[int, str] = {}  # The calls of this response, by the index of their part.
-        self._spent = Usage(input_tokens=0, output_tokens=0)
+        self._reported = Usage(input_tokens=0, output_tokens=0)
 
     def feed(self, value: object) -> Iterator[OutputValue] | None:
-        """What one object of the framework amounts to, or a list of them; None for what is not said in a run."""
+        """Convert an object of the framework, or a list of them; None for other values."""
         from pydantic_ai import messages as theirs
         from pydantic_ai.run import AgentRunResult, AgentRunResultEvent
 
         match value:
             case theirs.FinalResultEvent():
-                return self._settle(output=value.tool_call_id)
+                return self._emit_waiting_call(output=value.tool_call_id)
             case AgentRunResultEvent():
-                return chain(self._settle(), self._result(cast("AgentRunResultEvent[Any]", value).result))
+                return chain(self._emit_waiting_call(), self._result(cast("AgentRunResultEvent[Any]", value).result))
             case AgentRunResult():
                 return self._result(cast("AgentRunResult[Any]", value))
             case theirs.ModelResponse() | theirs.ModelRequest():
                 return self._whole(value)
             case list():
-                said = [self.feed(each) for each in cast("list[object]", value)]
-                return None if None in said else chain.from_iterable(each for each in said if each)
+                parts = [self.feed(each) for each in cast("list[object]", value)]
+                return None if None in parts else chain.from_iterable(each for each in parts if each)
             case _ if isinstance(kind := getattr(value, "event_kind", None), str):
-                return chain(self._settle(), self._event(kind, value))
+                return chain(self._emit_waiting_call(), self._event(kind, value))
             case _:
                 return None
 
     def spend(self, total: "RunUsage") -> Iterator[OutputValue]:
-        """Say what the run has cost beyond what was said."""
-        more = _usage_difference(agent_usage(total), self._spent)
+        """Emit usage beyond what was reported."""
+        more = _usage_difference(agent_usage(total), self._reported)
         if more.total_tokens > 0:
-            self._spent += more
+            self._reported += more
             yield more
 
     def end(self) -> Iterable[OutputValue]:
-        """How the run ends, where the model did not come to its own end."""
+        """Return the finish reason, unless it is `stop`."""
         return [] if self.finish == "stop" else [RunFinished(finish=self.finish)]
 
     def _event(self, kind: str, event: Any) -> Iterator[OutputValue]:
-        self._began = True
+        self._has_started = True
         match kind:
             case "part_start":
                 yield from self._start(event.index, event.part)
@@ -102,24 +104,24 @@ class Reader:
             case "part_end":
                 yield from self._finish(event.index, event.part)
             case "function_tool_call" | "output_tool_call":
-                yield from self._called(event.part)
+                yield from self._end_call(event.part)
             case "function_tool_result" | "output_tool_result":
-                yield from self._answered(event.part)
+                yield from self._add_result(event.part)
             case "custom" if event.ui:
                 yield PartAdded(part=Data(name=event.name, value=to_json_value(event.to_payload())), transient=True)
             case _:
                 pass  # Between the framework and its model.
 
-    # The model's words, as they come
+    # Streamed output
 
     def _start(self, index: int, part: "ModelResponsePart") -> Iterator[OutputValue]:
         if index == 0:
             self._open = {}
         match part.part_kind:
             case "text":
-                # The first words of a response may name its message; later ones belong to the one that is open.
+                # The first text of a response may name its message; later ones belong to the open one.
                 yield TextStarted(message=part.id or "" if index == 0 else "")
-                yield from self._say(part.content)
+                yield from self._add_text(part.content)
             case "thinking":
                 yield ReasoningStarted()
                 yield ReasoningDelta(delta=part.content)
@@ -128,9 +130,9 @@ class Reader:
             case "builtin-tool-call":
                 yield from self._call(index, part)
             case "builtin-tool-return":
-                yield from self._answered(part)
+                yield from self._add_result(part)
             case "file":
-                self._silent = False
+                self._no_text = False
                 yield File(media_type=part.content.media_type, data=part.content.base64)
             case "compaction" | "speech":
                 pass
@@ -138,7 +140,7 @@ class Reader:
     def _grow(self, index: int, delta: "ModelResponsePartDelta") -> Iterator[OutputValue]:
         match delta.part_delta_kind:
             case "text":
-                yield from self._say(delta.content_delta)
+                yield from self._add_text(delta.content_delta)
             case "thinking":
                 yield ReasoningDelta(delta=delta.content_delta or "")
             case "tool_call":
@@ -148,7 +150,7 @@ class Reader:
                 pass
 
     def _finish(self, index: int, part: "ModelResponsePart") -> Iterator[OutputValue]:
-        """A part's end. Pieces of a call may still come, when calls are made side by side: it ends when it is made."""
+        """End a part. Arguments of a call may still come if calls are interleaved: it ends when it is made."""
         match part.part_kind:
             case "text" if notes := _annotations(part):
                 yield TextEnded(annotations=notes)
@@ -159,13 +161,13 @@ class Reader:
             case _:
                 pass
 
-    def _say(self, text: str) -> Iterator[OutputValue]:
+    def _add_text(self, text: str) -> Iterator[OutputValue]:
         if text:
-            self._silent = False
+            self._no_text = False
             yield TextDelta(delta=text)
 
-    def _settle(self, output: str | None = None) -> Iterator[OutputValue]:
-        """The call that waited: an answer if it is that of the output tool, else a call."""
+    def _emit_waiting_call(self, output: str | None = None) -> Iterator[OutputValue]:
+        """Emit the call that waited, unless it is the output tool's."""
         waiting, self._waiting = self._waiting, None
         if waiting is None:
             return
@@ -176,90 +178,90 @@ class Reader:
             yield from self._call(index, part)
 
     def _call(self, index: int, part: "BaseToolCallPart[Any]") -> Iterator[OutputValue]:
-        given = part.tool_call_id
-        self._times[given] = times = self._times.get(given, 0) + 1
-        ours = given if times == 1 else f"{given}.{times}"  # Some models count their calls anew in every response.
-        self._calls[given] = self._open[index] = ours
-        yield ToolStarted(item=ours, call_id=ours, name=part.tool_name)
+        remote_id = part.tool_call_id
+        self._id_counts[remote_id] = times = self._id_counts.get(remote_id, 0) + 1
+        call_id = remote_id if times == 1 else f"{remote_id}.{times}"  # Some models reuse ids in every response.
+        self._calls[remote_id] = self._open[index] = call_id
+        yield ToolStarted(item=call_id, call_id=call_id, name=part.tool_name)
         if isinstance(part.args, str):
-            yield ToolDelta(item=ours, delta=part.args)
+            yield ToolDelta(item=call_id, delta=part.args)
 
-    # What became of it
+    # Results
 
-    def _called(self, part: "BaseToolCallPart[Any]") -> Iterator[OutputValue]:
-        if (ours := self._calls.get(part.tool_call_id)) is not None:
-            yield ToolEnded(item=ours)
+    def _end_call(self, part: "BaseToolCallPart[Any]") -> Iterator[OutputValue]:
+        if (call_id := self._calls.get(part.tool_call_id)) is not None:
+            yield ToolEnded(item=call_id)
 
-    def _answered(self, part: "BaseToolReturnPart[Any]") -> Iterator[OutputValue]:
+    def _add_result(self, part: "BaseToolReturnPart[Any]") -> Iterator[OutputValue]:
         from pydantic_ai.messages import ERROR_OUTCOMES
 
         if part.tool_call_id in self._outputs:
             return
         failed = part.outcome in ERROR_OUTCOMES
-        # Details of a validation error may hold what the author's own code was given: the model is shown less.
+        # Details of a validation error may contain the author's values: the model sees less.
         output = (
             part.model_response_str() if failed and not isinstance(part.content, str) else to_json_value(part.content)
         )
-        self._silent = True
+        self._no_text = True
         call_id = self._calls.get(part.tool_call_id, part.tool_call_id)
         yield ToolResult(call_id=call_id, output=output, is_error=failed)
 
     def _whole(self, message: "ModelMessage") -> Iterator[OutputValue]:
-        """A message that nobody streamed. What was asked is no answer; only results of tools are."""
+        """Emit a message that was not streamed: all of a response, the tool results of a request."""
         if message.kind == "request":
             for part in message.parts:
                 if part.part_kind == "tool-return":
-                    yield from self._answered(part)
+                    yield from self._add_result(part)
             return
         for index, part in enumerate(message.parts):
             yield from self._start(index, part)
             if part.part_kind == "tool-call" and part.tool_name == self._output_tool:
                 self._outputs.add(part.tool_call_id)
                 self._waiting = None
-            yield from self._settle()
+            yield from self._emit_waiting_call()
             yield from self._finish(index, part)
         self.finish = _FINISHES.get(message.finish_reason, "stop")
-        yield Message.assistant()  # Whatever comes next is another message.
+        yield Message.assistant()  # What follows is another message.
 
     def _result(self, result: "AgentRunResult[Any]") -> Iterator[OutputValue]:
-        """What the whole result says beyond what was streamed."""
+        """Emit what the whole result adds to what was streamed."""
         from pydantic_ai.messages import ModelResponse
         from pydantic_ai.tools import DeferredToolRequests
 
         new = result.new_messages()
-        if not self._began:
-            self._output_tool = getattr(result, "_output_tool_name", None)  # It stands in no message.
+        if not self._has_started:
+            self._output_tool = getattr(result, "_output_tool_name", None)  # It is not in any message.
             for message in new:
                 yield from self._whole(message)
         yield from self.spend(result.usage)
         last = next((message for message in reversed(new) if isinstance(message, ModelResponse)), None)
         self.finish = _FINISHES.get(last.finish_reason if last else None, "stop")
         if isinstance(result.output, DeferredToolRequests):
-            yield from self._ask(result.output)
+            yield from self._request_approvals(result.output)
         elif result.output is not None:
-            yield from self._give(to_json_value(result.output))
+            yield from self._add_output(to_json_value(result.output))
 
-    def _give(self, output: Any) -> Iterator[OutputValue]:
-        """The answer, where it is more than the text that was streamed: its text, for those who read only that."""
+    def _add_output(self, output: Any) -> Iterator[OutputValue]:
+        """Emit the answer if it is more than the text that was streamed."""
         data = [] if isinstance(output, str) else [Data(name="output", value=output)]
-        if self._silent or self._outputs:
+        if self._no_text or self._outputs:
             text = output if isinstance(output, str) else json.encode(output).decode()
             yield Message.assistant(Text(text=text), *data)
         else:
             yield from data
 
-    def _ask(self, pending: "DeferredToolRequests") -> Iterator[OutputValue]:
-        """Calls that wait for a person's word; those that the client is to run are waiting as they are."""
+    def _request_approvals(self, pending: "DeferredToolRequests") -> Iterator[OutputValue]:
+        """Emit approval requests. Calls that the client has to run stay open."""
         for call in pending.approvals:
-            ours = self._calls.get(call.tool_call_id, call.tool_call_id)
+            call_id = self._calls.get(call.tool_call_id, call.tool_call_id)
             arguments = (
                 call.args if isinstance(call.args, str) else json.encode(to_json_value(call.args or {})).decode()
             )
             yield Data(
                 name=APPROVAL_REQUEST,
                 value={
-                    "id": ours,
-                    "call_id": ours,
+                    "id": call_id,
+                    "call_id": call_id,
                     "name": call.tool_name,
                     "arguments": arguments,
                     "message": None,
@@ -271,7 +273,6 @@ class Reader:
 
 
 def agent_usage(usage: "RunUsage | RequestUsage") -> Usage:
-    """What was spent, of one request or of a whole run."""
     return Usage(
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
@@ -282,17 +283,17 @@ def agent_usage(usage: "RunUsage | RequestUsage") -> Usage:
     )
 
 
-def _usage_difference(total: Usage, told: Usage) -> Usage:
+def _usage_difference(total: Usage, reported: Usage) -> Usage:
     def rest(one: int | None, other: int | None) -> int | None:
         return (one or 0) - (other or 0) or None
 
     return Usage(
-        input_tokens=total.input_tokens - told.input_tokens,
-        output_tokens=total.output_tokens - told.output_tokens,
-        cached_input_tokens=rest(total.cached_input_tokens, told.cached_input_tokens),
-        cache_creation_input_tokens=rest(total.cache_creation_input_tokens, told.cache_creation_input_tokens),
-        reasoning_tokens=rest(total.reasoning_tokens, told.reasoning_tokens),
-        cost=None if total.cost is None else total.cost - (told.cost or 0),
+        input_tokens=total.input_tokens - reported.input_tokens,
+        output_tokens=total.output_tokens - reported.output_tokens,
+        cached_input_tokens=rest(total.cached_input_tokens, reported.cached_input_tokens),
+        cache_creation_input_tokens=rest(total.cache_creation_input_tokens, reported.cache_creation_input_tokens),
+        reasoning_tokens=rest(total.reasoning_tokens, reported.reasoning_tokens),
+        cost=None if total.cost is None else total.cost - (reported.cost or 0),
     )
 
 
@@ -310,7 +311,7 @@ def _citation_annotations(citation: "Citation") -> Iterator[Annotation]:
 
 
 def to_json_value(value: object) -> Any:
-    """The value as JSON, as Pydantic itself would write it."""
+    """Convert to JSON as Pydantic does."""
     from pydantic_core import to_jsonable_python
 
     return to_jsonable_python(value, bytes_mode="base64", fallback=str)

@@ -1,7 +1,7 @@
-"""Pydantic AI tells of its steps: an agent's run, its calls of models, its tools. Needs no OpenTelemetry.
+"""Trace the steps of a Pydantic AI run: the agent, its model calls and its tools. Needs no OpenTelemetry.
 
-A capability goes along with each run that we start and that is heard. Where the author has instrumented the agent, and
-those spans reach us, they are shown instead.
+A capability is added to each traced run that we start. If the author has instrumented the agent and its spans reach us,
+those are shown instead.
 """
 
 import asyncio
@@ -32,36 +32,35 @@ SOURCE = ("pydanticai",)
 
 
 def step_capabilities() -> list[AbstractCapability[Any]]:
-    """What a run is given so that it tells of its steps; nothing where nobody listens."""
-    heard_by = current_listener()
-    return [] if heard_by is None else [_StepReporter(heard_by)]
+    """Return the capability that reports steps; empty if the run is not traced."""
+    step_listener = current_listener()
+    return [] if step_listener is None else [_StepReporter(step_listener)]
 
 
 @dataclass
 class _StepReporter(AbstractCapability[Any]):
-    """Tells of one run, and changes nothing in it."""
+    """Reports the steps of one run without changing it."""
 
     _safe_at_runtime: ClassVar[bool] = True
 
-    heard_by: StepListener
+    step_listener: StepListener
     run: Step | None = None
-    broken_off: Step | None = None
-    """A call of a model that was broken off: while it streams, its own failure looks like that."""
+    cancelled_step: Step | None = None
+    """A cancelled model call. While it streams, its own failure looks like a cancellation."""
     _: KW_ONLY
     id: str | None = None
 
     async def wrap_run(self, ctx: Any, *, handler: Callable[[], Awaitable[Any]]) -> Any:
-        """The whole run."""
         name = (ctx.agent.name if ctx.agent else None) or "agent"
         history = list(ctx.messages)
-        self.run = step = self.heard_by.begin(
+        self.run = step = self.step_listener.begin(
             SOURCE, "agent", name, tell=lambda: StepDetails(messages_in=_dump_messages(history))
         )
         try:
             return await _run_step(step, handler, lambda result: partial(_run_details, result, len(history)))
         finally:
-            if self.broken_off is not None:
-                self.broken_off.end(error=sys.exception() or asyncio.CancelledError())
+            if self.cancelled_step is not None:
+                self.cancelled_step.end(error=sys.exception() or asyncio.CancelledError())
 
     async def wrap_model_request(
         self,
@@ -70,17 +69,16 @@ class _StepReporter(AbstractCapability[Any]):
         request_context: Any,
         handler: Callable[[Any], Awaitable[ModelResponse]],
     ) -> ModelResponse:
-        """One call of a model."""
-        begun = self.heard_by.begin(SOURCE, "llm", "", parent=self.run, tell=_request_details(request_context))
+        begun = self.step_listener.begin(SOURCE, "llm", "", parent=self.run, tell=_request_details(request_context))
 
         def answered(response: ModelResponse) -> DetailsProvider:
-            asked = _request_details(request_context)  # Other capabilities may have added to it.
-            return lambda: _response_details(asked(), response)
+            details = _request_details(request_context)  # Other capabilities may have added to it.
+            return lambda: _response_details(details(), response)
 
         try:
             response = await handler(request_context)
         except asyncio.CancelledError:
-            self.broken_off = begun
+            self.cancelled_step = begun
             raise
         except BaseException as error:
             _end(begun, error=_fault(error))
@@ -97,8 +95,7 @@ class _StepReporter(AbstractCapability[Any]):
         args: Any,
         handler: Callable[[Any], Awaitable[Any]],
     ) -> Any:
-        """One tool."""
-        begun = self.heard_by.begin(
+        begun = self.step_listener.begin(
             SOURCE,
             "tool",
             call.tool_name,
@@ -121,7 +118,7 @@ def _end(
 async def _run_step(
     step: Step | None, run: Callable[[], Awaitable[Any]], tell: Callable[[Any], DetailsProvider]
 ) -> Any:
-    """What it comes to; when it ends, so does the step."""
+    """Run a step and end it with its result."""
     try:
         result = await run()
     except BaseException as error:
@@ -134,7 +131,7 @@ async def _run_step(
 def _fault(error: BaseException) -> BaseException | StepError | None:
     match error:
         case CallDeferred() | ApprovalRequired() | SkipToolExecution():
-            return None  # Raised to say something else than that it failed.
+            return None  # Raised for control flow, not as an error.
         case ToolRetryError():
             return StepError("tool_error", str(getattr(error.tool_retry, "content", error)))
         case ToolFailedError():
@@ -143,12 +140,9 @@ def _fault(error: BaseException) -> BaseException | StepError | None:
             return error
 
 
-# What it says, as plain values
-
-
 @cache
 def _instrumentation() -> InstrumentationSettings:
-    """What writes messages as OpenTelemetry would have them, and sends nothing anywhere."""
+    """Encodes messages as for OpenTelemetry, without sending anything."""
     return InstrumentationSettings(tracer_provider=NoOpTracerProvider(), meter_provider=NoOpMeterProvider())
 
 
@@ -161,8 +155,8 @@ def _request_details(request: Any) -> DetailsProvider:
     model, given = request.model, request.model_request_parameters
 
     def tell() -> StepDetails:
-        told = next((each.instructions for each in reversed(messages) if isinstance(each, ModelRequest)), None)
-        leading = [{"role": "system", "parts": [{"type": "text", "content": told}]}] if told else []
+        instructions = next((each.instructions for each in reversed(messages) if isinstance(each, ModelRequest)), None)
+        leading = [{"role": "system", "parts": [{"type": "text", "content": instructions}]}] if instructions else []
         tools = [*given.function_tools, *given.output_tools]
         return StepDetails(
             messages_in=[*leading, *_dump_messages(messages)],
@@ -178,10 +172,10 @@ def _request_details(request: Any) -> DetailsProvider:
     return tell
 
 
-def _response_details(asked: StepDetails, response: ModelResponse) -> StepDetails:
+def _response_details(request: StepDetails, response: ModelResponse) -> StepDetails:
     usage = agent_usage(response.usage)
     return StepDetails(
-        messages_in=asked.messages_in,
+        messages_in=request.messages_in,
         messages_out=_dump_messages([response]),
         usage=usage if usage.total_tokens else None,
         model=response.model_name,
@@ -192,8 +186,8 @@ def _response_details(asked: StepDetails, response: ModelResponse) -> StepDetail
 
 def _run_details(result: Any, before: int) -> StepDetails:
     output = result.output
-    said = _dump_messages(result.all_messages()[before:])
-    return StepDetails(messages_out=said, outputs=None if isinstance(output, str) else to_json_value(output))
+    messages = _dump_messages(result.all_messages()[before:])
+    return StepDetails(messages_out=messages, outputs=None if isinstance(output, str) else to_json_value(output))
 
 
 def _tool_result(result: Any) -> Any:

@@ -1,4 +1,4 @@
-"""GET and POST /{w}/inspect: what a workflow says about itself, in the document that Agenta's clients read."""
+"""GET and POST /{w}/inspect: describe a workflow for Agenta's clients."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,18 +10,17 @@ from palaver.protocols.base import HttpRequest, HttpResponse
 
 
 def check_inspect_body(request: HttpRequest) -> None:
-    """A body may come and has no effect; it must be empty or a JSON object all the same."""
+    """Validate the body, which has no effect: it must be empty or a JSON object."""
     if request.body:
         parse_object(request)
 
 
 def inspect_response(description: Description, *, routes: Mapping[str, str], version: str) -> HttpResponse:
-    """The document, with the headers of all such answers."""
     return json_response(200, inspect_document(description, routes=routes, version=version))
 
 
 def inspect_document(description: Description, *, routes: Mapping[str, str], version: str) -> dict[str, Any]:
-    """What it is, and under `request` a call that works as it stands if `messages` is all that is required."""
+    """Describe a workflow. `request` is a call that works as it is, if only `messages` is required."""
     inputs: dict[str, Any] = {"messages": [], **description.inputs} if description.is_chat else {**description.inputs}
     revision = {
         "slug": description.name,
@@ -47,7 +46,7 @@ def inspect_document(description: Description, *, routes: Mapping[str, str], ver
                 "version": version,
                 "workflow": description.name,
                 "is_chat_source": description.is_chat_source,
-                "streams": True,  # Whatever stands behind us: all our forms can be asked for without a risk.
+                "streams": True,  # All our formats can be requested, even if a remote workflow does not stream.
                 "routes": dict(routes),
             }
         },

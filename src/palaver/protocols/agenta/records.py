@@ -1,4 +1,4 @@
-"""Records: how /invoke streams. One JSON object each, `{"type", "data"}`, in lines or in server-sent events."""
+"""The stream records of /invoke: JSON objects `{"type", "data"}`, as lines or as server-sent events."""
 
 from collections.abc import Callable
 from typing import Any, assert_never
@@ -31,16 +31,16 @@ from palaver.core.messages import Annotation, Data, File, Refusal, ToolCall, Usa
 from palaver.errors import UpstreamFailed
 
 RecordFraming = Callable[[bytes], bytes]
-"""One record's JSON as a line or as a server-sent event."""
+"""Frames the JSON of one record as a line or as a server-sent event."""
 
 _encode_string = msgspec.json.Encoder().encode
 
 
 class RecordEncoder:
-    """Events in, records out. A delta is the hot path: what comes before its text is made once per item.
+    """Encodes events as records. Deltas are the hot path: the bytes before the text are encoded once per item.
 
-    A call is told whole, when it has ended, and yet in the place where it started, as the fold has it: what starts
-    while a call is open waits for it. (Only producers that name their items say anything meanwhile.)
+    A tool call is one record, sent when it has ended but at the place where it started: what starts while a call is
+    open waits for it.
     """
 
     def __init__(self, wrap: RecordFraming, *, is_chat: bool) -> None:
@@ -48,39 +48,39 @@ class RecordEncoder:
         self._is_chat = is_chat
         self._started = RunStarted()
         self._usage: Usage | None = None
-        self._messages: dict[str, str] = {}  # The message of each open item,
-        self._before: dict[str, bytes] = {}  # and the beginning of its deltas.
-        self._waiting: list[Event] = []  # Its first one is the call that the others wait for.
-        self._arguments: dict[str, str] = {}  # Of those calls that have ended.
-        # The wrap is a pure frame around its content, so it can be taken apart once.
+        self._messages: dict[str, str] = {}  # The message of each open item.
+        self._before: dict[str, bytes] = {}  # The bytes before the deltas of each open item.
+        self._waiting: list[Event] = []  # The first is the call that the others wait for.
+        self._arguments: dict[str, str] = {}  # Of calls that have ended.
+        # The framing only adds bytes around its content, so it can be split once.
         self._opening, closing = wrap(b"\0").split(b"\0")
         self._after = b"}}" + closing
 
-    def frames(self, event: Event) -> bytes:
-        """The records of one event; empty where it has none.
+    def encode(self, event: Event) -> bytes:
+        """Return the records of one event, empty if it has none.
 
-        A method with a name: CPython 3.11 calls one twice as fast as an instance.
+        A named method, because CPython 3.11 calls it twice as fast as an instance.
         """
         if type(event) is TextDelta:
             try:
                 return b"".join((self._before[event.item], _encode_string(event.delta), self._after))
             except KeyError:
                 pass  # Its start waits for a call, and so must it.
-        if isinstance(event, ToolStarted) or (self._waiting and not self._goes_on(event)):
+        if isinstance(event, ToolStarted) or (self._waiting and not self._can_send_now(event)):
             self._waiting.append(event)
-            return self._released() if isinstance(event, ToolEnded) else b""
-        return self._tell(event)
+            return self._release() if isinstance(event, ToolEnded) else b""
+        return self._encode_event(event)
 
-    def _goes_on(self, event: Event) -> bool:
-        """Does it continue what has been told, or tell nothing?"""
+    def _can_send_now(self, event: Event) -> bool:
+        """Whether the event belongs to an item that was started, or has no record."""
         match event:
             case TextDelta() | TextEnded() | ReasoningDelta() | ReasoningEnded():
                 return event.item in self._before
             case _:
                 return isinstance(event, ToolDelta | UsageAdded)
 
-    def _released(self) -> bytes:
-        """All that waited for a call which has ended now, up to the next one that has not."""
+    def _release(self) -> bytes:
+        """Return the events that waited for a call that has ended, up to the next open one."""
         ended = self._waiting[-1]
         assert isinstance(ended, ToolEnded)
         self._arguments[ended.item] = ended.arguments
@@ -89,10 +89,10 @@ class RecordEncoder:
             event = self._waiting[0]
             if isinstance(event, ToolStarted) and event.item not in self._arguments:
                 break
-            frames += self._tell(self._waiting.pop(0))
+            frames += self._encode_event(self._waiting.pop(0))
         return frames
 
-    def _tell(self, event: Event) -> bytes:
+    def _encode_event(self, event: Event) -> bytes:
         match event:
             case TextDelta() | ReasoningDelta():
                 return b"".join((self._before[event.item], _encode_string(event.delta), self._after))
@@ -112,10 +112,10 @@ class RecordEncoder:
             case ToolStarted():
                 return self._call(event, self._arguments.pop(event.item))
             case ToolDelta() | ToolEnded():
-                return b""  # The call is told with its start.
+                return b""  # The call is sent with its start.
             case ToolReturned():
-                told = {"id": event.call_id, "message": event.message, "output": event.output}
-                return self._record("tool_result", **told, isError=event.is_error)
+                fields = {"id": event.call_id, "message": event.message, "output": event.output}
+                return self._record("tool_result", **fields, isError=event.is_error)
             case PartAdded():
                 return self._part(event)
             case UsageAdded():
@@ -132,36 +132,36 @@ class RecordEncoder:
         self._messages[event.item] = event.message
         return self._record(f"{kind}_start", id=event.item, message=event.message)
 
-    def _close(self, kind: str, item: str, **told: Any) -> bytes:
+    def _close(self, kind: str, item: str, **fields: Any) -> bytes:
         del self._before[item]
-        return self._record(f"{kind}_end", id=item, message=self._messages.pop(item), **told)
+        return self._record(f"{kind}_end", id=item, message=self._messages.pop(item), **fields)
 
     def _call(self, started: ToolStarted, arguments: str) -> bytes:
         call = ToolCall(call_id=started.call_id, name=started.name, arguments=arguments)
-        told = {"id": call.call_id, "message": started.message, "name": call.name, "input": call.parsed}
-        return self._record("tool_call", **told, arguments=arguments)
+        fields = {"id": call.call_id, "message": started.message, "name": call.name, "input": call.parsed}
+        return self._record("tool_call", **fields, arguments=arguments)
 
     def _part(self, event: PartAdded) -> bytes:
         match event.part:
             case File() as file:
-                told = msgspec.to_builtins(file)
-                kind = told.pop("type")
+                fields = msgspec.to_builtins(file)
+                kind = fields.pop("type")
             case Refusal(text=text):
-                kind, told = "refusal", {"text": text}
+                kind, fields = "refusal", {"text": text}
             case Data(name=name, value=value):
-                kind, told = "data", {"name": name, "value": value}
+                kind, fields = "data", {"name": name, "value": value}
             case None:
                 return b""
         transient = {"transient": True} if event.transient else {}
-        return self._record(kind, **told, **transient, id=event.item, message=event.message)
+        return self._record(kind, **fields, **transient, id=event.item, message=event.message)
 
     def _end(self, event: TerminalEvent) -> bytes:
         frames = b""
         if isinstance(event, RunFailed):
             frames = self._record("error", code=event.code, message=event.message)
         if usage := event.usage or self._usage:
-            told = {"input": usage.input_tokens, "output": usage.output_tokens, "total": usage.total_tokens}
-            frames += self._record("usage", **told)
+            fields = {"input": usage.input_tokens, "output": usage.output_tokens, "total": usage.total_tokens}
+            frames += self._record("usage", **fields)
         done: dict[str, Any] = {
             "stopReason": stop_reason(event),
             "run_id": self._started.run_id,
@@ -176,7 +176,6 @@ class RecordEncoder:
 
 
 def stop_reason(event: TerminalEvent) -> str:
-    """How a run ended, in one word."""
     match event:
         case RunFinished(finish=finish):
             return finish
@@ -189,14 +188,14 @@ def stop_reason(event: TerminalEvent) -> str:
 
 
 class RecordDecoder:
-    """Records in, events out: what a Writer of another server wrote. What is no record comes out as the value it is."""
+    """Decodes records to events. A value that is not a record is returned as it is."""
 
     def __init__(self) -> None:
         self._usage: Usage | None = None
         self._error: RunFailed | None = None
 
     def __call__(self, record: bytes, *, whole: bool = True) -> list[object]:
-        """What one record means; text that is not JSON is text. One that may be cut off (not `whole`) must be JSON."""
+        """Decode one record; text that is not JSON is text. If it may be cut off (not `whole`), it must be JSON."""
         text = record.decode("utf-8", "replace")
         value = json.parse_or_text(text)
         if value is text and not whole and text.lstrip().startswith(("{", "[", '"')):
@@ -208,7 +207,7 @@ class RecordDecoder:
                 return [value]
 
     def end(self) -> list[object]:
-        """What was held back for a `done` that never came."""
+        """Return what was held back for a `done` that never came."""
         if self._error is not None:
             return [self._done({})]
         return [self._usage] if self._usage is not None else []
@@ -277,7 +276,7 @@ def _part_added(kind: str, item: str, message: str, data: dict[str, Any]) -> Par
 
 
 def _arguments(data: dict[str, Any]) -> str:
-    """The exact text; from servers that give the parsed value alone, that one written down again."""
+    """Return the arguments as text; some servers send only the parsed value."""
     if isinstance(arguments := data.get("arguments"), str):
         return arguments
     given = data.get("input")
@@ -292,7 +291,7 @@ def _annotations(value: Any) -> tuple[Annotation, ...]:
 
 
 def _string(value: Any) -> str:
-    """A stranger's text; a number where an id belongs is one, anything else is nothing."""
+    """Return a string; a number is converted, anything else is empty."""
     if isinstance(value, int | float):
         return str(value)
     return value if isinstance(value, str) else ""

@@ -1,6 +1,6 @@
-"""The two forms in which a body says a call: the envelope (it has `data`) and the flat one.
+"""Parse the bodies of /invoke, /run and /test: the envelope, which has `data`, and the flat form.
 
-Each thing may be said in several places if all of them say the same; nothing goes silently before anything else.
+A value may be given in several places if they all agree.
 """
 
 import re
@@ -37,8 +37,8 @@ _DATA_REFERENCE_FIELDS = (
     "testcase",
     "trace",
     "outputs",
-)  # In the flat form at the root, like all the rest.
-# `secrets` and `credentials` are known so that they are not taken for strays; nobody reads them.
+)  # In the flat form at the root.
+# `secrets` and `credentials` are accepted and ignored.
 _KNOWN_FIELDS = frozenset(
     "version session_id flags data messages inputs parameters ag_config tags secrets credentials".split()
 )
@@ -46,11 +46,11 @@ _Object = Mapping[str, Any]
 
 
 class CallBody(msgspec.Struct, frozen=True, kw_only=True):
-    """What a body says, in whichever form it says it."""
+    """The content of a body, in either form."""
 
     envelope: bool
     messages: Any
-    """A chat's history as it was sent; None when it was not."""
+    """A chat's history as it was sent, or None."""
     inputs: dict[str, Any]
     parameters: dict[str, Any]
     flags: _Object
@@ -58,13 +58,12 @@ class CallBody(msgspec.Struct, frozen=True, kw_only=True):
     references: dict[str, Any]
     tags: _Object
     places: dict[str, str]
-    """Where things stand in the body as it was sent: `/inputs/x` -> `/data/inputs/x`."""
+    """JSON pointers into the call to those into the body: `/inputs/x` -> `/data/inputs/x`."""
     strays: frozenset[str]
-    """Top-level keys that mean nothing to us, as steps of a pointer."""
+    """Unknown top-level keys, escaped for a JSON pointer."""
 
 
 def parse_object(request: HttpRequest) -> dict[str, Any]:
-    """The body as a JSON object."""
     value = json.decode(request.body, request.bounds)
     if not isinstance(value, dict):
         raise InvalidBody(f"The body must be a JSON object, not {_json_type_name(value)}.", pointer="")
@@ -72,7 +71,7 @@ def parse_object(request: HttpRequest) -> dict[str, Any]:
 
 
 def parse_body(body: _Object, headers: Mapping[str, str], *, is_chat: bool) -> CallBody:
-    """The call that a body says, checked as far as its form goes."""
+    """Parse and validate a body."""
     envelope = "data" in body
     data = _object(body, "data") if envelope else {}
     if "messages" in data:
@@ -106,7 +105,7 @@ def parse_body(body: _Object, headers: Mapping[str, str], *, is_chat: bool) -> C
 
 
 def parse_history(form: CallBody) -> tuple[Message, ...]:
-    """The messages of a chat's call; a FaultyCall where they are missing or no messages."""
+    """Parse the messages of a chat's call. Raises FaultyCall."""
     if form.messages is None:
         raise FaultyCall([MissingInput("Input 'messages' is required.", pointer="/messages")])
     try:
@@ -116,12 +115,11 @@ def parse_history(form: CallBody) -> tuple[Message, ...]:
 
 
 def conflicting_fields(first: str, second: str) -> ConflictingFields:
-    """The error of one thing said differently in two places."""
     return ConflictingFields(f"{first} and {second} say different things: say it once.", pointer=second)
 
 
 def _inputs(body: _Object, data: _Object, places: dict[str, str], *, is_chat: bool) -> dict[str, Any]:
-    """The inputs of all places joined key by key, the history under `messages`; notes where each was found."""
+    """Merge the inputs of all places, the history under `messages`; records the place of each."""
     joined: dict[str, Any] = {}
 
     def add(name: str, value: Any, found: str) -> None:
@@ -133,7 +131,7 @@ def _inputs(body: _Object, data: _Object, places: dict[str, str], *, is_chat: bo
 
     for base, holder in (("/data", data), ("", body)):
         for name, value in _object(holder, "inputs", base).items():
-            if not (is_chat and name == "messages" and value is None):  # A null is a value, but no history.
+            if not (is_chat and name == "messages" and value is None):  # Null is a value, but not a history.
                 add(name, value, f"{base}/inputs/{json.escape_pointer(name)}")
     if body.get("messages") is not None:
         add("messages", body["messages"], "/messages")
@@ -209,7 +207,7 @@ def _object(holder: _Object, name: str, base: str = "") -> dict[str, Any]:
 
 
 def _json_equal(one: Any, other: Any) -> bool:
-    """JSON equality: to Python, true is 1 as well."""
+    """Compare JSON values: in Python, true equals 1."""
     match one, other:
         case dict(), dict():
             first, second = cast("_Object", one), cast("_Object", other)
@@ -238,36 +236,36 @@ JSON, SSE = "application/json", "text/event-stream"
 
 
 class AgentaRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """How a call was said, and hence how it is to be answered."""
+    """What is needed to encode the response."""
 
     form: str = JSON
-    """The media type of the answer."""
+    """The media type of the response."""
     envelope: bool = False
     trim: bool = False
-    """Only the last message."""
+    """Whether to return only the last message."""
     is_chat: bool = True
     ui: UIRequest | None = None
-    """Who reads UI messages (the vercel format); None where messages are told in Chat Completions form."""
+    """Set if the client wants UI messages (the vercel format) instead of Chat Completions messages."""
     session: str | None = None
     places: Mapping[str, str] = {}
-    """Where things stand in the body as it was sent: `/inputs/x` -> `/data/inputs/x`."""
+    """JSON pointers into the call to those into the body."""
     strays: frozenset[str] = frozenset()
-    """Top-level keys that mean nothing to us; one of them may be an input in the wrong place."""
+    """Unknown top-level keys; one of them may be a misplaced input."""
 
     def pointer(self, pointer: str) -> str:
-        """A pointer of the waist (`/messages/3`, `/inputs/x`, `/parameters/x`) as one into the body."""
+        """Convert a pointer into the call (`/messages/3`, `/inputs/x`, `/parameters/x`) to one into the body."""
         known = max((place for place in self.places if _is_below(pointer, place)), key=len, default=None)
         return pointer if known is None else self.places[known] + pointer[len(known) :]
 
 
 class RejectedCall(RequestError):
-    """A call that was read but cannot be taken, with the reading that its answer needs."""
+    """A parsed call that is invalid, with the request that its response needs."""
 
-    def __init__(self, error: RequestError, reading: AgentaRequest) -> None:
+    def __init__(self, error: RequestError, request: AgentaRequest) -> None:
         super().__init__(error.message, pointer=error.pointer, details=error.details)
         self.code = error.code
         self.error = error
-        self.reading = reading
+        self.request = request
 
 
 # Calls
@@ -276,8 +274,8 @@ class RejectedCall(RequestError):
 def parse_call(
     request: HttpRequest, form: CallBody, workflow: Description, *, offers: Sequence[str]
 ) -> tuple[Call, AgentaRequest]:
-    """The call of a form, and how to answer it. What the workflow can take comes last, after the form of the answer."""
-    reading = AgentaRequest(
+    """Build the call and the request. The media type is negotiated before the messages are parsed."""
+    agenta_request = AgentaRequest(
         envelope=form.envelope,
         trim=form.flags.get("trim", request.headers.get("x-ag-messages-transcript") == "last"),
         is_chat=workflow.is_chat,
@@ -290,7 +288,7 @@ def parse_call(
         chosen = _negotiate(request.headers, form.flags, offers if version is None else _ui_offers(offers))
         messages = parse_history(form) if workflow.is_chat else ()
     except RequestError as error:
-        raise RejectedCall(error, reading) from None
+        raise RejectedCall(error, agenta_request) from None
     ui = None if version is None else ui_request(version, form.messages, messages)
     call = Call(
         workflow=workflow.name,
@@ -302,11 +300,11 @@ def parse_call(
         tags=form.tags,
         trace_parent=request.trace_parent,
     )
-    return call, msgspec.structs.replace(reading, form=chosen, ui=ui)
+    return call, msgspec.structs.replace(agenta_request, form=chosen, ui=ui)
 
 
 def _ui_version(headers: Mapping[str, str]) -> int | None:
-    """The version of the client that wants UI messages; None for one that wants Agenta's own format."""
+    """Return the version of a client that wants UI messages; None for Agenta's own format."""
     match headers.get("x-ag-messages-format", "agenta"):
         case "agenta":
             return None
@@ -318,20 +316,20 @@ def _ui_version(headers: Mapping[str, str]) -> int | None:
 
 
 def _ui_offers(offers: Sequence[str]) -> tuple[str, ...]:
-    """The forms in which UI messages can be told: they have no records, and so no lines."""
+    """UI messages can be sent as JSON or as events, not as lines."""
     return tuple(offer for offer in offers if offer in (JSON, SSE))
 
 
 def _negotiate(headers: Mapping[str, str], flags: Mapping[str, bool], offers: Sequence[str]) -> str:
-    """The form of the answer, decided before anything runs."""
+    """Choose the media type of the response."""
     stream = flags.get("stream")
     left = tuple(offer for offer in offers if stream is None or stream is (offer != JSON))
     if not left:
         raise NotAcceptable("Nothing is streamed here: leave flags.stream out, or use /invoke.", supported=offers)
     chosen = accept.choose_media_type(headers.get("accept"), left)
     if chosen is None:
-        asked = "" if stream is None else f" with flags.stream {str(stream).lower()}"
-        raise NotAcceptable(f"Nothing accepted can be given{asked}: accept {' or '.join(left)}.", supported=left)
+        suffix = "" if stream is None else f" with flags.stream {str(stream).lower()}"
+        raise NotAcceptable(f"Nothing accepted can be given{suffix}: accept {' or '.join(left)}.", supported=left)
     return chosen
 
 

@@ -1,4 +1,4 @@
-"""What /inspect, /invoke, /run and /test have in common: Agenta's version, headers, outputs and errors."""
+"""Headers, outputs and error documents of /inspect, /invoke, /run and /test."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,11 +18,8 @@ from palaver.protocols.ui_stream.encoder import encode_ui_message
 VERSION = "2025.07.14"
 
 
-# Answers
-
-
 def response_headers(started: RunStarted | None, session: str | None = None) -> Headers:
-    """The headers of every answer; ids where they exist by then."""
+    """Return the headers of every response; ids once they exist."""
     session = started.session if started else session
     named = [("x-ag-version", VERSION)]
     if session:
@@ -32,71 +29,70 @@ def response_headers(started: RunStarted | None, session: str | None = None) -> 
     return tuple(named)
 
 
-def encode_outputs(reply: Reply, events: Sequence[Event], reading: AgentaRequest) -> Any:
-    """A chat's messages in Chat Completions form, one alone as an object, or as a UI message; any other's value."""
-    if not reading.is_chat:
+def encode_outputs(reply: Reply, events: Sequence[Event], request: AgentaRequest) -> Any:
+    """Encode a chat's messages, a single one as an object, or as a UI message; any other workflow's value."""
+    if not request.is_chat:
         return _value_so_far(events) if reply.value is UNSET else reply.value
-    if reading.ui is not None:
-        return encode_ui_message(events, reading.ui)
+    if request.ui is not None:
+        return encode_ui_message(events, request.ui)
     written = chat_completions.write(reply.messages)
     if not written:
         return {"role": "assistant", "content": ""}
-    return written[-1] if reading.trim or len(written) == 1 else written
+    return written[-1] if request.trim or len(written) == 1 else written
 
 
 def json_response(
     status: int, document: Any, *, started: RunStarted | None = None, session: str | None = None
 ) -> HttpResponse:
-    """A JSON answer with the headers of every answer."""
     named = (("content-type", JSON), *response_headers(started, session))
     return HttpResponse(status=status, headers=named, body=json.encode(document))
 
 
-def error_response(error: PalaverError, reading: AgentaRequest | None, *, status: int) -> HttpResponse:
+def error_response(error: PalaverError, request: AgentaRequest | None, *, status: int) -> HttpResponse:
     """The error document of a request that started no run."""
     if isinstance(error, RejectedCall):
-        error, reading = error.error, error.reading
-    told: dict[str, Any] = {"code": status, "type": error.code, "message": error.message}
+        error, request = error.error, error.request
+    error_fields: dict[str, Any] = {"code": status, "type": error.code, "message": error.message}
     if isinstance(error, FaultyCall):
-        told["errors"] = [_error_entry(fault, reading) for fault in error.faults]
-        told["message"] = told["errors"][0]["message"]
+        error_fields["errors"] = [_error_entry(fault, request) for fault in error.faults]
+        error_fields["message"] = error_fields["errors"][0]["message"]
     elif isinstance(error, RequestError) and error.pointer is not None:
-        told["errors"] = [_error_entry(error, reading)]
-    told |= {key: value for key, value in error.details.items() if key not in told}
-    session = reading.session if reading else None
-    return json_response(status, _error_document(told, None, session), session=session)
+        error_fields["errors"] = [_error_entry(error, request)]
+    error_fields |= {key: value for key, value in error.details.items() if key not in error_fields}
+    session = request.session if request else None
+    return json_response(status, _error_document(error_fields, None, session), session=session)
 
 
-def run_error_response(failed: RunFailed, started: RunStarted, *, status: int, said: Any = UNSET) -> HttpResponse:
-    """The error document of a run that failed; `said` is what it had said by then, if the form has a place for it."""
-    told: dict[str, Any] = {"code": status, "type": failed.code, "message": failed.message}
+def run_error_response(failed: RunFailed, started: RunStarted, *, status: int, outputs: Any = UNSET) -> HttpResponse:
+    """The error document of a failed run; `outputs` is its output so far, if the form has a place for it."""
+    error_fields: dict[str, Any] = {"code": status, "type": failed.code, "message": failed.message}
     if failed.details:
-        told["details"] = failed.details
-    document = _error_document(told, started, started.session)
-    if said is not UNSET:
-        document["data"] = {"outputs": said}
+        error_fields["details"] = failed.details
+    document = _error_document(error_fields, started, started.session)
+    if outputs is not UNSET:
+        document["data"] = {"outputs": outputs}
     return json_response(status, document, started=started)
 
 
-def _error_document(told: dict[str, Any], started: RunStarted | None, session: str | None) -> dict[str, Any]:
-    document: dict[str, Any] = {"version": VERSION, "status": told}
+def _error_document(error_fields: dict[str, Any], started: RunStarted | None, session: str | None) -> dict[str, Any]:
+    document: dict[str, Any] = {"version": VERSION, "status": error_fields}
     if started:
         document |= {"trace_id": started.trace_id, "span_id": started.span_id}
     return document | ({"session_id": session} if session else {})
 
 
-def _error_entry(fault: RequestError, reading: AgentaRequest | None) -> dict[str, Any]:
+def _error_entry(fault: RequestError, request: AgentaRequest | None) -> dict[str, Any]:
     pointer, message = fault.pointer or "", fault.message
-    if reading is not None:
+    if request is not None:
         name = pointer.removeprefix("/inputs/")
-        pointer = reading.pointer(pointer)
-        if isinstance(fault, MissingInput) and name in reading.strays:
+        pointer = request.pointer(pointer)
+        if isinstance(fault, MissingInput) and name in request.strays:
             message = f"{message} It was found at /{name}; it belongs in {pointer}."
     return {"type": fault.code, "pointer": pointer, "message": message}
 
 
 def _value_so_far(events: Sequence[Event]) -> Any:
-    """What a workflow that is no chat had yielded when it was stopped, made up as its value would have been."""
+    """Return the value of a cancelled workflow that is not a chat, built from what it had yielded."""
     values: list[Any] = []
     in_text = False
     for event in events:

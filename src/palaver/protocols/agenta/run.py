@@ -1,4 +1,4 @@
-"""POST /{w}/run and /{w}/test: /invoke's elders. Flat bodies, JSON answers (contract: discovery, 9)."""
+"""POST /{w}/run and /{w}/test: older forms of /invoke, with flat bodies and JSON responses (contract: discovery, 9)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -28,7 +28,7 @@ _REFERENCES = ("app", "app_id", "environment", "variant_slug", "variant_version"
 
 
 def decode(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, AgentaRequest]:
-    """The call of a flat body; the group of names that picked an app at Agenta's is kept with the run."""
+    """Parse a flat body. The names that select an app at Agenta are kept as references of the run."""
     workflow = find(request.workflow)
     body = parse_object(request)
     if "data" in body:
@@ -39,23 +39,22 @@ def decode(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, AgentaRequ
     return parse_call(request, form, workflow, offers=(JSON,))
 
 
-def response_head(started: RunStarted, reading: AgentaRequest) -> HttpResponse | None:
-    """There is no stream here."""
+def response_head(started: RunStarted, request: AgentaRequest) -> HttpResponse | None:
+    """Return None: nothing is streamed."""
     return None
 
 
-def stream_encoder(reading: AgentaRequest) -> EventEncoder:
-    """There is no stream here, and so no frame."""
+def stream_encoder(request: AgentaRequest) -> EventEncoder:
     return lambda _: b""
 
 
-def encode_response(events: Sequence[Event], reading: AgentaRequest, *, status: int) -> HttpResponse:
-    """The outputs under `data`, with a tree id that is the trace id in another spelling."""
+def encode_response(events: Sequence[Event], request: AgentaRequest, *, status: int) -> HttpResponse:
+    """Encode the outputs under `data`; the tree id is the trace id as a UUID."""
     started, last = events[0], events[-1]
     assert isinstance(started, RunStarted)
     if isinstance(last, RunFailed):
         return run_error_response(last, started, status=status)
-    outputs = encode_outputs(fold(events), events, reading)
+    outputs = encode_outputs(fold(events), events, request)
     document = {
         "version": "3.0",
         "data": outputs,
@@ -68,16 +67,15 @@ def encode_response(events: Sequence[Event], reading: AgentaRequest, *, status: 
     return json_response(status, document, started=started)
 
 
-def encode_error(error: PalaverError, reading: AgentaRequest | None, *, status: int) -> HttpResponse:
-    """One error shape for all of Agenta's routes."""
-    return error_response(error, reading, status=status)
+def encode_error(error: PalaverError, request: AgentaRequest | None, *, status: int) -> HttpResponse:
+    return error_response(error, request, status=status)
 
 
-# The client half: how we call such a service
+# Client
 
 
 def build_run_request(call: Call, *, is_chat: bool, stream: bool) -> HttpRequest:
-    """A flat body; `stream` cannot be had here."""
+    """Build a flat body. `stream` has no effect."""
     inputs = dict(call.inputs)
     body: dict[str, Any] = {"inputs": inputs, "ag_config": call.parameters}
     if is_chat:
@@ -86,7 +84,7 @@ def build_run_request(call: Call, *, is_chat: bool, stream: bool) -> HttpRequest
 
 
 class RunReplyDecoder:
-    """Reads the reply of such a service: bytes in; at the end, the value under `data`."""
+    """Decodes a reply: the value under `data`, at the end of the body."""
 
     streamed = False
 
@@ -95,12 +93,10 @@ class RunReplyDecoder:
         self._body = bytearray()
 
     def feed(self, data: bytes) -> list[object]:
-        """Nothing can be told before the end."""
         self._body += data
         return []
 
     def end(self) -> list[object]:
-        """The outputs."""
         match upstream.decode_body(self._content_type, bytes(self._body)):
             case {"data": outputs}:
                 return [outputs]
@@ -111,9 +107,9 @@ class RunReplyDecoder:
 def _references(body: Mapping[str, Any], query: Mapping[str, str]) -> dict[str, Any]:
     named: dict[str, Any] = {}
     for name in _REFERENCES:
-        said, asked = body.get(name), query.get(name)
-        if said is not None and asked is not None and str(said) != asked:
+        in_body, in_query = body.get(name), query.get(name)
+        if in_body is not None and in_query is not None and str(in_body) != in_query:
             raise conflicting_fields(f"?{name}", f"/{name}")
-        if said is not None or asked is not None:
-            named[name] = asked if said is None else said
+        if in_body is not None or in_query is not None:
+            named[name] = in_query if in_body is None else in_body
     return named

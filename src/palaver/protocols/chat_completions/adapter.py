@@ -1,7 +1,7 @@
-"""POST /v1/chat/completions: what most clients speak (contract: other-protocols, 1).
+"""POST /v1/chat/completions (contract: other-protocols, 1).
 
-A run is one completion, one choice, one message: the texts of its messages are joined, and of its calls only those are
-told that the client is to run.
+A run is one completion with one choice and one message: the texts of its messages are joined, and only tool calls that
+the client has to run are included.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ _EMPTY: Mapping[str, Any] = {}
 
 
 class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """How a request was made, and hence how it is to be answered."""
+    """What is needed to encode the response."""
 
     model: str = ""
     stream: bool = False
@@ -41,14 +41,14 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decode(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, ChatRequest]:
-    """The call, and how to answer it. At the root, `model` names the workflow."""
+    """At the root, `model` names the workflow."""
     fields = JsonFields.of(request)
     body = fields.body
     model = fields.string("model", longest=_MAX_MODEL_LENGTH)
     workflow = find(model if request.workflow is None else request.workflow)
     options = parse_options(fields)
-    said = openai_fields.parse_shared_fields(fields, workflow) if not body.keys().isdisjoint(_SHARED_FIELDS) else None
-    reading = ChatRequest(
+    shared = openai_fields.parse_shared_fields(fields, workflow) if not body.keys().isdisjoint(_SHARED_FIELDS) else None
+    chat_request = ChatRequest(
         model=model or workflow.name,
         stream=fields.boolean("stream", default=False),
         include_usage=fields.below("stream_options").boolean("include_usage", default=False),
@@ -57,21 +57,20 @@ def decode(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, ChatReques
     call = Call(
         workflow=workflow.name,
         messages=parse_messages(fields) if workflow.is_chat else (),
-        inputs=said.inputs if said else _EMPTY,
-        parameters=said.parameters if said else _EMPTY,
-        session=said.session if said else None,
-        user=said.user if said else None,
-        client_tools=reading.client_tools,
+        inputs=shared.inputs if shared else _EMPTY,
+        parameters=shared.parameters if shared else _EMPTY,
+        session=shared.session if shared else None,
+        user=shared.user if shared else None,
+        client_tools=chat_request.client_tools,
         options=options,
-        tags=said.metadata if said else _EMPTY,
+        tags=shared.metadata if shared else _EMPTY,
         trace_parent=request.trace_parent,
     )
-    return call, reading
+    return call, chat_request
 
 
-def response_head(started: RunStarted, reading: ChatRequest) -> HttpResponse | None:
-    """The head of a stream; None for a whole answer."""
-    if not reading.stream:
+def response_head(started: RunStarted, request: ChatRequest) -> HttpResponse | None:
+    if not request.stream:
         return None
     named = (
         ("content-type", f"{SSE}; charset=utf-8"),
@@ -81,22 +80,21 @@ def response_head(started: RunStarted, reading: ChatRequest) -> HttpResponse | N
     return HttpResponse(status=200, headers=(*named, *run_headers(started)), keep_alive=sse.KEEP_ALIVE)
 
 
-def stream_encoder(reading: ChatRequest) -> EventEncoder:
-    """Chunks, as server-sent events without a name."""
-    return ChatStreamEncoder(reading.model, reading.client_tools, include_usage=reading.include_usage).frames
+def stream_encoder(request: ChatRequest) -> EventEncoder:
+    return ChatStreamEncoder(request.model, request.client_tools, include_usage=request.include_usage).encode
 
 
-def encode_response(events: Sequence[Event], reading: ChatRequest, *, status: int) -> HttpResponse:
-    """The completion; of a run that failed, the error alone, and of one that was stopped, what it had said."""
+def encode_response(events: Sequence[Event], request: ChatRequest, *, status: int) -> HttpResponse:
+    """Encode the completion; of a failed run the error, of a cancelled one the text so far."""
     started, last = events[0], events[-1]
     assert isinstance(started, RunStarted)
     assert isinstance(last, TERMINAL_EVENTS)
     if isinstance(last, RunFailed):
         return openai_errors.run_error_response(last, started, status=status, headers=run_headers(started))
-    deltas = DeltaEncoder(reading.client_tools)
+    deltas = DeltaEncoder(request.client_tools)
     message = join_deltas(delta for event in events for delta in deltas.feed(event))
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": deltas.finish_reason}
-    document = completion_fields(started, reading.model, "chat.completion") | {
+    document = completion_fields(started, request.model, "chat.completion") | {
         "system_fingerprint": None,
         "choices": [choice],
     }
@@ -107,12 +105,11 @@ def encode_response(events: Sequence[Event], reading: ChatRequest, *, status: in
     )
 
 
-def encode_error(error: PalaverError, reading: ChatRequest | None, *, status: int) -> HttpResponse:
-    """The one error body of OpenAI's protocols."""
-    return openai_errors.error_response(error, status=status, pointed=_param)
+def encode_error(error: PalaverError, request: ChatRequest | None, *, status: int) -> HttpResponse:
+    return openai_errors.error_response(error, status=status, to_param=_param)
 
 
 def _param(pointer: str) -> str:
-    """A pointer of the waist in the words of the body: inputs came as `custom_inputs`."""
+    """Convert a pointer into the Call to a param: inputs are sent as `custom_inputs`."""
     first, slash, rest = pointer.removeprefix("/").partition("/")
     return openai_errors.pointer_to_param(f"/custom_inputs{slash}{rest}" if first == "inputs" else pointer)

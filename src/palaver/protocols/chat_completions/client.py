@@ -1,7 +1,7 @@
-"""Chat Completions, read: the answer of anybody's server, streamed or whole, as events.
+"""Call another server's Chat Completions API: build the request, decode the reply.
 
-Servers agree on the text and differ in the rest. Pieces of calls may name their call by index, by id or not at all, and
-repeat or leave out what they said before; reasoning has two names; usage comes in a chunk of its own or in every one.
+Servers differ in everything but the text. Pieces of tool calls may name their call by index, by id or not at all, and
+repeat or omit earlier fields; reasoning has two names; usage comes in its own chunk or in every one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -41,27 +41,27 @@ _Object = Mapping[str, Any]
 
 
 class ChatReplyDecoder:
-    """Reads one answer: bytes in, events out, by its content type. The last event is always a terminal one."""
+    """Decodes a reply to events. The last event is always a terminal one."""
 
-    def __init__(self, content_type: str, *, longest: int = sse.MAX_RECORD_BYTES) -> None:
+    def __init__(self, content_type: str, *, max_bytes: int = sse.MAX_RECORD_BYTES) -> None:
         self.streamed = upstream.media_type(content_type) == SSE
         self._content_type = content_type
-        self._reader = sse.EventStreamDecoder(longest=longest)
+        self._events = sse.EventStreamDecoder(max_bytes=max_bytes)
         self._body = bytearray()
         self._completion = _Completion()
         self._over = False
 
     def feed(self, data: bytes) -> list[object]:
-        """What can be told by now."""
+        """Return the events that are complete now."""
         if not self.streamed:
             self._body += data
             return []
-        return [told for frame in self._reader.feed(data) for told in self._frame(frame)]
+        return [event for frame in self._events.feed(data) for event in self._frame(frame)]
 
     def end(self) -> list[object]:
-        """What was left to tell at the end of the body. A stream that just stops has ended."""
+        """Return the remaining events at the end of the body. A stream that just stops has ended."""
         if self.streamed:
-            return [*(told for frame in self._reader.end() for told in self._frame(frame)), *self._ended()]
+            return [*(event for frame in self._events.end() for event in self._frame(frame)), *self._ended()]
         return self._whole(upstream.decode_body(self._content_type, bytes(self._body)))
 
     def _frame(self, data: bytes) -> list[object]:
@@ -70,8 +70,8 @@ class ChatReplyDecoder:
         if data.strip() == b"[DONE]":
             return self._ended()
         match json.parse_or_text(data.decode("utf-8", "replace")):
-            case {"error": {} | str()} | {"object": "error"} as said:
-                return self._failed(cast("_Object", said))
+            case {"error": {} | str()} | {"object": "error"} as document:
+                return self._failed(cast("_Object", document))
             case {} as chunk:
                 return self._completion.chunk(cast("_Object", chunk), "delta")
             case _:
@@ -79,17 +79,17 @@ class ChatReplyDecoder:
 
     def _whole(self, body: Any) -> list[object]:
         match body:
-            case {"error": {} | str()} | {"object": "error"} as said:
-                return self._failed(cast("_Object", said))
+            case {"error": {} | str()} | {"object": "error"} as document:
+                return self._failed(cast("_Object", document))
             case {"choices": [{"message": {}}, *_]}:
                 return [*self._completion.chunk(cast("_Object", body), "message"), *self._ended()]
             case _:
                 raise UpstreamFailed("The remote's answer is no chat completion.")
 
-    def _failed(self, said: _Object) -> list[object]:
+    def _failed(self, document: _Object) -> list[object]:
         self._over = True
-        error = said.get("error")
-        message = error if isinstance(error, str) else _string(_object(error or said).get("message"))
+        error = document.get("error")
+        message = error if isinstance(error, str) else _string(_object(error or document).get("message"))
         return [RunFailed(code="upstream_failed", message=message, usage=self._completion.usage)]
 
     def _ended(self) -> list[object]:
@@ -100,7 +100,7 @@ class ChatReplyDecoder:
 
 
 class _Completion:
-    """One completion while it arrives."""
+    """The state of one completion."""
 
     def __init__(self) -> None:
         self.usage: Usage | None = None
@@ -108,25 +108,25 @@ class _Completion:
         self._calls = _Calls()
         self._refusal: list[str] = []
         self._in_text = False
-        self._begun = self._length = 0  # Where the text item at hand began in the content, and where we are.
+        self._text_start = self._length = 0  # Offsets in the content: of the current text item, and of the end.
 
     def chunk(self, chunk: _Object, key: str) -> list[object]:
-        """What one chunk tells; `key` is where it stands in a choice."""
+        """Return the events of one chunk; `key` is `delta` or `message`."""
         self.usage = _usage(chunk.get("usage")) or self.usage
-        told: list[object] = []
+        events: list[object] = []
         for choice in _objects(chunk.get("choices")):
-            if choice.get("index") in (0, None):  # We never ask for more than one.
-                told += self._delta(_object(choice.get(key)))
+            if choice.get("index") in (0, None):  # We never request more than one.
+                events += self._delta(_object(choice.get(key)))
                 if isinstance(reason := choice.get("finish_reason"), str):
                     self._finish = _FINISHES.get(reason, "stop")
-        return told
+        return events
 
     def end(self) -> list[object]:
-        """What was held back, and how it ended."""
-        told = self._calls.end()
+        """Return the events that were held back, and the terminal event."""
+        events = self._calls.end()
         if self._refusal:
-            told.append(PartAdded(part=Refusal(text="".join(self._refusal))))
-        return [*told, RunFinished(finish=self._finish, usage=self.usage)]
+            events.append(PartAdded(part=Refusal(text="".join(self._refusal))))
+        return [*events, RunFinished(finish=self._finish, usage=self.usage)]
 
     def _delta(self, delta: _Object) -> Iterable[object]:
         if reasoning := _string(delta.get("reasoning_content")) or _string(delta.get("reasoning")):
@@ -134,7 +134,7 @@ class _Completion:
             yield ReasoningDelta(delta=reasoning)
         if text := _content(delta.get("content")):
             if not self._in_text:
-                self._in_text, self._begun = True, self._length
+                self._in_text, self._text_start = True, self._length
             self._length += len(text)
             yield TextDelta(delta=text)
         if (notes := self._annotations(delta.get("annotations"))) and self._in_text:
@@ -147,19 +147,19 @@ class _Completion:
             yield from self._calls.add(piece, place)
 
     def _annotations(self, value: Any) -> tuple[Annotation, ...]:
-        """The sources of the text at hand; their indexes count in the whole content, ours in the text alone."""
+        """Parse annotations. The remote's indexes count in the whole content, ours in the text item."""
         notes: list[Annotation] = []
         for note in _objects(value):
             match note.get("url_citation"):
-                case {"url": str(url)} as told:
-                    title, start, end = told.get("title"), told.get("start_index"), told.get("end_index")
+                case {"url": str(url)} as citation:
+                    title, start, end = citation.get("title"), citation.get("start_index"), citation.get("end_index")
                     notes.append(
                         Annotation(
                             kind="url",
                             url=url,
                             title=title if isinstance(title, str) and title else None,
-                            start=max(start - self._begun, 0) if type(start) is int else None,
-                            end=max(end - self._begun, 0) if type(end) is int else None,
+                            start=max(start - self._text_start, 0) if type(start) is int else None,
+                            end=max(end - self._text_start, 0) if type(end) is int else None,
                         )
                     )
                 case _:
@@ -168,7 +168,7 @@ class _Completion:
 
 
 class _Call:
-    """A call while its pieces arrive. It is held until its name is known."""
+    """A tool call that is held back until its name is known."""
 
     def __init__(self, item: str) -> None:
         self.item = item
@@ -179,21 +179,21 @@ class _Call:
 
 
 class _Calls:
-    """Joins the pieces of calls. All stay open to the end: pieces of several may take turns."""
+    """Joins the pieces of tool calls. All calls stay open to the end, because pieces may alternate."""
 
     def __init__(self) -> None:
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
 
     def add(self, piece: _Object, place: int) -> Iterable[object]:
-        """What one piece adds; `place` is where it stands among those that came with it."""
+        """Return the events of one piece; `place` is its index in the chunk."""
         function = _object(piece.get("function"))
         call_id, name = _string(piece.get("id")), _string(function.get("name"))
         index, arguments = piece.get("index"), _arguments(function.get("arguments"))
         if not (call_id or name or arguments):
             return
-        call = self._found(index if type(index) is int else None, call_id, name, place)
-        if not call.id and all(other.id != call_id for other in self._calls):  # Some give all calls one id.
+        call = self._find_or_create(index if type(index) is int else None, call_id, name, place)
+        if not call.id and all(other.id != call_id for other in self._calls):  # Some servers give all the same id.
             call.id = call_id
         call.name = call.name or name
         if arguments:
@@ -202,15 +202,14 @@ class _Calls:
             yield from _call_events(call)
 
     def end(self) -> list[object]:
-        """The ends of all calls."""
-        told: list[object] = []
+        events: list[object] = []
         for call in self._calls:
             call.name = call.name or "unknown"
-            told += [*_call_events(call), ToolEnded(item=call.item)]
-        return told
+            events += [*_call_events(call), ToolEnded(item=call.item)]
+        return events
 
-    def _found(self, index: int | None, call_id: str, name: str, place: int) -> _Call:
-        """The call that a piece belongs to: by index, else by id, else the last one; a new id is a new call."""
+    def _find_or_create(self, index: int | None, call_id: str, name: str, place: int) -> _Call:
+        """Find the call of a piece by index, else by id, else the last one. A new id is a new call."""
         if index is not None:
             call = self._by_index.get(index)
             # Some servers give every call the index 0.
@@ -228,7 +227,7 @@ class _Calls:
 
 
 def _call_events(call: _Call) -> Iterable[object]:
-    """What is known of a call and was not told yet."""
+    """Return the events of a call that were not emitted yet."""
     if not call.started:
         call.started = True
         yield ToolStarted(item=call.item, call_id=call.id, name=call.name)
@@ -239,32 +238,32 @@ def _call_events(call: _Call) -> Iterable[object]:
 def _call_pieces(delta: _Object) -> Iterable[_Object]:
     yield from _objects(delta.get("tool_calls"))
     function = delta.get("function_call")
-    if isinstance(function, dict):  # The elder of calls: one, and nameless after its first piece.
+    if isinstance(function, dict):  # The deprecated form: one call, named only in its first piece.
         yield {"index": 0, "function": function}
 
 
 def _content(value: Any) -> str:
-    """Text, or the text of a list of parts."""
+    """Return text, or the text of a list of parts."""
     if isinstance(value, list):
         return "".join(_string(part.get("text")) for part in _objects(cast("list[Any]", value)))
     return _string(value)
 
 
 def _arguments(value: Any) -> str:
-    """The exact text; from servers that give the value instead, that one written down."""
+    """Return arguments as text; some servers send the parsed value."""
     return value if isinstance(value, str) else "" if value is None else json.encode(value).decode()
 
 
 def _usage(value: Any) -> Usage | None:
     match value:
         case {"prompt_tokens": int(), "completion_tokens": int()}:
-            told = cast("_Object", value)
-            prompt = _object(told.get("prompt_tokens_details"))
-            completion = _object(told.get("completion_tokens_details"))
+            counts = cast("_Object", value)
+            prompt = _object(counts.get("prompt_tokens_details"))
+            completion = _object(counts.get("completion_tokens_details"))
             return Usage(
-                input_tokens=_count(told["prompt_tokens"]) or 0,
-                output_tokens=_count(told["completion_tokens"]) or 0,
-                # Many servers, ours among them, write 0 for what they do not know.
+                input_tokens=_count(counts["prompt_tokens"]) or 0,
+                output_tokens=_count(counts["completion_tokens"]) or 0,
+                # Many servers write 0 for unknown counts.
                 cached_input_tokens=_count(prompt.get("cached_tokens")) or None,
                 reasoning_tokens=_count(completion.get("reasoning_tokens")) or None,
             )
@@ -291,13 +290,10 @@ def _objects(value: Any) -> list[_Object]:
 JSON = "application/json"
 
 
-# The client half: how we call such a service
-
-
 def build_chat_request(call: Call, *, is_chat: bool, stream: bool, model: str | None = None) -> HttpRequest:
-    """A completion, asked of anybody's server. Only what every one of them takes is sent, unless more was given."""
+    """Build a request with only those fields that every server accepts, unless more were given."""
     inputs = dict(call.inputs)
-    # A call that came while the service was away was not read as a chat's: its history is still an input.
+    # If the service was down, the call was not parsed as a chat's: its history is still an input.
     history = inputs.pop("messages", None) or _history(call)
     body: dict[str, Any] = {} if model is None else {"model": model}
     body |= {"messages": history, **encode_options(call.options)}
@@ -311,11 +307,11 @@ def build_chat_request(call: Call, *, is_chat: bool, stream: bool, model: str | 
 
 
 def _history(call: Call) -> list[dict[str, Any]]:
-    """The messages without what is ours alone: some servers refuse a key that they do not know."""
+    """Encode the messages without our extensions: some servers reject unknown keys."""
     ours = ("palaver", "reasoning_content", "annotations")
     history: list[dict[str, Any]] = []
     for message in dialect.write(call.messages):
-        told = {name: value for name, value in message.items() if name not in ours}
-        if told["role"] != "assistant" or told["content"] != "":  # Null where it has calls or a refusal instead.
-            history.append(told)
+        fields = {name: value for name, value in message.items() if name not in ours}
+        if fields["role"] != "assistant" or fields["content"] != "":  # Null if there are calls or a refusal instead.
+            history.append(fields)
     return history

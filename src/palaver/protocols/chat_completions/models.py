@@ -12,19 +12,19 @@ _HEADERS = (("content-type", "application/json"),)
 
 
 class ModelNotFound(NotFound):
-    """A workflow that is served, and is no model because it is no chat."""
+    """The workflow exists, but is not a chat."""
 
-    spelled = "model_not_found"
+    openai_code = "model_not_found"
 
 
 def models_response(descriptions: Iterable[Description], created: int) -> HttpResponse:
-    """Every chat, by name. `created` is when they were registered, in unix seconds."""
+    """List all chats by name. `created` is the time of their registration, in Unix seconds."""
     chats = sorted((one for one in descriptions if one.is_chat), key=lambda chat: chat.name)
     return _json_response({"object": "list", "data": [_model(chat, created) for chat in chats]})
 
 
 def model_response(description: Description, created: int) -> HttpResponse:
-    """One chat; what is no chat is no model."""
+    """Raises ModelNotFound for a workflow that is not a chat."""
     if not description.is_chat:
         raise ModelNotFound(f"No model {description.name!r}: it is a workflow, but not a chat.")
     return _json_response(_model(description, created))

@@ -1,6 +1,7 @@
-"""The options of a completion, under the names that Responses has for them, and back again.
+"""Parse the options and messages of a Chat Completions request; encode options for the client.
 
-One name and one shape for each, so that a workflow need not ask over which protocol it was called.
+Options have the names and shapes of the Responses API, so that a workflow sees the same ones over both protocols.
+Messages are validated more strictly than the dialect does, so that a client learns what is wrong.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,14 +18,14 @@ _Object = Mapping[str, Any]
 
 
 def parse_options(fields: JsonFields) -> dict[str, Any]:
-    """What was asked for, checked as far as its form goes; whether it is honoured is the workflow's matter."""
+    """Parse options; unknown ones are ignored. Whether they have an effect is up to the workflow."""
     body = fields.body
-    asked = {name: _READERS[name](fields, name) for name in body if name in _READERS and body[name] is not None}
-    return _to_responses_names(asked) if asked else asked
+    options = {name: _PARSERS[name](fields, name) for name in body if name in _PARSERS and body[name] is not None}
+    return _to_responses_names(options) if options else options
 
 
 def encode_options(options: _Object) -> dict[str, Any]:
-    """The options as they are sent to somebody else, without those that this protocol has no name for."""
+    """Encode options for another server, without those that this protocol has no name for."""
     text, reasoning = _object(options.get("text")), _object(options.get("reasoning"))
     tools = [nested for tool in options.get("tools") or () if (nested := _nest(tool)) is not None]
     choice = options.get("tool_choice")
@@ -35,26 +36,26 @@ def encode_options(options: _Object) -> dict[str, Any]:
         "verbosity": text.get("verbosity"),
         "reasoning_effort": reasoning.get("effort"),
     }
-    if tools:  # The rest means nothing without them, and is refused by some.
+    if tools:  # Some servers reject the other two without tools.
         sent |= {"tools": tools, "parallel_tool_calls": options.get("parallel_tool_calls")}
         sent["tool_choice"] = choice if isinstance(choice, str) else _nest(choice)
     return _without_nulls(sent)
 
 
-# Reading: each field has its reader, and costs something only where it is sent
+# Parsers, one for each field
 
-_Reader = Callable[[JsonFields, str], Any]
+_Parser = Callable[[JsonFields, str], Any]
 
 
-def _number(low: float, high: float) -> _Reader:
+def _number(low: float, high: float) -> _Parser:
     return lambda fields, name: fields.number(name, low, high)
 
 
-def _integer(low: int, high: int | None = None) -> _Reader:
+def _integer(low: int, high: int | None = None) -> _Parser:
     return lambda fields, name: fields.integer(name, low, high)
 
 
-def _string(longest: int | None = None) -> _Reader:
+def _string(longest: int | None = None) -> _Parser:
     return lambda fields, name: fields.string(name, longest=longest)
 
 
@@ -87,7 +88,7 @@ def _stop(fields: JsonFields, name: str) -> str | list[Any] | None:
 
 
 def _tools(fields: JsonFields, name: str) -> list[Any]:
-    """The tools, each flat, as Responses has them; what is no tool at all is left for the common check."""
+    """Flatten the tools; invalid ones are rejected by `client_tool_names`."""
     return [_flatten(tool) for tool in fields.items(name) or ()]
 
 
@@ -136,7 +137,7 @@ def _format(fields: JsonFields, name: str) -> Any:
     return _flatten(inner.body)
 
 
-_READERS: Mapping[str, _Reader] = {
+_PARSERS: Mapping[str, _Parser] = {
     "temperature": _number(0, 2),
     "top_p": _number(0, 1),
     "presence_penalty": _number(-2, 2),
@@ -168,12 +169,12 @@ _FORWARDED_OPTIONS = frozenset(
     "temperature top_p presence_penalty frequency_penalty stop seed logit_bias logprobs top_logprobs service_tier"
     " prediction web_search_options".split()
 )
-"""What is told to others as it was asked. The rest has another name there, or is none of a stranger's business."""
+"""Options with the same name and shape in both protocols."""
 
 
-def _to_responses_names(asked: dict[str, Any]) -> dict[str, Any]:
+def _to_responses_names(options: dict[str, Any]) -> dict[str, Any]:
     def take(name: str) -> Any:
-        return asked.pop(name, None)
+        return options.pop(name, None)
 
     older, newer = take("max_tokens"), take("max_completion_tokens")
     choice, function_choice = take("tool_choice"), take("function_call")
@@ -184,14 +185,14 @@ def _to_responses_names(asked: dict[str, Any]) -> dict[str, Any]:
         "text": _without_nulls({"format": take("response_format"), "verbosity": take("verbosity")}) or None,
         "reasoning": _without_nulls({"effort": take("reasoning_effort")}) or None,
     }
-    return _without_nulls(asked | named)
+    return _without_nulls(options | named)
 
 
-# One shape and the other: `{"type": "function", "function": {"name": …}}` and `{"type": "function", "name": …}`
+# `{"type": "function", "function": {"name": …}}` and `{"type": "function", "name": …}`
 
 
 def _flatten(value: Any) -> Any:
-    """What stands under its own type, beside it; anything else as it is."""
+    """Move the fields of the nested object up to its type."""
     given = _object(value)
     kind = given.get("type")
     inner = given.get(kind) if isinstance(kind, str) else None
@@ -199,11 +200,11 @@ def _flatten(value: Any) -> Any:
 
 
 def _nest(value: Any) -> dict[str, Any] | None:
-    """A function or a custom tool in this protocol's shape; None for what it does not know."""
+    """Return a function or custom tool in the nested shape; None for other types."""
     given = _object(value)
     match given:
         case {"type": "function" | "custom" as kind, "name": str()}:
-            return {"type": kind, kind: _without_nulls({name: told for name, told in given.items() if name != "type"})}
+            return {"type": kind, kind: _without_nulls({key: field for key, field in given.items() if key != "type"})}
         case _:
             return None
 
@@ -211,7 +212,7 @@ def _nest(value: Any) -> dict[str, Any] | None:
 def _encode_format(given: _Object) -> _Object | None:
     match given:
         case {"type": "json_schema"}:
-            inner = {name: told for name, told in given.items() if name != "type"}
+            inner = {name: value for name, value in given.items() if name != "type"}
             return {"type": "json_schema", "json_schema": _without_nulls(inner)}
         case {"type": str()}:
             return given
@@ -234,7 +235,7 @@ _PART_TYPES = "text, image_url, input_audio, file or refusal"
 
 
 def parse_messages(fields: JsonFields) -> tuple[Message, ...]:
-    """The history of a call; a RequestError where it is none."""
+    """Parse the history of a call. Raises RequestError."""
     given = fields.items("messages")
     if not given:
         raise InvalidType("messages must be a list of at least one message.", pointer="/messages")
@@ -243,13 +244,13 @@ def parse_messages(fields: JsonFields) -> tuple[Message, ...]:
 
 
 class _OpenCalls:
-    """The calls that wait for their results, in the order in which they were made: id and name."""
+    """Tool calls without a result, id to name, in order."""
 
     def __init__(self) -> None:
         self._open: dict[str, str] = {}
 
     def make(self, call_id: str, name: str) -> None:
-        self._open.pop(call_id, None)  # Some models count their calls anew in every turn.
+        self._open.pop(call_id, None)  # Some models reuse ids in every turn.
         self._open[call_id] = name
 
     def answer(self, call_id: str, pointer: str) -> None:
@@ -257,7 +258,6 @@ class _OpenCalls:
             raise UnknownCall(f"No call {call_id[:64]!r} before this message waits for a result.", pointer=pointer)
 
     def last(self, name: str, pointer: str) -> str:
-        """The last open call of that name."""
         for call_id, called_name in reversed(self._open.items()):
             if called_name == name:
                 return call_id
@@ -265,14 +265,14 @@ class _OpenCalls:
 
 
 def _check_message(value: Any, index: int, calls: _OpenCalls) -> dict[str, Any]:
-    """The message as the dialect reads it."""
+    """Return the message with only the keys of this protocol."""
     at = f"/messages/{index}"
     if not isinstance(value, dict):
         raise InvalidType(f"messages[{index}] must be an object, not {json_type_name(value)}.", pointer=at)
     message = cast("dict[str, Any]", value)
     known = _ASSISTANT_KEYS if message.get("role") == "assistant" else _COMMON_KEYS
-    if not known.issuperset(message):  # The dialect would find meaning in more keys than this protocol has.
-        message = {name: told for name, told in message.items() if name in known}
+    if not known.issuperset(message):  # The dialect would interpret more keys than this protocol has.
+        message = {name: value for name, value in message.items() if name in known}
     fields = JsonFields(message, at)
     role = fields.string("role", of=ROLES)
     if role is None:
@@ -348,4 +348,4 @@ def _note_calls(fields: JsonFields, index: int, calls: _OpenCalls) -> None:
         if name is None:
             raise inner.wrong("name", "a string", None)
         inner.string("arguments")
-        calls.make(f"call_{index}", name)  # The id that the dialect gives it.
+        calls.make(f"call_{index}", name)  # The id that the dialect assigns.

@@ -1,6 +1,6 @@
-"""Chat Completions, answered: what each event adds to the one message of a completion.
+"""Encode a completion, as chunks or as a whole, from the same deltas.
 
-What this protocol cannot show (tools that the workflow ran itself, data, files) is left out here.
+Tool calls that the workflow ran itself, data and files have no place in this protocol and are left out.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -44,10 +44,10 @@ _FinishReason = Literal["stop", "length", "content_filter", "tool_calls"]
 
 
 class DeltaEncoder:
-    """Events in, deltas out. A call whose name is among `tools` is the client's: it is told as it comes.
+    """Encodes events as deltas. Calls of a tool in `tools` are the client's and are sent as they come.
 
-    Every other call is the workflow's own and held back. Its result drops it; what is left at the end is told, so that
-    an author may also leave a call to a client that declared nothing.
+    Other calls are the workflow's and held back; those without a result at the end are sent, so that a workflow can
+    leave a call to a client that declared no tools.
     """
 
     def __init__(self, tools: Collection[str]) -> None:
@@ -55,34 +55,33 @@ class DeltaEncoder:
         self.usage: Usage | None = None
         self.finish_reason: _FinishReason = "stop"
         self._tools = tools
-        self._speaker: str | None = None  # The last message that had text.
-        self._length = 0  # Of the content up to the text item that is open.
+        self._last_message: str | None = None  # The last message with text.
+        self._length = 0  # Of the content before the open text item.
         self._notes = 0
-        self._told = 0  # Calls, so far.
-        self._call: ToolStarted | None = None  # The one that is open;
-        self._live = False  # is it the client's,
-        self._silent = False  # and is there no piece of its arguments yet?
-        self._held: dict[str, ToolCall] = {}  # The workflow's own that have ended, by id.
-        self._unanswered: set[str] = set()  # Calls that were told and have no result.
+        self._call_count = 0  # The number of calls sent so far.
+        self._call: ToolStarted | None = None  # The open call.
+        self._is_client_call = False  # Whether the open call is the client's.
+        self._has_no_arguments = False  # Whether the open call has no arguments yet.
+        self._held: dict[str, ToolCall] = {}  # Finished calls of the workflow, by id.
+        self._unanswered: set[str] = set()  # Calls that were sent and have no result.
 
     def feed(self, event: Event) -> list[Delta]:
-        """What one event adds."""
-        return [delta for told in self.linear.feed(event) for delta in self._of(told)]
+        return [delta for linear_event in self.linear.feed(event) for delta in self._encode_event(linear_event)]
 
-    def _of(self, event: Event) -> Sequence[Delta]:
+    def _encode_event(self, event: Event) -> Sequence[Delta]:
         match event:
             case TextDelta(delta=delta):
                 return ({"content": delta},)
             case ReasoningDelta(delta=delta):
                 return ({"reasoning_content": delta},)
             case ToolDelta(delta=delta):
-                return self._grow(delta)
+                return self._add_arguments(delta)
             case RunStarted():
                 return ({"role": "assistant", "content": ""},)
             case TextStarted(message=message):
-                return self._speak(message)
+                return self._start_text(message)
             case TextEnded():
-                return self._noted(event)
+                return self._add_annotations(event)
             case ReasoningStarted() | ReasoningEnded():
                 return ()
             case ToolStarted():
@@ -101,22 +100,22 @@ class DeltaEncoder:
             case RunFinished() if not is_incomplete(event):
                 return self._finish(event)
             case RunFinished() | RunFailed() | RunCancelled():
-                self.finish_reason = "length"  # Cut short: no other word says that there is more to say.
+                self.finish_reason = "length"  # The run did not finish; no other reason says that the text is cut off.
                 return ()
             case _:
                 assert_never(event)
 
     # Text
 
-    def _speak(self, message: str) -> Sequence[Delta]:
-        before, self._speaker = self._speaker, message
+    def _start_text(self, message: str) -> Sequence[Delta]:
+        before, self._last_message = self._last_message, message
         if before is None or before == message:
             return ()
         self._length += len(MESSAGE_SEPARATOR)
         return ({"content": MESSAGE_SEPARATOR},)
 
-    def _noted(self, event: TextEnded) -> Sequence[Delta]:
-        """The text's sources, counted in the whole content."""
+    def _add_annotations(self, event: TextEnded) -> Sequence[Delta]:
+        """Return the annotations, with offsets in the whole content."""
         start, end = self._length, self._length + len(event.text)
         self._length = end
         notes = [
@@ -131,7 +130,7 @@ class DeltaEncoder:
         ]
         if not notes:
             return ()
-        # A list that grows must number its entries, or OpenAI's own `stream()` cannot join it.
+        # Entries of a list that grows must be numbered for OpenAI's `stream()` helper.
         numbers = [{"index": self._notes + place} if self._notes else {} for place in range(len(notes))]
         self._notes += len(notes)
         entries = zip(numbers, notes, strict=True)
@@ -144,7 +143,7 @@ class DeltaEncoder:
             case Refusal(text=text) if text:
                 return ({"refusal": text},)
             case Data(name=name, value={"call_id": str(call_id)}) if name == APPROVAL_REQUEST:
-                self._held.pop(call_id, None)  # It is a person's turn, not the client's.
+                self._held.pop(call_id, None)  # A person has to answer, not the client.
                 return ()
             case _:
                 return ()
@@ -152,43 +151,43 @@ class DeltaEncoder:
     # Calls
 
     def _open(self, event: ToolStarted) -> Sequence[Delta]:
-        self._call, self._live, self._silent = event, event.name in self._tools, True
-        return (self._announced(event.call_id, event.name),) if self._live else ()
+        self._call, self._is_client_call, self._has_no_arguments = event, event.name in self._tools, True
+        return (self._call_delta(event.call_id, event.name),) if self._is_client_call else ()
 
-    def _grow(self, delta: str) -> Sequence[Delta]:
-        self._silent = False
-        return (self._argued(delta),) if self._live else ()  # Of a call that is held, the end says it all.
+    def _add_arguments(self, delta: str) -> Sequence[Delta]:
+        self._has_no_arguments = False
+        return (self._arguments_delta(delta),) if self._is_client_call else ()  # The end event has them all.
 
     def _close(self, arguments: str) -> Sequence[Delta]:
         call = self._call
-        if self._live:
-            return (self._argued(arguments),) if self._silent and arguments else ()
+        if self._is_client_call:
+            return (self._arguments_delta(arguments),) if self._has_no_arguments and arguments else ()
         assert call is not None
         self._held[call.call_id] = ToolCall(call_id=call.call_id, name=call.name, arguments=arguments)
         return ()
 
-    def _announced(self, call_id: str, name: str) -> Delta:
+    def _call_delta(self, call_id: str, name: str) -> Delta:
         function = {"name": name, "arguments": ""}
-        call = {"index": self._told, "id": call_id, "type": "function", "function": function}
-        self._told += 1
+        call = {"index": self._call_count, "id": call_id, "type": "function", "function": function}
+        self._call_count += 1
         self._unanswered.add(call_id)
         return {"tool_calls": [call]}
 
-    def _argued(self, arguments: str) -> Delta:
-        """A piece of the last call that was told: there is never another one open."""
-        return {"tool_calls": [{"index": self._told - 1, "function": {"arguments": arguments}}]}
+    def _arguments_delta(self, arguments: str) -> Delta:
+        """A piece of the last call that was sent; no other call is open."""
+        return {"tool_calls": [{"index": self._call_count - 1, "function": {"arguments": arguments}}]}
 
     # The end
 
     def _finish(self, event: RunFinished) -> Sequence[Delta]:
         deltas: list[Delta] = []
-        # What was streamed is not said again.
-        if event.value is not UNSET and self._speaker is None and (content := _value_text(event.value)):
+        # Not if its text was streamed.
+        if event.value is not UNSET and self._last_message is None and (content := _value_text(event.value)):
             deltas.append({"content": content})
         for call in self._held.values():
-            deltas.append(self._announced(call.call_id, call.name))
+            deltas.append(self._call_delta(call.call_id, call.name))
             if call.arguments:
-                deltas.append(self._argued(call.arguments))
+                deltas.append(self._arguments_delta(call.arguments))
         match event.finish:
             case "length":
                 self.finish_reason = "length"
@@ -200,12 +199,11 @@ class DeltaEncoder:
 
 
 def is_incomplete(event: TerminalEvent) -> bool:
-    """Did the run not come to its end?"""
+    """Whether the run did not finish."""
     return not isinstance(event, RunFinished) or event.finish == "interrupted"
 
 
 def _value_text(value: Any) -> str:
-    """A value as text: a string as it is, anything else as compact JSON."""
     return value if isinstance(value, str) else json.encode(value).decode()
 
 
@@ -216,7 +214,7 @@ _encode_string = msgspec.json.Encoder().encode
 
 
 class ChatStreamEncoder:
-    """Events in, chunks out. A piece of text is the hot path: all but the text itself is made once."""
+    """Encodes events as chunks. Text deltas are the hot path: everything around the text is encoded once."""
 
     def __init__(self, model: str, tools: Collection[str], *, include_usage: bool) -> None:
         self._model = model
@@ -230,8 +228,8 @@ class ChatStreamEncoder:
         self._tail = b',"logprobs":null,"finish_reason":null}]' + self._end
         self._after = b"}" + self._tail
 
-    def frames(self, event: Event) -> bytes:
-        """The chunks of one event; empty where it has none."""
+    def encode(self, event: Event) -> bytes:
+        """Return the chunks of one event, empty if it has none."""
         linear = self._linear
         if type(event) is TextDelta and event.item == linear.flowing:
             linear.pieces.append(event.delta)
@@ -266,13 +264,13 @@ class ChatStreamEncoder:
 
 
 def completion_fields(started: RunStarted, model: str, kind: str) -> dict[str, Any]:
-    """What every chunk, and the whole completion, begins with."""
+    """The fields that every chunk, and the complete response, starts with."""
     created = 0 if started.at is None else int(started.at.timestamp())
     return {"id": f"chatcmpl-{started.run_id}", "object": kind, "created": created, "model": model}
 
 
 def join_deltas(deltas: Iterable[Delta]) -> dict[str, Any]:
-    """The message that deltas amount to, as a client would build it."""
+    """Join deltas to the message that a client would build."""
     pieces: dict[str, list[str]] = {"content": [], "refusal": [], "reasoning_content": []}
     notes: list[Any] = []
     calls: list[dict[str, Any]] = []
@@ -283,15 +281,15 @@ def join_deltas(deltas: Iterable[Delta]) -> dict[str, Any]:
                 case "content" | "refusal" | "reasoning_content":
                     pieces[name].append(value)
                 case "annotations":
-                    notes += [{key: told for key, told in note.items() if key != "index"} for note in value]
+                    notes += [{key: value for key, value in note.items() if key != "index"} for note in value]
                 case "tool_calls" if value[0]["index"] == len(calls):
                     calls.append(value[0])
                     arguments.append([])
                 case "tool_calls":
                     arguments[-1].append(value[0]["function"]["arguments"])
                 case _:
-                    pass  # The role, which is known.
-    content, refusal, reasoning = ("".join(said) for said in pieces.values())
+                    pass  # The role.
+    content, refusal, reasoning = ("".join(texts) for texts in pieces.values())
     message: dict[str, Any] = {
         "role": "assistant",
         "content": content or (None if calls or refusal else ""),
@@ -305,15 +303,14 @@ def join_deltas(deltas: Iterable[Delta]) -> dict[str, Any]:
             {
                 "id": call["id"],
                 "type": "function",
-                "function": {"name": call["function"]["name"], "arguments": "".join(said)},
+                "function": {"name": call["function"]["name"], "arguments": "".join(texts)},
             }
-            for call, said in zip(calls, arguments, strict=True)
+            for call, texts in zip(calls, arguments, strict=True)
         ]
     return message
 
 
 def usage_fields(usage: Usage) -> dict[str, Any]:
-    """Usage in this protocol's words."""
     return {
         "prompt_tokens": usage.input_tokens,
         "completion_tokens": usage.output_tokens,

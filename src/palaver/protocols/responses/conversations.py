@@ -1,7 +1,4 @@
-"""Conversations, as OpenAI's SDKs make and read them (contract: responses, 6). Their items are item_pages'.
-
-A conversation is a thread: here is one of its two faces, that of a list of items with metadata.
-"""
+"""The Conversations API, as OpenAI's SDKs use it (contract: responses, 6). A conversation is a thread."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -22,15 +19,15 @@ _MAX_ITEMS = 20
 
 
 class ConversationInput(NamedTuple):
-    """What a conversation is given: messages to append, and metadata."""
+    """Messages to append to a conversation, and metadata."""
 
     messages: tuple[Message, ...] = ()
     metadata: Mapping[str, str] = {}
     places: tuple[str, ...] = ()
-    """Where each message stands in the body: `items[2]` …"""
+    """The param of each message: `items[2]` …"""
 
     def param(self, pointer: str) -> str:
-        """A pointer of the waist (`/messages/3`) in the words of the body."""
+        """Convert a pointer into the messages (`/messages/3`) to a param of the body."""
         first, _, index = pointer.removeprefix("/").partition("/")
         if first != "messages":
             return openai_errors.pointer_to_param(pointer)
@@ -38,14 +35,14 @@ class ConversationInput(NamedTuple):
 
 
 def parse_create(request: HttpRequest) -> ConversationInput:
-    """POST /conversations; a body need not be there."""
+    """Parse POST /conversations; the body is optional."""
     fields = JsonFields.of(request) if request.body.strip() else JsonFields({})
     messages, places = _parse_items(fields)
     return ConversationInput(messages, parse_metadata(fields), places)
 
 
 def parse_metadata_update(request: HttpRequest) -> Mapping[str, str]:
-    """POST /conversations/{id}: the metadata that it has from now on."""
+    """Parse POST /conversations/{id}."""
     fields = JsonFields.of(request)
     if "metadata" not in fields.body:
         raise MissingRequired("metadata is required.", pointer="/metadata")
@@ -53,7 +50,7 @@ def parse_metadata_update(request: HttpRequest) -> Mapping[str, str]:
 
 
 def parse_added_items(request: HttpRequest) -> ConversationInput:
-    """POST /conversations/{id}/items."""
+    """Parse POST /conversations/{id}/items."""
     fields = JsonFields.of(request)
     if fields.body.get("items") is None:
         raise MissingRequired("items is required: a list of items.", pointer="/items")
@@ -62,7 +59,7 @@ def parse_added_items(request: HttpRequest) -> ConversationInput:
 
 
 def conversation_response(conversation: str, created_at: datetime, metadata: Mapping[str, str]) -> HttpResponse:
-    """The conversation: what POST and GET answer, and DELETE of one of its items."""
+    """The response to POST and GET of a conversation, and to DELETE of one of its items."""
     document = {
         "id": conversation,
         "object": "conversation",
@@ -73,14 +70,13 @@ def conversation_response(conversation: str, created_at: datetime, metadata: Map
 
 
 def deleted_conversation_response(conversation: str) -> HttpResponse:
-    """DELETE /conversations/{id}: it is gone."""
+    """The response to DELETE /conversations/{id}."""
     return _json_response({"id": conversation, "object": "conversation.deleted", "deleted": True})
 
 
-def encode_error(error: PalaverError, given: ConversationInput | None, *, status: int) -> HttpResponse:
-    """The error of a request about conversations."""
+def encode_error(error: PalaverError, conversation: ConversationInput | None, *, status: int) -> HttpResponse:
     return openai_errors.error_response(
-        error, status=status, pointed=given.param if given else openai_errors.pointer_to_param
+        error, status=status, to_param=conversation.param if conversation else openai_errors.pointer_to_param
     )
 
 

@@ -1,7 +1,7 @@
-"""The items of stored messages, and pages of them: `input_items` of a response, `items` of a conversation.
+"""Lists of stored items: `input_items` of a response, `items` of a conversation.
 
-Which items a message is, the dialect says; here each gets an id. A message has its own, a call and its result are named
-by the call's, and whatever else has none by the message it stands in: the same at every reading, and nowhere twice.
+The dialect converts messages to items; here each gets a stable, unique id: its own, that of its tool call, or one
+derived from its message.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,36 +32,31 @@ _WITH_STATUS = frozenset(
 
 
 class PageQuery(NamedTuple):
-    """Which page of a list."""
-
     after: str | None = None
-    """The id of the item that it begins after."""
+    """The id of the last item of the previous page."""
     limit: int = _DEFAULT_LIMIT
     order: Order = "desc"
-    """`desc` is newest first."""
     encrypted: bool = False
-    """Is reasoning to be given as its provider sealed it?"""
+    """Whether to include the encrypted content of reasoning."""
 
 
 class StoredItem(NamedTuple):
-    """An item, and what it was made of."""
+    """An item, and the parts of the message that it stands for."""
 
     item: Item
     message: int
     """The index of its message."""
     parts: tuple[int, ...]
-    """The indexes of its parts in there."""
+    """The indexes of its parts in the message."""
 
     @property
     def id(self) -> str:
-        """The item's own."""
         return self.item["id"]
 
 
 def parse_page_query(request: HttpRequest) -> PageQuery:
-    """GET …/input_items and …/items."""
-    query = request.query
-    after, limit, order = query.get("after"), query.get("limit"), query.get("order", "desc")
+    parameters = request.query
+    after, limit, order = parameters.get("after"), parameters.get("limit"), parameters.get("order", "desc")
     if after is not None and len(after) > MAX_ID_LENGTH:
         raise StringTooLong(f"after is longer than {MAX_ID_LENGTH} characters.", pointer="/after")
     if order not in _ORDERS:
@@ -70,15 +65,15 @@ def parse_page_query(request: HttpRequest) -> PageQuery:
         after=after or None,
         limit=_DEFAULT_LIMIT if limit is None else parse_integer("limit", limit, 1, _MAX_LIMIT),
         order=_ORDERS[order],
-        encrypted=_ENCRYPTED in (query.get("include"), query.get("include[]")),
+        encrypted=_ENCRYPTED in (parameters.get("include"), parameters.get("include[]")),
     )
 
 
-# The items of messages
+# Items
 
 
 def with_message_ids(messages: Sequence[Message], owner: str) -> list[Message]:
-    """The messages, those without an id named by their place in what `owner`, a response or conversation, has."""
+    """Give each message without an id one that is derived from `owner`, a response or conversation id."""
     tail = owner.partition("_")[2] or owner
     return [
         message if message.id else replace(message, id=truncate_id(f"msg_{tail}_i{index}"))
@@ -87,17 +82,17 @@ def with_message_ids(messages: Sequence[Message], owner: str) -> list[Message]:
 
 
 def message_items(messages: Sequence[Message], owner: str) -> list[StoredItem]:
-    """The items that the messages are, oldest first, each with an id that no other has."""
+    """Convert messages to items, oldest first, each with a unique id."""
     names = _ItemIds()
     return [
-        StoredItem(_complete_item(item, names.given(item, message)), index, parts)
+        StoredItem(_complete_item(item, names.assign(item, message)), index, parts)
         for index, message in enumerate(with_message_ids(messages, owner))
         for item, parts in _items(message)
     ]
 
 
 def find_item(items: Sequence[StoredItem], name: str) -> StoredItem:
-    """The item of that id."""
+    """Return the item of that id. Raises ItemNotFound."""
     for item in items:
         if item.id == name:
             return item
@@ -105,32 +100,32 @@ def find_item(items: Sequence[StoredItem], name: str) -> StoredItem:
 
 
 def without_item(message: Message, item: StoredItem) -> Message | None:
-    """What is left of a message when one of its items is deleted; None where nothing is."""
+    """Return the message without one of its items; None if nothing is left."""
     parts = tuple(part for index, part in enumerate(message.parts) if index not in item.parts)
     return replace(message, parts=parts) if parts else None
 
 
 class _ItemIds:
-    """Ids of one list."""
+    """Assigns unique ids to the items of one list."""
 
     def __init__(self) -> None:
         self._taken: dict[str, int] = {}
 
-    def given(self, item: Item, message: Message) -> str:
-        """The item's own id, else the one that it has in the answer that it comes from, else one made for it."""
+    def assign(self, item: Item, message: Message) -> str:
+        """Return the item's own id, else the one it had in its response, else a new one."""
         stem = cast("str", message.id)
         kind = item["type"]
         match item:
             case {"id": str(own)} if own:
-                return self._free(own)
+                return self._unused(own)
             case {"type": "function_call", "call_id": str(call)}:
-                return self._free(f"fc_{call}")
+                return self._unused(f"fc_{call}")
             case {"type": "function_call_output", "call_id": str(call)}:
-                return self._free(f"fco_{call}")
+                return self._unused(f"fco_{call}")
             case _:
-                return self._free(f"{_PREFIXES.get(kind, 'item')}_{stem.removeprefix('msg_')}")
+                return self._unused(f"{_PREFIXES.get(kind, 'item')}_{stem.removeprefix('msg_')}")
 
-    def _free(self, name: str) -> str:
+    def _unused(self, name: str) -> str:
         name = free = truncate_id(name)
         number = self._taken.get(name, 1)
         while free in self._taken:
@@ -142,37 +137,36 @@ class _ItemIds:
 
 
 def _items(message: Message) -> Iterator[tuple[Item, tuple[int, ...]]]:
-    """What the dialect writes for a message, with the parts of each item."""
+    """Yield the items of a message, each with the indexes of its parts."""
     parts = message.parts
     if len(parts) < 2:
         yield from ((item, tuple(range(len(parts)))) for item in dialect.write([message]))
         return
-    said: list[int] = []
-    told = False
+    indexes: list[int] = []
+    has_items = False
     for index, part in enumerate(parts):
         match dialect.write([replace(message, parts=(part,))]):
             case [{"type": "message", "content": content}]:
-                said += [index] if content else []
+                indexes += [index] if content else []
             case [item]:
-                if said:
-                    yield _message_item(message, said)
-                    said = []
+                if indexes:
+                    yield _message_item(message, indexes)
+                    indexes = []
                 yield item, (index,)
-                told = True
+                has_items = True
             case _:
-                pass  # It has no item.
-    if said or (not told and message.role not in ("assistant", "tool")):
-        yield _message_item(message, said)
+                pass  # Parts without an item.
+    if indexes or (not has_items and message.role not in ("assistant", "tool")):
+        yield _message_item(message, indexes)
 
 
-def _message_item(message: Message, indexes: list[int]) -> tuple[Item, tuple[int, ...]]:
-    """The message itself, which has these of its parts."""
-    own = replace(message, parts=tuple(message.parts[index] for index in indexes))
-    return dialect.write([own])[0], tuple(indexes)
+def _message_item(message: Message, part_indexes: list[int]) -> tuple[Item, tuple[int, ...]]:
+    item_message = replace(message, parts=tuple(message.parts[index] for index in part_indexes))
+    return dialect.write([item_message])[0], tuple(part_indexes)
 
 
 def _complete_item(item: Item, name: str) -> Item:
-    """An item with its id and all that the answer that it may come from says of it."""
+    """Add the id, the status and the other fields that the item had in its response."""
     kind = item["type"]
     status: Item = {"status": "completed"} if kind in _WITH_STATUS else {}
     more: Item = {}
@@ -187,7 +181,7 @@ def _complete_item(item: Item, name: str) -> Item:
 
 
 def _complete_content_part(piece: Item) -> Item:
-    """A piece of content with the fields that clients miss otherwise."""
+    """Add the fields that clients require."""
     match piece.get("type"):
         case "output_text":
             return {**piece, "logprobs": []}
@@ -200,26 +194,25 @@ def _complete_content_part(piece: Item) -> Item:
 # Pages
 
 
-def page_response(items: Sequence[StoredItem], asked: PageQuery) -> HttpResponse:
-    """One page of the items, which are given oldest first."""
-    ordered = list(items) if asked.order == "asc" else list(reversed(items))
+def page_response(items: Sequence[StoredItem], query: PageQuery) -> HttpResponse:
+    """A page of the items, which are given oldest first."""
+    ordered = list(items) if query.order == "asc" else list(reversed(items))
     start = 0
-    if asked.after is not None:
+    if query.after is not None:
         names = [item.id for item in ordered]
-        if asked.after not in names:
-            raise ItemNotFound(asked.after, pointer="/after")
-        start = names.index(asked.after) + 1
-    chosen = ordered[start : start + asked.limit]
-    return _list_response(chosen, has_more=len(ordered) > start + asked.limit, encrypted=asked.encrypted)
+        if query.after not in names:
+            raise ItemNotFound(query.after, pointer="/after")
+        start = names.index(query.after) + 1
+    chosen = ordered[start : start + query.limit]
+    return _list_response(chosen, has_more=len(ordered) > start + query.limit, encrypted=query.encrypted)
 
 
 def all_items_response(items: Sequence[StoredItem]) -> HttpResponse:
-    """All the items as one page, oldest first: what was just added to a conversation."""
+    """All items on one page, oldest first."""
     return _list_response(items, has_more=False)
 
 
 def item_response(item: StoredItem) -> HttpResponse:
-    """A single item."""
     return _json_response(_visible_item(item.item, encrypted=False))
 
 
@@ -236,7 +229,7 @@ def _list_response(items: Sequence[StoredItem], *, has_more: bool, encrypted: bo
 
 
 def _visible_item(item: Item, *, encrypted: bool) -> Item:
-    """The item, sealed reasoning only for those who asked for it."""
+    """Remove the encrypted content of reasoning unless it was requested."""
     if encrypted or item["type"] != "reasoning":
         return item
     return {name: value for name, value in item.items() if name != "encrypted_content"}

@@ -1,6 +1,7 @@
-"""Items of Responses, as plain JSON: what an answer is made of (contract: responses, 4.3).
+"""Output items and the response object (contract: responses, 3 and 4.3).
 
-Pure builders without any state, for the encoder and for anyone who has messages and wants items.
+Streamed and complete responses are built by the same OutputCollector, so that they cannot differ. Each item is encoded
+once; most fields of the response object never change, so they are encoded in advance.
 """
 
 from collections.abc import Mapping, Sequence
@@ -40,29 +41,26 @@ OutputItem = dict[str, Any]
 
 
 def message_item(item: str, text: str, annotations: Sequence[OutputItem] = ()) -> OutputItem:
-    """A message of one text."""
     return _message(item, text_part(text, annotations))
 
 
 def text_part(text: str, annotations: Sequence[OutputItem] = ()) -> OutputItem:
-    """The part that holds a text."""
     return {"type": "output_text", "text": text, "annotations": list(annotations), "logprobs": []}
 
 
 def refusal_item(item: str, text: str) -> OutputItem:
-    """A message that declines."""
     return _message(item, {"type": "refusal", "refusal": text})
 
 
 def reasoning_item(item: str, text: str, encrypted: str | None = None) -> OutputItem:
-    """A model's thinking, as a summary of one part."""
+    """Reasoning, as a summary of one part."""
     summary = [{"type": "summary_text", "text": text}]
-    told: OutputItem = {"type": "reasoning", "id": item, "status": "completed", "summary": summary}
-    return told if encrypted is None else told | {"encrypted_content": encrypted}
+    item_fields: OutputItem = {"type": "reasoning", "id": item, "status": "completed", "summary": summary}
+    return item_fields if encrypted is None else item_fields | {"encrypted_content": encrypted}
 
 
 def function_call_item(item: str, call_id: str, name: str, arguments: str) -> OutputItem:
-    """A call, with its arguments as they were produced; incomplete where they are not JSON."""
+    """A tool call; incomplete if its arguments are not JSON."""
     is_broken = arguments.strip() and not json.is_json(arguments)
     status = "incomplete" if is_broken else "completed"
     return {
@@ -76,48 +74,45 @@ def function_call_item(item: str, call_id: str, name: str, arguments: str) -> Ou
 
 
 def function_call_output_item(item: str, call_id: str, output: Any, *, is_error: bool = False) -> OutputItem:
-    """What a tool answered, always as text."""
-    told: OutputItem = {
+    """A tool result, always as text."""
+    item_fields: OutputItem = {
         "type": "function_call_output",
         "id": item,
         "call_id": call_id,
         "output": text_or_json(output),
         "status": "completed",
     }
-    return told | {"palaver:is_error": True} if is_error else told
+    return item_fields | {"palaver:is_error": True} if is_error else item_fields
 
 
 def approval_item(item: str, value: Any, workflow: str) -> OutputItem:
-    """A call that waits for a person; its id is the call's, so that clients show one tool and not two."""
-    asked = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+    """An approval request. It has the id of its call, so that clients show one tool and not two."""
+    request = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     return {
         "type": "mcp_approval_request",
-        "id": _string(asked.get("id")) or item,
-        "name": _string(asked.get("name")) or "interrupt",
-        "arguments": text_or_json(asked.get("arguments", {})),
+        "id": _string(request.get("id")) or item,
+        "name": _string(request.get("name")) or "interrupt",
+        "arguments": text_or_json(request.get("arguments", {})),
         "server_label": workflow,
         "status": "completed",
     }
 
 
 def data_item(item: str, part: Data) -> OutputItem:
-    """A data part, as an item of our own."""
     return {"type": "palaver:data", "id": item, "status": "completed", "name": part.name, "value": part.value}
 
 
 def file_item(item: str, part: File) -> OutputItem:
-    """A file part, as an item of our own."""
     return {"type": "palaver:file", "id": item, "status": "completed"} | file_fields(part)
 
 
 def file_fields(part: File) -> OutputItem:
-    """What is known of a file."""
     named = {name: getattr(part, name) for name in ("media_type", "url", "data", "file_id", "filename")}
     return {name: value for name, value in named.items() if value is not None}
 
 
 def annotation_object(note: Annotation, length: int) -> OutputItem:
-    """An annotation of a text that is so long. Clients insist on a title and on both indexes of a URL's."""
+    """An annotation of a text of that length. Clients require a title and both indexes of a URL's."""
     match note.kind:
         case "url":
             return {
@@ -172,7 +167,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "truncation": "disabled",
 }
 PendingStatus = Literal["queued", "in_progress"]
-"""How a response is doing that has not ended."""
+"""Status of a response that has not ended."""
 _INCOMPLETE: Mapping[FinishReason, str] = {
     "length": "max_output_tokens",
     "content-filter": "content_filter",
@@ -181,13 +176,11 @@ _INCOMPLETE: Mapping[FinishReason, str] = {
 
 
 def response_id(run_id: str) -> str:
-    """What a run is called here: one thing, two spellings."""
+    """The response id of a run: the same id with another prefix."""
     return "resp_" + run_id.removeprefix("run_")
 
 
 class Outcome(NamedTuple):
-    """How a response ended."""
-
     status: str
     reason: str | None = None
     """Why it is incomplete."""
@@ -195,7 +188,6 @@ class Outcome(NamedTuple):
 
 
 def response_outcome(terminal: TerminalEvent) -> Outcome:
-    """A run's end in the words of Responses."""
     match terminal:
         case RunFinished(finish=finish):
             reason = _INCOMPLETE.get(finish)
@@ -207,33 +199,33 @@ def response_outcome(terminal: TerminalEvent) -> Outcome:
 
 
 class ResponseObject:
-    """The snapshots of one response."""
+    """Encodes the snapshots of one response."""
 
     __slots__ = ("_after", "_before", "_metadata", "_profile", "_trace", "id")
 
-    def __init__(self, started: RunStarted, reading: ResponsesRequest) -> None:
+    def __init__(self, started: RunStarted, request: ResponsesRequest) -> None:
         self.id = response_id(started.run_id)
-        self._profile: Profile = reading.profile
-        self._metadata = dict(reading.metadata)
-        self._trace = f"tr-{started.trace_id}" if reading.trace and started.trace_id else None
+        self._profile: Profile = request.profile
+        self._metadata = dict(request.metadata)
+        self._trace = f"tr-{started.trace_id}" if request.trace and started.trace_id else None
         self._before = b"".join(
-            (b'{"id":"', self.id.encode(), b'","object":"response","created_at":%d' % _created_at(started, reading))
+            (b'{"id":"', self.id.encode(), b'","object":"response","created_at":%d' % _created_at(started, request))
         )
-        self._after = _constant_fields(reading.profile, reading.model, reading.echo)
+        self._after = _constant_fields(request.profile, request.model, request.echo)
 
     @property
     def trace(self) -> str | None:
-        """The trace's id, if it was asked for."""
+        """The trace id, if it was requested."""
         return self._trace
 
     def running(self, status: PendingStatus = "in_progress", output: Sequence[bytes] = ()) -> bytes:
-        """Before the end, with the items that are done."""
+        """Encode the response before its end, with the items done so far."""
         return self._snapshot(status.encode(), output, Outcome(""), None, None, {}, self._metadata)
 
     def complete(
         self, terminal: TerminalEvent, output: Sequence[bytes], usage: Usage | None, custom: Mapping[str, Any]
     ) -> bytes:
-        """At the end, with the items as they were done."""
+        """Encode the response at its end."""
         end = response_outcome(terminal)
         metadata = self._metadata if self._trace is None else {**self._metadata, "trace_id": self._trace}
         at = terminal.at if end.status == "completed" else None
@@ -250,7 +242,7 @@ class ResponseObject:
         metadata: Mapping[str, str],
     ) -> bytes:
         if at is not None and usage is None and not custom and not metadata:
-            # By far the most common end, and of a fixed shape.
+            # By far the most common case, with a fixed shape.
             done = (self._before, _DONE, b",".join(output), b'],"completed_at":%d' % _seconds(at))
             return b"".join((*done, _COMPLETED_TAIL[self._profile], self._after, b"}"))
         changing: dict[str, Any] = {
@@ -279,19 +271,19 @@ class ResponseObject:
         )
 
 
-def encode_text_response(started: RunStarted, reading: ResponsesRequest, item: bytes, at: datetime) -> bytes:
-    """The response of a run that said one thing and ended well: what ResponseObject would give, in one go."""
+def encode_text_response(started: RunStarted, request: ResponsesRequest, item: bytes, at: datetime) -> bytes:
+    """Encode the response of a run that produced one text. Equal to ResponseObject's, but faster."""
     head = (
         _ID,
         started.run_id.removeprefix("run_").encode(),
-        b'","object":"response","created_at":%d' % _created_at(started, reading),
+        b'","object":"response","created_at":%d' % _created_at(started, request),
     )
-    tail = (_COMPLETED_TAIL[reading.profile], _constant_fields(reading.profile, reading.model, reading.echo), b"}")
+    tail = (_COMPLETED_TAIL[request.profile], _constant_fields(request.profile, request.model, request.echo), b"}")
     return b"".join((*head, _DONE, item, b'],"completed_at":%d' % _seconds(at), *tail))
 
 
 def usage_object(usage: Usage) -> dict[str, Any]:
-    """Usage, with all the details that validators want."""
+    """Usage with all the details that validators require."""
     return {
         "input_tokens": usage.input_tokens,
         "input_tokens_details": {
@@ -319,20 +311,19 @@ _COMPLETED_TAIL: Mapping[Profile, bytes] = {
 
 
 def _constant_fields(profile: Profile, model: str, echo: Mapping[str, Any]) -> bytes:
-    """The fields that stay the same throughout a response."""
     if not echo:
         return _default_fields(profile, model)
     return b',"model":' + json.encode(model) + _encode_fields(profile, {**_DEFAULTS, **echo})
 
 
-@lru_cache(256)  # Most requests ask for nothing special, of one of a few models.
+@lru_cache(256)  # Most requests use the defaults, with one of a few models.
 def _default_fields(profile: Profile, model: str) -> bytes:
     return b',"model":' + json.encode(model) + _encode_fields(profile, _DEFAULTS)
 
 
-def _created_at(started: RunStarted, reading: ResponsesRequest) -> int:
-    """A response in the background is there before its run starts."""
-    return _seconds(reading.queued_at or started.at)
+def _created_at(started: RunStarted, request: ResponsesRequest) -> int:
+    """Return the creation time. A background response exists before its run starts."""
+    return _seconds(request.queued_at or started.at)
 
 
 def _seconds(at: datetime | None) -> int:
@@ -340,19 +331,19 @@ def _seconds(at: datetime | None) -> int:
 
 
 class TextItem(NamedTuple):
-    """A text that is done: the annotations that are kept, and its item as it goes on the wire."""
+    """A finished text: its annotations, and its encoded item."""
 
     notes: list[OutputItem]
     item: bytes
 
 
 class OutputCollector:
-    """Collects what a response says."""
+    """Collects the output items of a response in order. Its events must be linear (`core.linear`)."""
 
-    def __init__(self, reading: ResponsesRequest) -> None:
+    def __init__(self, request: ResponsesRequest) -> None:
         self.items: list[bytes] = []
-        self._reading = reading
-        self._is_open = reading.profile == "open"
+        self._request = request
+        self._is_open = request.profile == "open"
         self._indexes: dict[str, int] = {}
         self._calls: dict[str, ToolStarted] = {}
         self._usage: Usage | None = None
@@ -363,19 +354,18 @@ class OutputCollector:
 
     @property
     def custom(self) -> Mapping[str, Any]:
-        """What /invocations has no items for."""
+        """Data and files in the profile `invocations`, which has no items for them."""
         lists = {"data": self._data, "files": self._files}
         return {name: listed for name, listed in lists.items() if listed}
 
     def usage(self, terminal: TerminalEvent) -> Usage | None:
-        """What the run cost, as far as it is known."""
         return terminal.usage or self._usage
 
     def take(self, event: Event) -> None:
-        """Collect one event, for an answer that is not streamed."""
+        """Collect one event of a response that is not streamed."""
         match event:
             case TextDelta() | ReasoningDelta() | ToolDelta():
-                pass  # Their ends say it all.
+                pass  # Their end events carry the whole text.
             case RunStarted():
                 self.begin(event)
             case TextStarted() | ReasoningStarted() | ToolStarted():
@@ -393,70 +383,63 @@ class OutputCollector:
             case UsageAdded():
                 self.count(event)
             case RunFinished():
-                for said in self.value(event):
-                    self.take(said)
+                for value_event in self.value(event):
+                    self.take(value_event)
             case RunFailed() | RunCancelled():
                 pass
             case _:
                 assert_never(event)
 
     def begin(self, started: RunStarted) -> None:
-        """The run starts: what the waist has no id for is named after it."""
         self._run = started.run_id.removeprefix("run_")
 
-    # Items, from their start to their end
+    # Items with a start and an end
 
     def added(self, event: TextStarted | ReasoningStarted | ToolStarted) -> int:
-        """The index of an item that opens."""
+        """Reserve the index of an item that starts."""
         if isinstance(event, ToolStarted):
             self._calls[event.item] = event
         return self._reserve(event.item)
 
     def index(self, item: str) -> int:
-        """The index of an item that is open."""
         return self._indexes[item]
 
     def text(self, event: TextEnded) -> TextItem:
-        """A text that ends."""
         self._has_text = True
         return self._say(event.item, event.text, event)
 
     def _say(self, item: str, text: str, event: TextEnded | None = None) -> TextItem:
         annotations = event.annotations if event is not None else ()
-        # The AI SDK's generateText knows no others.
-        kept = annotations if self._is_open else [note for note in annotations if note.kind == "url"]
-        notes = [annotation_object(note, len(text)) for note in kept]
+        # The AI SDK's generateText accepts no others.
+        supported = annotations if self._is_open else [note for note in annotations if note.kind == "url"]
+        notes = [annotation_object(note, len(text)) for note in supported]
         return TextItem(notes, self._done(item, json.encode(message_item(item, text, notes))))
 
     def reasoning(self, event: ReasoningEnded) -> bytes:
-        """Reasoning that ends; sealed only for those who asked for it."""
-        encrypted = event.encrypted if self._reading.encrypted else None
+        encrypted = event.encrypted if self._request.encrypted else None
         return self._done(event.item, json.encode(reasoning_item(event.item, event.text, encrypted)))
 
     def call(self, event: ToolEnded) -> bytes:
-        """A call that ends."""
         call = self._calls.pop(event.item)
-        told = function_call_item(event.item, call.call_id, call.name, event.arguments)
-        return self._done(event.item, json.encode(told))
+        encoded = function_call_item(event.item, call.call_id, call.name, event.arguments)
+        return self._done(event.item, json.encode(encoded))
 
     def name(self, item: str) -> str:
-        """The tool of a call that is open."""
         return self._calls[item].name
 
-    # What comes whole
+    # Complete items
 
     def result(self, event: ToolReturned) -> tuple[int, bytes]:
-        """The result of a call."""
-        told = function_call_output_item(event.item, event.call_id, event.output, is_error=event.is_error)
-        return self._whole(told)
+        output_item = function_call_output_item(event.item, event.call_id, event.output, is_error=event.is_error)
+        return self._whole(output_item)
 
     def part(self, event: PartAdded) -> tuple[int, bytes] | None:
-        """A part, as an item; None where this profile has no item for it."""
+        """Add a part as an item; None if the profile has no item for it."""
         if event.transient:
-            return None  # Shown, if at all, and not kept.
+            return None  # Transient parts are not kept.
         match event.part:
             case Data(name=name) as data if name == APPROVAL_REQUEST:
-                return self._whole(approval_item(event.item, data.value, self._reading.workflow))
+                return self._whole(approval_item(event.item, data.value, self._request.workflow))
             case Data() as data:
                 self._has_output = self._has_output or data.name == "output"
                 if self._is_open:
@@ -469,7 +452,7 @@ class OutputCollector:
             case Refusal(text=text):
                 if self._is_open:
                     return self._whole(refusal_item(event.item, text))
-                # A refusal would end the Databricks provider's stream with a TypeError.
+                # A refusal item makes the Databricks provider's stream raise a TypeError.
                 index = self._reserve(event.item)
                 return index, self._say(event.item, text).item
             case None:
@@ -477,22 +460,21 @@ class OutputCollector:
         return None
 
     def count(self, event: UsageAdded) -> None:
-        """Add up what was used."""
         self._usage = self._usage + event.usage if self._usage else event.usage
 
     def value(self, event: RunFinished) -> list[Event]:
-        """The value of a workflow that is no chat, as what it would have said; nothing where text went out before."""
-        if event.value is UNSET or self._reading.is_chat or self._has_text:
+        """The events for the return value of a workflow that is not a chat; none if it streamed text before."""
+        if event.value is UNSET or self._request.is_chat or self._has_text:
             return []
         text, name = text_or_json(event.value), f"msg_{self._run}_0"  # The grammar counts from 1.
-        said: list[Event] = []
+        events: list[Event] = []
         if text:
-            said += [TextStarted(item=name, message=name), TextDelta(item=name, delta=text)]
-            said.append(TextEnded(item=name, text=text))
+            events += [TextStarted(item=name, message=name), TextDelta(item=name, delta=text)]
+            events.append(TextEnded(item=name, text=text))
         if not isinstance(event.value, str) and not self._has_output:
             data = Data(name="output", value=event.value)
-            said.append(PartAdded(item=f"dat_{self._run}_0", message=name, part=data))
-        return said
+            events.append(PartAdded(item=f"dat_{self._run}_0", message=name, part=data))
+        return events
 
     def _reserve(self, item: str) -> int:
         index = self._indexes[item] = len(self.items)
@@ -503,8 +485,8 @@ class OutputCollector:
         self.items[self._indexes.pop(item)] = encoded
         return encoded
 
-    def _whole(self, told: OutputItem) -> tuple[int, bytes]:
-        index, encoded = len(self.items), json.encode(told)
+    def _whole(self, item: OutputItem) -> tuple[int, bytes]:
+        index, encoded = len(self.items), json.encode(item)
         self.items.append(encoded)
         return index, encoded
 

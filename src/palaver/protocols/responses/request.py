@@ -1,7 +1,7 @@
-"""The items of a Responses request, checked strictly before the dialect reads them (contract: responses, 2.2).
+"""Parse a Responses request into a Call and a ResponsesRequest (contract: responses, 2).
 
-Everything wrong is named with its path, as in `input[2].content[0]`; nothing is guessed or falls away silently. A
-reference stands for an item that was stored: whoever can look it up puts the item in its place.
+Input items are validated strictly before the dialect reads them; errors name their path, as in `input[2].content[0]`.
+References to stored objects are only named here: the server looks them up, see `resolve_references`.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -29,7 +29,7 @@ _Object = Mapping[str, Any]
 
 
 def check_items(items: Sequence[Any], field: str = "input") -> bool:
-    """Raise for the first item that cannot be taken; are there references? `field` is where they stand in the body."""
+    """Raise for the first invalid item in the list `field`; return whether there are references."""
     refers = False
     for index, item in enumerate(items):
         pointer = f"/{field}/{index}"
@@ -40,21 +40,21 @@ def check_items(items: Sequence[Any], field: str = "input") -> bool:
 
 
 def item_references(items: Sequence[_Object]) -> Mapping[int, str]:
-    """The ids of the stored items that are referred to, by place."""
+    """Return the ids of the referenced stored items, by index."""
     return {index: item["id"] for index, item in enumerate(items) if item.get("type") == "item_reference"}
 
 
-def replace_references(items: Sequence[_Object], found: Mapping[str, _Object]) -> list[_Object]:
-    """The items, with those that were found in the places of their references."""
+def replace_references(items: Sequence[_Object], stored_items: Mapping[str, _Object]) -> list[_Object]:
+    """Replace references by the stored items. Raises ItemNotFound."""
     named = item_references(items)
     for index, name in named.items():
-        if name not in found:
+        if name not in stored_items:
             raise ItemNotFound(name, pointer=f"/input/{index}/id")
-    return [found[named[index]] if index in named else item for index, item in enumerate(items)]
+    return [stored_items[named[index]] if index in named else item for index, item in enumerate(items)]
 
 
 def _check_item(item: _Object, pointer: str) -> str:
-    """Raise for an item that cannot be taken; its kind."""
+    """Raise for an invalid item; return its type."""
     kind = item.get("type", "message" if "role" in item else None)
     if not isinstance(kind, str):
         raise InvalidValue("An item needs a type or a role.", pointer=pointer)
@@ -75,7 +75,7 @@ def _check_item(item: _Object, pointer: str) -> str:
             if not isinstance(item.get("approve"), bool):
                 raise InvalidType("approve must be true or false.", pointer=f"{pointer}/approve")
         case _:
-            pass  # The rest is kept as it is.
+            pass  # Unknown items are kept as they are.
     return kind
 
 
@@ -110,7 +110,6 @@ def _is_part(part: Any) -> bool:
 
 
 def _has(part: _Object, *names: str) -> bool:
-    """Does it name its content in one of these ways?"""
     for name in names:
         match part.get(name):
             case str() | {"url": str()}:
@@ -155,7 +154,7 @@ _EMPTY: Mapping[str, Any] = {}
 
 
 class ResponsesRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """How a request was made, and hence how it is to be answered."""
+    """What is needed to encode the response. Stored with the run, so that the response can be read again."""
 
     profile: Profile = "open"
     stream: bool = False
@@ -163,30 +162,29 @@ class ResponsesRequest(msgspec.Struct, frozen=True, kw_only=True):
     workflow: str = ""
     is_chat: bool = True
     echo: Mapping[str, Any] = _EMPTY
-    """Fields of the response object that repeat the request's, where they differ from the defaults."""
+    """Fields of the response object that repeat the request, where they differ from the defaults."""
     metadata: Mapping[str, str] = _EMPTY
     encrypted: bool = False
-    """Is reasoning to be given back as its provider sealed it?"""
+    """Whether to include the encrypted content of reasoning."""
     trace: bool = False
-    """Is the trace's id to be told?"""
+    """Whether to include the trace id."""
     places: tuple[str, ...] = ()
-    """Where each message of the call stands in the body: `instructions`, `input[2]` …"""
+    """The param of each message of the call: `instructions`, `input[2]` …"""
     stored: bool = True
-    """Is the response to be kept, to be read again, resumed, cancelled and gone on from?"""
+    """Whether the response can be retrieved, resumed, cancelled and continued."""
     background: bool = False
-    """Does it run on by itself, whoever reads it?"""
     queued_at: datetime | None = None
-    """When a response in the background was created, which the server says: it may start much later."""
+    """Creation time of a background response, set by the server; its run may start much later."""
     unresolved: tuple[Mapping[str, Any], ...] = ()
-    """The items of the input while some of them are references; response_history.resolved makes messages of them."""
+    """The input items, while some of them are references."""
 
     @property
     def references(self) -> Sequence[str]:
-        """The ids of the stored items that the input refers to: to be looked up before the call can be made."""
+        """The ids of the referenced stored items."""
         return list(item_references(self.unresolved).values())
 
     def param(self, pointer: str) -> str:
-        """A pointer of the waist (`/messages/3`, `/inputs/x`, `/parameters/x`) in the words of the body."""
+        """Convert a pointer into the Call (`/messages/3`, `/inputs/x`, `/parameters/x`) to a param of the body."""
         first, _, rest = pointer.removeprefix("/").partition("/")
         match first:
             case "messages":
@@ -200,44 +198,43 @@ class ResponsesRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_request(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, ResponsesRequest]:
-    """The call, and how to answer it."""
     fields = JsonFields.of(request)
     body = fields.body
     profile = _PROFILES[request.route]
     model = fields.string("model", longest=_MAX_MODEL_LENGTH) if "model" in body else None
     workflow = _select_workflow(request.workflow, model, find, profile)
-    asked: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for name, value in body.items():
-        if name in _READERS and value is not None:
-            asked[name] = _READERS[name](fields, name)
-    stream = asked.pop("stream", False)
-    if asked:
-        _check_stored(asked)
-    said = None if _SHARED_FIELDS.isdisjoint(body) else parse_shared_fields(fields, workflow)
-    goes_on = "previous_response_id" in asked or "conversation" in asked
-    messages, places, unresolved = _messages(fields, goes_on=goes_on) if workflow.is_chat else _NO_MESSAGES
-    returns_trace = asked.pop("databricks_options", False)
+        if name in _PARSERS and value is not None:
+            options[name] = _PARSERS[name](fields, name)
+    stream = options.pop("stream", False)
+    if options:
+        _check_stored(options)
+    shared = None if _SHARED_FIELDS.isdisjoint(body) else parse_shared_fields(fields, workflow)
+    continues = "previous_response_id" in options or "conversation" in options
+    messages, places, unresolved = _messages(fields, continues=continues) if workflow.is_chat else _NO_MESSAGES
+    returns_trace = options.pop("databricks_options", False)
     trace = returns_trace or request.headers.get("x-mlflow-return-trace-id", "").lower() == "true"
     name, parent = workflow.name, request.trace_parent
-    if not asked and said is None and not trace and not unresolved:  # Most requests: nothing but an input.
+    if not options and shared is None and not trace and not unresolved:  # Most requests have nothing but an input.
         call = Call(workflow=name, messages=messages, stored=True, trace_parent=parent)
         return call, _simple_request(profile, model or name, name, places, stream=stream, is_chat=workflow.is_chat)
     call = Call(
         workflow=name,
         messages=messages,
-        preface=1 if "instructions" in asked and workflow.is_chat else 0,
-        inputs=said.inputs if said else _EMPTY,
-        parameters=said.parameters if said else _EMPTY,
-        session=said.session if said else None,
-        user=said.user if said else None,
-        conversation=asked["conversation"]["id"] if "conversation" in asked else None,
-        previous=asked.get("previous_response_id"),
+        preface=1 if "instructions" in options and workflow.is_chat else 0,
+        inputs=shared.inputs if shared else _EMPTY,
+        parameters=shared.parameters if shared else _EMPTY,
+        session=shared.session if shared else None,
+        user=shared.user if shared else None,
+        conversation=options["conversation"]["id"] if "conversation" in options else None,
+        previous=options.get("previous_response_id"),
         refers=bool(unresolved),
-        stored=asked.get("store", True),
-        background=asked.get("background", False),
-        client_tools=client_tool_names(fields) if "tools" in asked else frozenset(),
-        options={name: value for name, value in asked.items() if name not in _NOT_OPTIONS},
-        tags=said.metadata if said else _EMPTY,
+        stored=options.get("store", True),
+        background=options.get("background", False),
+        client_tools=client_tool_names(fields) if "tools" in options else frozenset(),
+        options={name: value for name, value in options.items() if name not in _NOT_OPTIONS},
+        tags=shared.metadata if shared else _EMPTY,
         trace_parent=parent,
     )
     return call, ResponsesRequest(
@@ -246,28 +243,28 @@ def parse_request(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, Res
         model=model or name,
         workflow=name,
         is_chat=workflow.is_chat,
-        echo=_echo_fields(asked, profile),
-        metadata=said.metadata if said else _EMPTY,
-        encrypted="reasoning.encrypted_content" in asked.get("include", ()),
+        echo=_echo_fields(options, profile),
+        metadata=shared.metadata if shared else _EMPTY,
+        encrypted="reasoning.encrypted_content" in options.get("include", ()),
         trace=trace,
         places=places,
-        stored=asked.get("store", True),
-        background=asked.get("background", False),
+        stored=options.get("store", True),
+        background=options.get("background", False),
         unresolved=unresolved,
     )
 
 
 def items_to_messages(items: Sequence[Mapping[str, Any]]) -> tuple[tuple[Message, ...], tuple[str, ...]]:
-    """The messages of items that have been checked, and where each begins."""
+    """Convert validated items to messages, with the param of each."""
     indexed = dialect.read_indexed(items)
     return tuple([message for message, _ in indexed]), tuple([f"input[{index}]" for _, index in indexed])
 
 
-def in_open_profile(reading: ResponsesRequest) -> ResponsesRequest:
-    """The same request in the profile `open`, in which stored responses are shown however they were begun."""
-    if reading.profile == "open":
-        return reading
-    return replace(reading, profile="open", echo=_complete_echo(reading.echo))
+def in_open_profile(request: ResponsesRequest) -> ResponsesRequest:
+    """Return the request in the profile `open`, which is used for all stored responses."""
+    if request.profile == "open":
+        return request
+    return replace(request, profile="open", echo=_complete_echo(request.echo))
 
 
 @lru_cache(256)
@@ -279,71 +276,71 @@ def _simple_request(
     )
 
 
-def _select_workflow(named: str | None, model: str | None, find: WorkflowLookup, profile: Profile) -> Description:
-    """The workflow: the path's, else the one that `model` names, else the default one."""
-    if named is not None or model is None:
-        return find(named)
+def _select_workflow(name: str | None, model: str | None, find: WorkflowLookup, profile: Profile) -> Description:
+    """Select the workflow by path, else by `model`, else the default one."""
+    if name is not None or model is None:
+        return find(name)
     try:
         return find(model)
     except WorkflowNotFound:
         if profile == "open":
             raise
-        return find(None)  # Chat apps send `title-model` and the like.
+        return find(None)  # Chat apps send names such as `title-model`.
 
 
 _NO_MESSAGES: tuple[tuple[Message, ...], tuple[str, ...], tuple[Any, ...]] = (), (), ()
 
 
-def _messages(fields: JsonFields, *, goes_on: bool) -> tuple[tuple[Message, ...], tuple[str, ...], tuple[Any, ...]]:
-    """The messages and their places; where the input holds references its items, too, and none of their messages."""
-    given = fields.body.get("input")
+def _messages(fields: JsonFields, *, continues: bool) -> tuple[tuple[Message, ...], tuple[str, ...], tuple[Any, ...]]:
+    """Return the messages and their params; if the input has references, its items instead of their messages."""
+    input_value = fields.body.get("input")
     instructions = fields.string("instructions") if "instructions" in fields.body else None
     messages, places, unresolved = _NO_MESSAGES
-    if isinstance(given, str):
-        messages, places = ((Message(role="user", parts=(Text(text=given),)),) if given else ()), ("input",)
-    elif isinstance(given, list):
-        items = cast("list[Any]", given)
+    if isinstance(input_value, str):
+        messages, places = ((Message(role="user", parts=(Text(text=input_value),)),) if input_value else ()), ("input",)
+    elif isinstance(input_value, list):
+        items = cast("list[Any]", input_value)
         if check_items(items):
             unresolved = tuple(items)
         else:
             messages, places = items_to_messages(items)
-    elif given is not None:
-        raise fields.wrong("input", "a string or a list of items", given)
-    elif not goes_on:
+    elif input_value is not None:
+        raise fields.wrong("input", "a string or a list of items", input_value)
+    elif not continues:
         raise MissingRequired("input is required: a text, or a list of items.", pointer="/input")
     if instructions is not None:
         messages, places = (Message.system(instructions), *messages), ("instructions", *places)
     return messages, places, unresolved
 
 
-def _check_stored(asked: dict[str, Any]) -> None:
-    """Raise for contradictions, and forget what only says the default: most requests ask for nothing special."""
-    if asked.get("store") is True:
-        del asked["store"]
-    if asked.get("background") is False:
-        del asked["background"]
-    if "background" in asked and "store" in asked:
+def _check_stored(options: dict[str, Any]) -> None:
+    """Raise for conflicting fields, and drop those that have their default value."""
+    if options.get("store") is True:
+        del options["store"]
+    if options.get("background") is False:
+        del options["background"]
+    if "background" in options and "store" in options:
         raise ConflictingFields("background needs store: leave store out, or set it to true.", pointer="/background")
-    if "previous_response_id" in asked and "conversation" in asked:
+    if "previous_response_id" in options and "conversation" in options:
         raise MutuallyExclusive(
             "previous_response_id and conversation exclude each other: send one of them.", pointer="/conversation"
         )
 
 
-# Fields, each with its reader
+# Fields, each with its parser
 
-_Reader = Callable[[JsonFields, str], Any]
+_Parser = Callable[[JsonFields, str], Any]
 
 
-def _number(low: float, high: float) -> _Reader:
+def _number(low: float, high: float) -> _Parser:
     return lambda fields, name: fields.number(name, low, high)
 
 
-def _integer(low: int, high: int | None = None) -> _Reader:
+def _integer(low: int, high: int | None = None) -> _Parser:
     return lambda fields, name: fields.integer(name, low, high)
 
 
-def _string(longest: int | None = None, *of: str) -> _Reader:
+def _string(longest: int | None = None, *of: str) -> _Parser:
     return lambda fields, name: fields.string(name, longest=longest, of=of)
 
 
@@ -371,7 +368,6 @@ def _include(fields: JsonFields, name: str) -> list[str]:
 
 
 def _conversation(fields: JsonFields, name: str) -> dict[str, str]:
-    """As the response object repeats it."""
     if isinstance(fields.body[name], str):
         named = fields.string(name, longest=MAX_ID_LENGTH)
     else:
@@ -385,7 +381,7 @@ def _return_trace(fields: JsonFields, name: str) -> bool:
     return fields.below(name).boolean("return_trace", default=False)
 
 
-_READERS: Mapping[str, _Reader] = {
+_PARSERS: Mapping[str, _Parser] = {
     "stream": _boolean,
     "store": _boolean,
     "background": _boolean,
@@ -416,12 +412,12 @@ _READERS: Mapping[str, _Reader] = {
 _SHARED_FIELDS = frozenset({"custom_inputs", "parameters", "context", "metadata", "safety_identifier", "user"})
 _STORAGE_FIELDS = frozenset({"store", "background", "previous_response_id", "conversation"})
 _NOT_OPTIONS = _STORAGE_FIELDS | {"instructions", "safety_identifier", "user"}
-_ECHOED_FIELDS = frozenset(_READERS) - {"include", "stream_options", "user"}
+_ECHOED_FIELDS = frozenset(_PARSERS) - {"include", "stream_options", "user"}
 
 
-def _echo_fields(asked: Mapping[str, Any], profile: Profile) -> Mapping[str, Any]:
-    """What the response object repeats. Nulls inside are for validators; the Databricks provider cannot take them."""
-    echoed = {name: value for name, value in asked.items() if name in _ECHOED_FIELDS}
+def _echo_fields(options: Mapping[str, Any], profile: Profile) -> Mapping[str, Any]:
+    """Return the fields to repeat. Validators want nested nulls, which the Databricks provider rejects."""
+    echoed = {name: value for name, value in options.items() if name in _ECHOED_FIELDS}
     return _complete_echo(echoed) if profile == "open" else echoed
 
 
@@ -430,7 +426,7 @@ def _complete_echo(echo: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _complete_field(name: str, value: Any) -> Any:
-    """An echoed object with the fields that validators miss otherwise."""
+    """Add the nested fields that validators require."""
     match name:
         case "tools":
             return [_complete_tool(tool) for tool in value]
@@ -459,31 +455,27 @@ def _complete_format(form: Any) -> Any:
 
 
 def resolve_references(
-    call: Call, reading: ResponsesRequest, found: Mapping[str, Mapping[str, Any]]
+    call: Call, request: ResponsesRequest, stored_items: Mapping[str, Mapping[str, Any]]
 ) -> tuple[Call, ResponsesRequest]:
-    """The call with the stored items that its input refers to, by their ids; ItemNotFound where one is missing.
-
-    They are found among the items of stored responses (response_store.items) and conversations (item_pages.placed).
-    """
-    if not reading.unresolved:
-        return call, reading
-    messages, places = items_to_messages(replace_references(reading.unresolved, found))
-    messages, places = (*call.messages, *messages), (*reading.places, *places)
-    return replace(call, messages=messages), replace(reading, places=places, unresolved=())
+    """Replace the references in the input by stored items, given by id. Raises ItemNotFound."""
+    if not request.unresolved:
+        return call, request
+    messages, places = items_to_messages(replace_references(request.unresolved, stored_items))
+    messages, places = (*call.messages, *messages), (*request.places, *places)
+    return replace(call, messages=messages), replace(request, places=places, unresolved=())
 
 
 def continue_history(
-    call: Call, reading: ResponsesRequest, stored: Sequence[Message], *, answerable: Collection[str] | None = None
+    call: Call, request: ResponsesRequest, stored: Sequence[Message], *, answerable: Collection[str] | None = None
 ) -> tuple[Call, ResponsesRequest]:
-    """The call after the stored messages that it follows: instructions, what is stored, and what is new.
+    """Put the stored messages before those of the call that are not stored yet.
 
-    `answerable` are the calls whose results may come from a client, None for all: one that a workflow ran itself and
-    did not finish is not among them.
+    `answerable` are the tool calls whose results may come from the client; None means all.
     """
     first = call.preface
     fresh = new_messages(stored, call.messages[first:], start=first, answerable=answerable)
     field = "previous_response_id" if call.previous is not None else "conversation"
-    own = [reading.places[index] for index in fresh]
+    own = [request.places[index] for index in fresh]
     messages = (*call.messages[:first], *stored, *fresh.values())
-    places = (*reading.places[:first], *[field] * len(stored), *own)
-    return replace(call, messages=messages), replace(reading, places=places)
+    places = (*request.places[:first], *[field] * len(stored), *own)
+    return replace(call, messages=messages), replace(request, places=places)

@@ -1,7 +1,6 @@
-"""Stored responses: what is asked of them, and how they are shown and resumed (contract: responses, 6).
+"""Stored responses: parse queries, encode, resume and delete them (contract: responses, 6).
 
-All of it in the profile `open`, however the response was begun. Whose a response is, and whether it was stored at all,
-the server knows: here are only its request and its events.
+Always in the profile `open`. The server checks whether a response was stored and who may read it.
 """
 
 import re
@@ -25,21 +24,19 @@ from palaver.protocols.responses.stream import ResumedStreamEncoder
 _PREFIX = "resp_"
 _BOOLEANS = {"true": True, "false": False}
 _ITEM_RUN = re.compile(r"_([0-9a-hjkmnp-tv-z]{26})_i?[0-9]+(\.[0-9]+)?$")
-"""How an id ends that the grammar, or a page of items, made."""
+"""The end of an id that the grammar, or a page of items, created."""
 
 
 class StoredResponseQuery(NamedTuple):
-    """How a stored response is to be read."""
-
     stream: bool = False
     after: int = -1
-    """The number of the last frame that the client has."""
+    """The sequence number of the last frame that the client has."""
 
 
 def parse_query(request: HttpRequest) -> StoredResponseQuery:
-    """GET /{id}: the response, or its stream from some frame on."""
-    given, after = request.query.get("stream", "false"), request.query.get("starting_after")
-    stream = _BOOLEANS.get(given)
+    """Parse GET /{id}: the response, or its stream after some frame."""
+    stream_text, after = request.query.get("stream", "false"), request.query.get("starting_after")
+    stream = _BOOLEANS.get(stream_text)
     if stream is None:
         raise InvalidValue("stream must be true or false.", pointer="/stream")
     if after is None:
@@ -49,45 +46,44 @@ def parse_query(request: HttpRequest) -> StoredResponseQuery:
     return StoredResponseQuery(stream, parse_integer("starting_after", after, 0))
 
 
-# Names
+# Ids
 
 
 def run_of_response(response: str) -> str:
-    """The run of a response: one thing, two spellings."""
+    """Return the run of a response id. Raises ResponseNotFound."""
     if not response.startswith(_PREFIX):
         raise ResponseNotFound(response)
     return "run_" + response.removeprefix(_PREFIX)
 
 
 def run_of_previous(response: str) -> str:
-    """The run that a call goes on from, by its `previous`."""
+    """Return the run of a `previous_response_id`. Raises PreviousResponseNotFound."""
     if not response.startswith(_PREFIX):
         raise previous_not_found(response)
     return run_of_response(response)
 
 
 def previous_not_found(response: str) -> PreviousResponseNotFound:
-    """The error of a call that goes on from what is not there, was not stored, or is another project's."""
     return PreviousResponseNotFound(response, pointer="/previous_response_id")
 
 
-# What is shown
+# Responses
 
 
 def encode_stored(
     events: Sequence[Event],
-    reading: ResponsesRequest,
+    request: ResponsesRequest,
     *,
     started: RunStarted,
     status_if_running: PendingStatus = "in_progress",
 ) -> bytes:
-    """The response object of a log that may not be finished, or not even begun: then `started` says whose it will be.
+    """Encode the response object of a log that may be unfinished or empty; `started` is used if it is empty.
 
-    At its end it is what the stream said last. Before, it has the items that are done, and no usage.
+    A finished response equals the last one of its stream. Before, it has the items done so far and no usage.
     """
-    reading = in_open_profile(reading)
-    output, done = _collect_output(events, reading)
-    response = ResponseObject(_run_started(events, started), reading)
+    request = in_open_profile(request)
+    output, done = _collect_output(events, request)
+    response = ResponseObject(_run_started(events, started), request)
     last = events[-1] if events else None
     if isinstance(last, TERMINAL_EVENTS):
         return response.complete(last, done, output.usage(last), output.custom)
@@ -96,52 +92,51 @@ def encode_stored(
 
 def stored_response(
     events: Sequence[Event],
-    reading: ResponsesRequest,
+    request: ResponsesRequest,
     *,
     started: RunStarted,
     status_if_running: PendingStatus = "in_progress",
 ) -> HttpResponse:
-    """GET /{id}, and POST /{id}/cancel once the run has ended: 200, also for a run that failed."""
-    body = encode_stored(events, reading, started=started, status_if_running=status_if_running)
+    """The response to GET /{id}, and to POST /{id}/cancel once the run has ended: 200, also for a failed run."""
+    body = encode_stored(events, request, started=started, status_if_running=status_if_running)
     return HttpResponse(status=200, headers=(JSON_HEADER, *run_headers(_run_started(events, started))), body=body)
 
 
-def resumed_encoder(reading: ResponsesRequest, after: int = -1) -> EventEncoder:
-    """The encoder of a stream for a client that has its frames up to that number: it is given the log from its start.
+def resumed_encoder(request: ResponsesRequest, after: int = -1) -> EventEncoder:
+    """Return an encoder that skips the frames up to `after`. It must be fed the log from its start.
 
-    Its head is that of any stream, `responses.streamed`. Whoever has everything is told `[DONE]` and nothing else.
+    Its head is `adapter.stream_head`. A client that has all frames gets only `[DONE]`.
     """
-    return ResumedStreamEncoder(in_open_profile(reading), after).frames
+    return ResumedStreamEncoder(in_open_profile(request), after).encode
 
 
 def deleted_response(run_id: str) -> HttpResponse:
-    """DELETE /{id}: it is gone."""
     document = {"id": response_id(run_id), "object": "response", "deleted": True}
     return HttpResponse(status=200, headers=(JSON_HEADER,), body=json.encode(document))
 
 
-# What others refer to
+# References
 
 
 def runs_of_items(items: Iterable[str]) -> list[str]:
-    """The runs that gave or were given the items of these ids, as far as they tell: a call is named by its maker."""
-    found = (_ITEM_RUN.search(item) for item in items)
-    return list(dict.fromkeys(f"run_{named[1]}" for named in found if named is not None))
+    """Return the runs that created the items of these ids, as far as the ids tell."""
+    matches = (_ITEM_RUN.search(item) for item in items)
+    return list(dict.fromkeys(f"run_{match[1]}" for match in matches if match is not None))
 
 
-def output_items(events: Sequence[Event], reading: ResponsesRequest) -> dict[str, dict[str, Any]]:
-    """The items that a response gave, by the ids that it gave them: an `item_reference` may name each.
+def output_items(events: Sequence[Event], request: ResponsesRequest) -> dict[str, dict[str, Any]]:
+    """Return the output items of a response by id, for `item_reference`.
 
-    Reasoning is sealed here if it ever was, for it goes back to the workflow and not to a client.
+    Encrypted reasoning is included, because the items go to the workflow and not to a client.
     """
-    _, done = _collect_output(events, replace(in_open_profile(reading), encrypted=True))
-    given = [msgspec.json.decode(item, type=dict[str, Any]) for item in done]
-    return {item["id"]: item for item in given}
+    _, done = _collect_output(events, replace(in_open_profile(request), encrypted=True))
+    items = [msgspec.json.decode(item, type=dict[str, Any]) for item in done]
+    return {item["id"]: item for item in items}
 
 
-def _collect_output(events: Sequence[Event], reading: ResponsesRequest) -> tuple[OutputCollector, list[bytes]]:
-    """What was said so far, and the items of it that are done."""
-    output = OutputCollector(reading)
+def _collect_output(events: Sequence[Event], request: ResponsesRequest) -> tuple[OutputCollector, list[bytes]]:
+    """Return the output so far, and its finished items."""
+    output = OutputCollector(request)
     for event in linearize(events):
         output.take(event)
     return output, [item for item in output.items if item]

@@ -1,7 +1,7 @@
-"""The stream of a response: events in, server-sent events out (contract: responses, 4).
+"""Encode the stream of a response: events in, server-sent events out (contract: responses, 4).
 
-Frames are a pure function of the request and the events: encoding a log twice gives the same bytes, which is how a
-stream is resumed. A delta is the hot path; what stands around its text is made once per item.
+The frames are a pure function of the request and the events, so a stream is resumed by encoding its log again. Text
+deltas are the hot path: everything around the text is encoded once per item.
 """
 
 from collections.abc import Mapping
@@ -52,16 +52,16 @@ _AFTER_DELTA = b',"logprobs":[]}\n\n'
 
 
 class _EventPrefixes(dict[str, bytes]):
-    """How a frame of each type begins, up to its number."""
+    """The beginning of a frame of each type, up to its sequence number."""
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
 
     def __missing__(self, kind: str) -> bytes:
-        # Validators of `open` demand the event's name; MLflow's own stream has none.
+        # Validators of `open` require the event's name; MLflow's own streams have none.
         named = f"event: {kind}\n" if self._profile == "open" else ""
-        made = self[kind] = f'{named}data: {{"type":"{kind}","sequence_number":'.encode()
-        return made
+        prefix = self[kind] = f'{named}data: {{"type":"{kind}","sequence_number":'.encode()
+        return prefix
 
 
 _EVENT_PREFIXES: Mapping[Profile, _EventPrefixes] = {
@@ -71,36 +71,34 @@ _EVENT_PREFIXES: Mapping[Profile, _EventPrefixes] = {
 
 
 class ResponseStreamEncoder:
-    """One response's stream."""
-
-    def __init__(self, reading: ResponsesRequest) -> None:
-        self._reading = reading
-        self._is_open = reading.profile == "open"
-        self._openings = _EVENT_PREFIXES[reading.profile]
+    def __init__(self, request: ResponsesRequest) -> None:
+        self._request = request
+        self._is_open = request.profile == "open"
+        self._prefixes = _EVENT_PREFIXES[request.profile]
         self._linear = Linearizer()
-        self._output = OutputCollector(reading)
+        self._output = OutputCollector(request)
         self._number = 0
-        self._delta = self._openings["response.output_text.delta"]
-        self._before = b""  # What stands between the number of a text's delta and its text.
+        self._delta = self._prefixes["response.output_text.delta"]
+        self._before = b""  # The bytes between the number of a text delta and its text.
         self._has_arguments = False
         self._response: ResponseObject
 
     @property
     def number(self) -> int:
-        """The number of the next frame."""
+        """The sequence number of the next frame."""
         return self._number
 
-    def frames(self, event: Event) -> bytes:
-        """The frames of one event; empty where it has none."""
+    def encode(self, event: Event) -> bytes:
+        """Return the frames of one event, empty if it has none."""
         linear = self._linear
         if type(event) is TextDelta and event.item == linear.flowing:
             linear.pieces.append(event.delta)
             number = self._number
             self._number = number + 1
             return b"".join((self._delta, b"%d" % number, self._before, _encode_string(event.delta), _AFTER_DELTA))
-        return b"".join(map(self._tell, linear.feed(event)))
+        return b"".join(map(self._encode_event, linear.feed(event)))
 
-    def _tell(self, event: Event) -> bytes:
+    def _encode_event(self, event: Event) -> bytes:
         match event:
             case TextDelta():
                 return self._frame(
@@ -148,12 +146,12 @@ class ResponseStreamEncoder:
 
     def _close_text(self, event: TextEnded) -> bytes:
         at, index = self._content(event.item), self._output.index(event.item)
-        said = self._output.text(event)
-        noted = [self._note(at, n, note) for n, note in enumerate(said.notes)]  # At once: each takes the next number.
+        text_item = self._output.text(event)
+        noted = [self._note(at, n, note) for n, note in enumerate(text_item.notes)]  # In order.
         done = self._frame("response.output_text.done", at, b',"text":', _encode_string(event.text), b',"logprobs":[]')
-        text = json.encode(text_part(event.text, said.notes))
+        text = json.encode(text_part(event.text, text_item.notes))
         part = self._frame("response.content_part.done", at, b',"part":', text)
-        return b"".join((*noted, done, part, self._done(index, said.item)))
+        return b"".join((*noted, done, part, self._done(index, text_item.item)))
 
     def _note(self, at: bytes, index: int, note: OutputItem) -> bytes:
         pieces = (at, b',"annotation_index":%d,"annotation":' % index, json.encode(note))
@@ -200,11 +198,11 @@ class ResponseStreamEncoder:
             _encode_string(self._output.name(event.item)),
         )
         late = b"" if self._has_arguments or not event.arguments else self._arguments(event.item, event.arguments)
-        told = (at, b',"name":', name, b',"arguments":', _encode_string(event.arguments))
-        done = self._frame("response.function_call_arguments.done", *told)
+        fields = (at, b',"name":', name, b',"arguments":', _encode_string(event.arguments))
+        done = self._frame("response.function_call_arguments.done", *fields)
         return late + done + self._done(index, self._output.call(event))
 
-    # What comes whole
+    # Complete items
 
     def _part(self, event: PartAdded) -> bytes:
         made = self._output.part(event)
@@ -213,23 +211,25 @@ class ResponseStreamEncoder:
             case Refusal(text=text) if made is not None:
                 return self._refusal(event.item, text, *made)
             case Data(name=name, value=value) if name != APPROVAL_REQUEST and not self._is_open:
-                return self._own("palaver:data", item_id=event.item, name=name, value=value, **transient)
+                return self._fields_frame("palaver:data", item_id=event.item, name=name, value=value, **transient)
             case File() as file if not self._is_open:
-                return self._own("palaver:file", item_id=event.item, **file_fields(file), **transient)
+                return self._fields_frame("palaver:file", item_id=event.item, **file_fields(file), **transient)
             case _:
                 return self._whole(made) if made is not None else b""
 
     def _refusal(self, item: str, text: str, index: int, made: bytes) -> bytes:
-        at, told = self._at(item, b',"content_index":0', index=index), _encode_string(text)
+        at, encoded = self._at(item, b',"content_index":0', index=index), _encode_string(text)
         added = self._added(index, _open_item("message", item, role="assistant", content=[]))
         if self._is_open:
             return b"".join(
                 (
                     added,
                     self._frame("response.content_part.added", at, b',"part":{"type":"refusal","refusal":""}'),
-                    self._frame("response.refusal.delta", at, b',"delta":', told),
-                    self._frame("response.refusal.done", at, b',"refusal":', told),
-                    self._frame("response.content_part.done", at, b',"part":{"type":"refusal","refusal":', told, b"}"),
+                    self._frame("response.refusal.delta", at, b',"delta":', encoded),
+                    self._frame("response.refusal.done", at, b',"refusal":', encoded),
+                    self._frame(
+                        "response.content_part.done", at, b',"part":{"type":"refusal","refusal":', encoded, b"}"
+                    ),
                     self._done(index, made),
                 )
             )
@@ -238,53 +238,52 @@ class ResponseStreamEncoder:
             (
                 added,
                 self._frame("response.content_part.added", at, _EMPTY_TEXT),
-                self._frame("response.output_text.delta", at, b',"delta":', told, b',"logprobs":[]'),
-                self._frame("response.output_text.done", at, b',"text":', told, b',"logprobs":[]'),
+                self._frame("response.output_text.delta", at, b',"delta":', encoded, b',"logprobs":[]'),
+                self._frame("response.output_text.done", at, b',"text":', encoded, b',"logprobs":[]'),
                 self._frame("response.content_part.done", at, part),
                 self._done(index, made),
             )
         )
 
     def _whole(self, made: tuple[int, bytes], empty: Mapping[str, Any] | None = None) -> bytes:
-        """An item that is added and done in one go."""
         index, item = made
         added = item if empty is None else json.encode({**empty, "status": "in_progress"})
         return self._added(index, added) + self._done(index, item)
 
-    # The run itself
+    # The run
 
     def _begin(self, started: RunStarted) -> bytes:
         self._output.begin(started)
-        self._response = ResponseObject(started, self._reading)
+        self._response = ResponseObject(started, self._request)
         snapshot = self._response.running()
-        if self._reading.background:
+        if self._request.background:
             opening = self.queued(started)
         else:
             opening = self._frame("response.created", b',"response":', snapshot)
         return opening + self._frame("response.in_progress", b',"response":', snapshot)
 
     def queued(self, started: RunStarted) -> bytes:
-        """The first two frames of a response in the background, which know nothing of its run but the id."""
-        snapshot = ResponseObject(started, self._reading).running("queued")
+        """Return the first two frames of a background response, which depend on nothing but the run's id."""
+        snapshot = ResponseObject(started, self._request).running("queued")
         created = self._frame("response.created", b',"response":', snapshot)
         return created + self._frame("response.queued", b',"response":', snapshot)
 
     def _end(self, terminal: TerminalEvent) -> bytes:
         frames: list[bytes] = []
         if isinstance(terminal, RunFinished):
-            frames += map(self._tell, self._output.value(terminal))
+            frames += map(self._encode_event, self._output.value(terminal))
         elif isinstance(terminal, RunFailed):
             frames.append(self._error(terminal))
         end, usage = response_outcome(terminal), self._output.usage(terminal)
         if not self._is_open:
             reason = end.reason or ("failed" if end.status == "failed" else None)
-            told = {
+            completed = {
                 "id": self._response.id,
                 "status": end.status,
                 "incomplete_details": {"reason": reason} if reason else None,
-                "usage": usage_object(usage or _ZERO_USAGE),  # The provider throws without; zeros stand here only.
+                "usage": usage_object(usage or _ZERO_USAGE),  # The Databricks provider raises without usage.
             }
-            frames.append(self._own("responses.completed", response=told))
+            frames.append(self._fields_frame("responses.completed", response=completed))
         kind = {"completed": "response.completed", "failed": "response.failed"}.get(end.status, "response.incomplete")
         snapshot = self._response.complete(terminal, self._output.items, usage, self._output.custom)
         frames.append(self._frame(kind, b',"response":', snapshot))
@@ -294,18 +293,18 @@ class ResponseStreamEncoder:
         return b"".join(frames)
 
     def _error(self, failed: RunFailed) -> bytes:
-        """Both spellings in one frame: MLflow and LangChain need the flat one, OpenAI's SDKs the nested one."""
+        """Both shapes in one frame: MLflow and LangChain need the flat one, OpenAI's SDKs the nested one."""
         error = openai_errors.error_object(failed)
-        return self._own("error", code=failed.code, message=failed.message, param=None, error=error)
+        return self._fields_frame("error", code=failed.code, message=failed.message, param=None, error=error)
 
     # Frames
 
     def _frame(self, kind: str, *pieces: bytes) -> bytes:
         number = self._number
         self._number = number + 1
-        return b"".join((self._openings[kind], b"%d" % number, *pieces, b"}\n\n"))
+        return b"".join((self._prefixes[kind], b"%d" % number, *pieces, b"}\n\n"))
 
-    def _own(self, kind: str, **fields: Any) -> bytes:
+    def _fields_frame(self, kind: str, **fields: Any) -> bytes:
         return self._frame(kind, b",", json.encode(fields)[1:-1])
 
     def _at(self, item: str, more: bytes = b"", index: int | None = None) -> bytes:
@@ -320,25 +319,23 @@ class ResponseStreamEncoder:
 
 
 class ResumedStreamEncoder:
-    """The same stream for a client that has its frames up to a number: all are made, and those it has are dropped."""
+    """Encodes the same stream, but drops the frames up to a sequence number that the client already has."""
 
-    def __init__(self, reading: ResponsesRequest, after: int) -> None:
-        self._writer = ResponseStreamEncoder(reading)
+    def __init__(self, request: ResponsesRequest, after: int) -> None:
+        self._encoder = ResponseStreamEncoder(request)
         self._after = after
 
-    def frames(self, event: Event) -> bytes:
-        """The frames of one event that the client does not have."""
-        before = self._writer.number
-        made = self._writer.frames(event)
-        count = self._writer.number - before
+    def encode(self, event: Event) -> bytes:
+        before = self._encoder.number
+        made = self._encoder.encode(event)
+        count = self._encoder.number - before
         known = min(self._after + 1 - before, count)
         if known <= 0:
             return made
-        rest = made.split(b"\n\n", known)[-1]  # Inside a frame there is no empty line.
-        # What has no number of its own, but for the end, came with the last frame.
+        rest = made.split(b"\n\n", known)[-1]  # There is no empty line inside a frame.
+        # What has no number, except for [DONE], belongs to the last frame.
         return sse.DONE if rest and known == count else rest
 
 
 def _open_item(kind: str, item: str, **fields: Any) -> bytes:
-    """An item as it is when it opens."""
     return json.encode({"type": kind, "id": item, **fields, "status": "in_progress"})

@@ -1,7 +1,6 @@
-"""POST /services/{w} and …/stream: what OpenFn's Lightning, its command and curl call (contract: job-chat, 1).
+"""POST /services/{w} and /services/{w}/stream: called by OpenFn's Lightning, its CLI and curl (contract: job-chat, 1).
 
-A payload in, one document out; streamed, the same document is the last event. How errors, payloads, blocks and answers
-look stands in the files beside this one, what passes on a WebSocket in service_socket.py.
+A payload in, a document out; a stream ends with the same document. Also the catalog of services and their READMEs.
 """
 
 import re
@@ -30,7 +29,6 @@ from palaver.protocols.services.stream import ServiceStreamEncoder, StatusLookup
 
 VERSION = version("palaver")
 STREAM_ROUTE = "services/{w}/stream"
-"""The route that is answered with events."""
 _VERSION_HEADERS: Headers = (("x-api-version", VERSION),)
 _JSON_HEADERS: Headers = (("content-type", "application/json"), *_VERSION_HEADERS)
 _SSE_HEADERS: Headers = (
@@ -42,85 +40,84 @@ _SSE_HEADERS: Headers = (
 
 
 class RejectedPayload(RequestError):
-    """A payload that was read but cannot be taken, with the reading that its answer needs."""
+    """A parsed payload that is invalid, with the request that its response needs."""
 
-    def __init__(self, error: RequestError, reading: ServiceRequest) -> None:
+    def __init__(self, error: RequestError, request: ServiceRequest) -> None:
         super().__init__(error.message, pointer=error.pointer, details=error.details)
         self.code = error.code
         self.error = error
-        self.reading = reading
+        self.request = request
 
 
 def decode(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, ServiceRequest]:
-    """The call, and how to answer it."""
     workflow = find(request.workflow)
     payload = parse_payload_object(request)
     key = payload_api_key(payload)
-    reading = ServiceRequest(workflow=workflow.name, is_chat=workflow.is_chat, stream=request.route == STREAM_ROUTE)
+    service_request = ServiceRequest(
+        workflow=workflow.name, is_chat=workflow.is_chat, stream=request.route == STREAM_ROUTE
+    )
     try:
         label = session_label(payload, request.fresh)
-        asked = parse_payload(payload, workflow, label, is_stream=reading.stream)
+        parsed = parse_payload(payload, workflow, label, is_stream=service_request.stream)
     except RequestError as error:
-        raise RejectedPayload(error, reading) from None
+        raise RejectedPayload(error, service_request) from None
     call = Call(
         workflow=workflow.name,
-        messages=asked.messages,
-        inputs=asked.inputs,
-        parameters=asked.parameters,
+        messages=parsed.messages,
+        inputs=parsed.inputs,
+        parameters=parsed.parameters,
         session=label or None,
         secrets={"api_key": Secret(key)} if key is not None and not key.startswith(API_KEY_PREFIX) else {},
         trace_parent=request.trace_parent,
-        record=asked.record,
+        record=parsed.record,
     )
-    told = ServiceRequest(
+    service_request = ServiceRequest(
         workflow=workflow.name,
         is_chat=workflow.is_chat,
-        stream=reading.stream,
-        sparse=asked.is_sparse,
-        history=asked.history,
+        stream=service_request.stream,
+        sparse=parsed.is_sparse,
+        history=parsed.history,
     )
-    return call, told
+    return call, service_request
 
 
-def response_head(started: RunStarted, reading: ServiceRequest) -> HttpResponse | None:
-    """The head of a stream; None for a whole answer."""
-    if not reading.stream:
+def response_head(started: RunStarted, request: ServiceRequest) -> HttpResponse | None:
+    if not request.stream:
         return None
     return HttpResponse(status=200, headers=(*_SSE_HEADERS, *run_headers(started)), keep_alive=sse.KEEP_ALIVE)
 
 
 def stream_encoder(
-    reading: ServiceRequest, *, status: StatusLookup = lambda failed: failed.status or 500
+    request: ServiceRequest, *, status: StatusLookup = lambda failed: failed.status or 500
 ) -> EventEncoder:
-    """Events, each with a name and one line of data."""
-    return ServiceStreamEncoder(reading, status).frames
+    return ServiceStreamEncoder(request, status).encode
 
 
-def encode_response(events: Sequence[Event], reading: ServiceRequest, *, status: int) -> HttpResponse:
-    """The document, or the error object; where a stream was asked for, all of it at once."""
+def encode_response(events: Sequence[Event], request: ServiceRequest, *, status: int) -> HttpResponse:
+    """Encode the document or the error; on the stream route, all events at once."""
     started, last = events[0], events[-1]
     assert isinstance(started, RunStarted)
-    if reading.stream:
-        body = b"".join(map(stream_encoder(reading, status=lambda _: status), events))
+    if request.stream:
+        body = b"".join(map(stream_encoder(request, status=lambda _: status), events))
         return HttpResponse(status=200, headers=(*_SSE_HEADERS, *run_headers(started)), body=body)
     if isinstance(last, RunFailed | RunCancelled):
         document = run_error_document(last, status=status)
         return _json_response(document["code"], document, started)
-    return _json_response(status, reply_document(fold(events), reading), started)
+    return _json_response(status, reply_document(fold(events), request), started)
 
 
-def encode_error(error: PalaverError, reading: ServiceRequest | None, *, status: int) -> HttpResponse:
-    """The error object; where a stream was asked for and the payload could be read, its one event."""
+def encode_error(error: PalaverError, request: ServiceRequest | None, *, status: int) -> HttpResponse:
+    """Encode the error; on the stream route, as its only event."""
     if isinstance(error, RejectedPayload):
-        error, reading = error.error, error.reading
+        error, request = error.error, error.request
     document = error_document(error, status=status)
-    if reading is not None and reading.stream:
+    if request is not None and request.stream:
         return HttpResponse(status=200, headers=_SSE_HEADERS, body=named_event("error", json.encode(document)))
     return _json_response(status, document)
 
 
 def document_response(document: Any, *, stream: bool) -> HttpResponse:
-    """A document for which nothing was run, on either route."""
+    """A document without a run, on either route."""
     body = json.encode(document)
     return (
         HttpResponse(status=200, headers=_SSE_HEADERS, body=named_event("complete", body))
@@ -130,7 +127,6 @@ def document_response(document: Any, *, stream: bool) -> HttpResponse:
 
 
 def markdown_response(text: str) -> HttpResponse:
-    """A text for people."""
     headers = (("content-type", "text/markdown; charset=utf-8"), *_VERSION_HEADERS)
     return HttpResponse(status=200, headers=headers, body=json.replace_surrogates(text).encode())
 
@@ -140,12 +136,11 @@ def _json_response(status: int, document: Any, started: RunStarted | None = None
     return HttpResponse(status=status, headers=headers, body=json.encode(document))
 
 
-_SENTENCE = re.compile(r"(.+?[.!?])(?:\s+(?![a-z])|$)", re.DOTALL)  # "e.g. this" goes on.
+_SENTENCE = re.compile(r"(.+?[.!?])(?:\s+(?![a-z])|$)", re.DOTALL)  # Not after "e.g.".
 _HEADING = re.compile(r"^#.*$|^[^\n]+\n(?:=+|-+)[ \t]*$", re.MULTILINE)
 
 
 def catalog_entry(service: Description, readme: str, version: str) -> dict[str, Any]:
-    """One service in the list."""
     return {
         "name": service.name,
         "summary": first_sentence(readme) or first_sentence(service.description),
@@ -155,15 +150,15 @@ def catalog_entry(service: Description, readme: str, version: str) -> dict[str, 
 
 
 def first_sentence(text: str) -> str:
-    """The first sentence of a text, of Markdown the first under its headings."""
+    """Return the first sentence of a text; of Markdown, the first one below the headings."""
     paragraphs = (paragraph.strip() for paragraph in re.split(r"\n\s*\n", _HEADING.sub("\n", text)))
     first = " ".join(next(filter(None, paragraphs), "").split())
-    found = _SENTENCE.match(first)
-    return found[1] if found else first
+    match = _SENTENCE.match(first)
+    return match[1] if match else first
 
 
 def default_readme(service: Description) -> str:
-    """A README for a service that brings none: what it says of itself, and what it takes."""
+    """Write a README for a service without one: its description and its inputs."""
     sections = [f"# {service.name}", service.description, _readme_call(service), _readme_inputs(service.schemas.inputs)]
     return "\n\n".join(filter(None, sections)) + "\n"
 
@@ -196,5 +191,5 @@ def _readme_type(shape: Any) -> str:
 
 
 def _readme_line(shape: Any, name: str) -> str:
-    said = cast("Mapping[str, Any]", shape).get(name) if isinstance(shape, dict) else None
-    return " ".join(said.replace("|", "\\|").split()) if isinstance(said, str) else ""
+    text = cast("Mapping[str, Any]", shape).get(name) if isinstance(shape, dict) else None
+    return " ".join(text.replace("|", "\\|").split()) if isinstance(text, str) else ""

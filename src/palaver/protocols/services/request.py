@@ -1,6 +1,7 @@
-"""What is wrong with the inputs of a payload that is refused anyway, so that all is told at once (job-chat, 1.3).
+"""Parse and validate the payload of a service (contract: job-chat, 1.2 and 1.3).
 
-A workflow judges its inputs itself, when it is called. This looks only at the types that its schema declares.
+All errors are reported at once. If a payload is rejected, its inputs are compared with the types of the workflow's
+schema too; otherwise the workflow validates them itself.
 """
 
 import re
@@ -18,30 +19,28 @@ from palaver.protocols.base import HttpRequest
 
 
 class FieldError(NamedTuple):
-    """One thing that is wrong with a payload."""
-
     field: str
     why: str
-    """How the sentence goes on that begins with the field."""
+    """The rest of a sentence that starts with the field."""
 
 
-def invalid_payload(misfits: Iterable[FieldError]) -> InvalidBody:
-    """Everything that is wrong with a payload, the first of it in words."""
-    listed = list(misfits)
+def invalid_payload(field_errors: Iterable[FieldError]) -> InvalidBody:
+    """The error of an invalid payload: all errors, the first one as the message."""
+    listed = list(field_errors)
     errors = [{"field": field, "message": why} for field, why in listed]
     return InvalidBody(" ".join(listed[0]), details={"errors": errors})
 
 
 class ServiceRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """How to answer. It holds the conversation, and is therefore not kept with the run."""
+    """What is needed to encode the response. Holds the conversation, so it is not stored with the run."""
 
     workflow: str
     is_chat: bool = True
     stream: bool = False
     sparse: bool = False
-    """In a stream: only logs and the last event."""
+    """Send only logs and the last event of a stream."""
     history: tuple[Any, ...] = ()
-    """With the user's turn."""
+    """Including the user's turn."""
 
 
 _Object = Mapping[str, Any]
@@ -64,34 +63,34 @@ _TYPES: Mapping[str, tuple[Callable[[object], bool], str]] = {
 
 
 def input_errors(inputs: _Object, schema: _Object) -> Iterator[FieldError]:
-    """The inputs that are missing, and those of another type than the schema says."""
+    """Yield missing inputs, and those of another type than in the schema."""
     for name in cast("list[Any]", schema.get("required") or []):
         if name not in inputs and name != "messages":
             yield FieldError(str(name), "is required")
     yield from _property_errors(inputs, schema, "", _MAX_DEPTH)
 
 
-def _property_errors(value: _Object, schema: _Object, above: str, deepest: int) -> Iterator[FieldError]:
+def _property_errors(value: _Object, schema: _Object, above: str, depth: int) -> Iterator[FieldError]:
     properties: Any = schema.get("properties")
     for name, shape in cast("_Object", properties or {}).items():
-        if name in value and isinstance(shape, dict) and deepest:
-            yield from _value_errors(value[name], cast("_Object", shape), f"{above}{name}", deepest - 1)
+        if name in value and isinstance(shape, dict) and depth:
+            yield from _value_errors(value[name], cast("_Object", shape), f"{above}{name}", depth - 1)
 
 
-def _value_errors(value: object, shape: _Object, field: str, deepest: int) -> Iterator[FieldError]:
+def _value_errors(value: object, shape: _Object, field: str, depth: int) -> Iterator[FieldError]:
     types = _schema_types(shape)
     if types and not any(_TYPES[one][0](value) for one in types):
         yield FieldError(field, _TYPES[types[0]][1])
     elif isinstance(value, dict):
-        yield from _property_errors(cast("_Object", value), shape, f"{field}.", deepest)
+        yield from _property_errors(cast("_Object", value), shape, f"{field}.", depth)
 
 
 def _schema_types(shape: Any) -> list[str]:
-    """The types that a schema names; none where it says more than this can judge."""
+    """Return the types that a schema names; empty if it is more complex."""
     if not isinstance(shape, dict):
         return []
-    said = cast("_Object", shape)
-    given, any_of = said.get("type"), said.get("anyOf")
+    schema = cast("_Object", shape)
+    given, any_of = schema.get("type"), schema.get("anyOf")
     named: list[Any] = [given] if isinstance(given, str) else []
     if isinstance(given, list):
         named = cast("list[Any]", given)
@@ -101,9 +100,9 @@ def _schema_types(shape: Any) -> list[str]:
 
 
 API_KEY_PREFIX = "plv_"
-"""What our own keys begin with. Any other is for the workflow."""
+"""The prefix of our own keys. Any other key is for the workflow."""
 CONTROL_FIELDS = frozenset({"api_key", "stream", "metrics_opt_in"})
-"""What is said to us, and not to the workflow."""
+"""Fields that are not inputs of the workflow."""
 
 _CHAT_FIELDS = frozenset({"content", "history", "messages", "parameters"})
 _ROLES = ("user", "assistant")
@@ -112,20 +111,17 @@ _BYTE_OFFSET = re.compile(r"\(byte (\d+)\)")
 
 
 class ServicePayload(NamedTuple):
-    """What a payload asks of a workflow."""
-
     messages: tuple[Message, ...]
     history: tuple[Any, ...]
-    """The conversation with the user's turn, as it will be told again."""
+    """The conversation including the user's turn, for the response."""
     inputs: dict[str, Any]
     parameters: dict[str, Any]
     record: RecordMode
     is_sparse: bool
-    """Of a stream: only logs and the last event. Absent means that everything may be told as it happens."""
 
 
 def parse_payload_object(request: HttpRequest) -> dict[str, Any]:
-    """The object in a body. Of text that is no JSON the place is told, by line and column."""
+    """Parse the body. A syntax error is reported by line and column."""
     try:
         value = json.decode(request.body, request.bounds)
     except InvalidJson as error:
@@ -136,17 +132,17 @@ def parse_payload_object(request: HttpRequest) -> dict[str, Any]:
 
 
 def _with_line_and_column(error: InvalidJson, body: bytes) -> InvalidJson:
-    found = _BYTE_OFFSET.search(error.message)
-    if found is None:
+    match = _BYTE_OFFSET.search(error.message)
+    if match is None:
         return error
-    before = body[: int(found[1])]
+    before = body[: int(match[1])]
     line, column = before.count(b"\n") + 1, len(before.rpartition(b"\n")[2].decode(errors="replace")) + 1
-    message = error.message.replace(found[0], f"(line {line}, column {column})")
+    message = error.message.replace(match[0], f"(line {line}, column {column})")
     return InvalidJson(message, details={"line": line, "column": column})
 
 
 def session_label(payload: _Object, fresh: str) -> str:
-    """The label that groups the calls of one conversation: the client's, or a fresh one."""
+    """Return the label of the conversation: the client's, or a new one."""
     match payload.get("meta"):
         case {"session_id": str(label)} if 0 < len(label) <= _MAX_SESSION_LENGTH:
             return label
@@ -155,7 +151,7 @@ def session_label(payload: _Object, fresh: str) -> str:
 
 
 def payload_api_key(payload: _Object) -> str | None:
-    """The credential in a payload; None where there is none."""
+    """Return the credential in a payload, or None."""
     match payload.get("api_key"):
         case None:
             return None
@@ -166,7 +162,7 @@ def payload_api_key(payload: _Object) -> str | None:
 
 
 def find_palaver_key(body: bytes, bounds: json.JsonLimits) -> str | None:
-    """A key of ours in a body that nobody has read yet. What is wrong with the body is told later, by who reads it."""
+    """Find one of our keys in an unparsed body. Errors of the body are reported later."""
     if b"api_key" not in body and b"\\u" not in body:
         return None
     try:
@@ -178,32 +174,32 @@ def find_palaver_key(body: bytes, bounds: json.JsonLimits) -> str | None:
 
 
 def parse_payload(payload: _Object, workflow: Description, label: str, *, is_stream: bool) -> ServicePayload:
-    """What it asks; a RequestError that lists everything that is wrong with it."""
-    wrong: list[FieldError] = []
-    streamed = _boolean(payload, "stream", wrong) if is_stream else None
-    opted = _boolean(payload, "metrics_opt_in", wrong)
-    record: RecordMode = "metadata" if opted is False else "full"
+    """Parse a payload. Raises InvalidBody with all errors."""
+    errors: list[FieldError] = []
+    streamed = _boolean(payload, "stream", errors) if is_stream else None
+    opt_in = _boolean(payload, "metrics_opt_in", errors)
+    record: RecordMode = "metadata" if opt_in is False else "full"
     inputs = _inputs({**payload, "session_id": label}, workflow)
     parameters: Any = payload.get("parameters") if workflow.is_chat else None
     if parameters is not None and not isinstance(parameters, dict):
-        wrong.append(FieldError("parameters", "must be an object"))
-    messages, history = _conversation(payload, wrong) if workflow.is_chat else ((), ())
-    if wrong:
-        raise invalid_payload([*wrong, *input_errors(inputs, workflow.schemas.inputs)])
+        errors.append(FieldError("parameters", "must be an object"))
+    messages, history = _conversation(payload, errors) if workflow.is_chat else ((), ())
+    if errors:
+        raise invalid_payload([*errors, *input_errors(inputs, workflow.schemas.inputs)])
     is_sparse = is_stream and streamed is False
     return ServicePayload(messages, history, inputs, cast("dict[str, Any]", parameters or {}), record, is_sparse)
 
 
-def _boolean(payload: _Object, name: str, wrong: list[FieldError]) -> bool | None:
+def _boolean(payload: _Object, name: str, errors: list[FieldError]) -> bool | None:
     value = payload.get(name)
     if value is None or isinstance(value, bool):
         return value
-    wrong.append(FieldError(name, "must be true or false"))
+    errors.append(FieldError(name, "must be true or false"))
     return None
 
 
 def _inputs(payload: dict[str, Any], workflow: Description) -> dict[str, Any]:
-    """What the workflow takes by name; all of it where it takes anything, or does not say what it takes."""
+    """Return the declared inputs; all fields if the workflow accepts any."""
     if workflow.is_chat:
         payload = _without_user({name: value for name, value in payload.items() if name not in _CHAT_FIELDS})
     schema = workflow.schemas.inputs
@@ -217,7 +213,7 @@ def _inputs(payload: dict[str, Any], workflow: Description) -> dict[str, Any]:
 
 
 def _without_user(payload: dict[str, Any]) -> dict[str, Any]:
-    """Who the user is, which Lightning tells in `meta.user`, is no business of the workflow's, nor of our records."""
+    """Remove the user's identity, which Lightning sends in `meta.user`."""
     match payload.get("meta"):
         case {"user": _, **rest}:
             return {**payload, "meta": rest}
@@ -228,29 +224,29 @@ def _without_user(payload: dict[str, Any]) -> dict[str, Any]:
 # Conversations
 
 
-def _conversation(payload: _Object, wrong: list[FieldError]) -> tuple[tuple[Message, ...], tuple[Any, ...]]:
+def _conversation(payload: _Object, errors: list[FieldError]) -> tuple[tuple[Message, ...], tuple[Any, ...]]:
     given: Any = payload.get("messages")
     if given is None:
-        return _turns(payload, wrong)
+        return _turns(payload, errors)
     if payload.get("content") is not None or payload.get("history") is not None:
-        wrong.append(FieldError("messages", "stands instead of content and history: send one or the other"))
+        errors.append(FieldError("messages", "stands instead of content and history: send one or the other"))
         return (), ()
     messages = tuple(dialects.read(given))
-    said = [message for message in messages if message.role in _ROLES]
-    return messages, tuple({"role": message.role, "content": message.text} for message in said)
+    turns = [message for message in messages if message.role in _ROLES]
+    return messages, tuple({"role": message.role, "content": message.text} for message in turns)
 
 
-def _turns(payload: _Object, wrong: list[FieldError]) -> tuple[tuple[Message, ...], tuple[Any, ...]]:
-    """The history, of which blank turns are told again but are not said to the workflow; and the user's turn."""
+def _turns(payload: _Object, errors: list[FieldError]) -> tuple[tuple[Message, ...], tuple[Any, ...]]:
+    """Parse `history` and `content`. Blank turns are repeated in the response, but not passed to the workflow."""
     content: Any = payload.get("content")
     if content is None:
-        wrong.append(FieldError("content", "is required"))
+        errors.append(FieldError("content", "is required"))
     elif not isinstance(content, str):
-        wrong.append(FieldError("content", "must be a string"))
+        errors.append(FieldError("content", "must be a string"))
     elif not content.strip():
-        wrong.append(FieldError("content", "must not be blank"))
-    history = _history(payload, wrong)
-    if wrong or content is None:
+        errors.append(FieldError("content", "must not be blank"))
+    history = _history(payload, errors)
+    if errors or content is None:
         return (), ()
     messages = [
         Message.user(turn["content"]) if turn["role"] == "user" else Message.assistant(turn["content"])
@@ -260,21 +256,21 @@ def _turns(payload: _Object, wrong: list[FieldError]) -> tuple[tuple[Message, ..
     return (*messages, Message.user(content)), (*history, {"role": "user", "content": content})
 
 
-def _history(payload: _Object, wrong: list[FieldError]) -> Sequence[Any]:
+def _history(payload: _Object, errors: list[FieldError]) -> Sequence[Any]:
     given: Any = payload.get("history")
     if given is None:
         return ()
     if not isinstance(given, list):
-        wrong.append(FieldError("history", "must be a list"))
+        errors.append(FieldError("history", "must be a list"))
         return ()
     turns = cast("list[Any]", given)
     for index, turn in enumerate(turns):
         if not isinstance(turn, dict):
-            wrong.append(FieldError(f"history[{index}]", "must be an object"))
+            errors.append(FieldError(f"history[{index}]", "must be an object"))
             continue
         fields = cast("_Object", turn)
         if fields.get("role") not in _ROLES:
-            wrong.append(FieldError(f"history[{index}].role", "must be 'user' or 'assistant'"))
+            errors.append(FieldError(f"history[{index}].role", "must be 'user' or 'assistant'"))
         if not isinstance(fields.get("content"), str):
-            wrong.append(FieldError(f"history[{index}].content", "must be a string"))
+            errors.append(FieldError(f"history[{index}].content", "must be a string"))
     return turns

@@ -1,4 +1,4 @@
-"""What passes on a service's WebSocket: starts and cancels in, the events of a stream out (contract: job-chat, 1.5)."""
+"""Messages of a service's WebSocket: start and cancel in, the events of a stream out (contract: job-chat, 1.5)."""
 
 from typing import Any, Literal, NamedTuple
 
@@ -17,27 +17,25 @@ class _Message(msgspec.Struct):
 
 
 class SocketMessage(NamedTuple):
-    """What a client said."""
-
     event: Literal["start", "cancel"]
     payload: bytes = b"null"
-    """Of a start: JSON, read by whoever answers it."""
+    """The JSON payload of a start."""
 
 
 _messages = msgspec.json.Decoder(_Message)
 
 
 def parse_message(text: str) -> SocketMessage:
-    """One message, or the RequestError that says what is wrong with it."""
+    """Parse one message. Raises RequestError."""
     try:
-        said = _messages.decode(text)
+        message = _messages.decode(text)
     except msgspec.ValidationError:
         raise InvalidValue('Send an object with an event: {"event": "start", "data": {…}}.') from None
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         raise InvalidJson("This message is not JSON.") from None
-    match said.event:
+    match message.event:
         case "start":
-            return SocketMessage("start", bytes(said.data))
+            return SocketMessage("start", bytes(message.data))
         case "cancel":
             return SocketMessage("cancel")
         case _:
@@ -45,7 +43,7 @@ def parse_message(text: str) -> SocketMessage:
 
 
 def with_api_key(payload: bytes, key: str) -> bytes:
-    """The payload with the key of the socket's own address, unless it brings one itself."""
+    """Add the key of the socket's URL to a payload without one."""
     value = json.decode_or_text(payload.decode())
     if not isinstance(value, dict):
         return payload
@@ -55,33 +53,33 @@ def with_api_key(payload: bytes, key: str) -> bytes:
 
 
 def complete_message(data: bytes) -> str:
-    """The last message of a start: the document, or the error object."""
+    """The last message of a start: the document, or the error."""
     return (b'{"event":"complete","data":%b}' % data).decode()
 
 
 def error_message(error: PalaverError, *, status: int) -> str:
-    """A message that could not be taken; what runs goes on."""
+    """The answer to an invalid message; a running start is not affected."""
     data = json.encode(error_document(error, status=status))
     return (b'{"event":"error","data":%b}' % data).decode()
 
 
 class SocketMessageEncoder:
-    """Bytes of an event stream in, messages out."""
+    """Converts the bytes of an event stream to messages."""
 
     def __init__(self) -> None:
         self._rest = b""
         self.ended = False
-        """Was the last of them told?"""
+        """Whether the last message was sent."""
 
     def feed(self, data: bytes) -> list[str]:
-        """The messages that are complete now."""
+        """Return the messages that are complete now."""
         *frames, self._rest = (self._rest + data).split(b"\n\n")
-        return [message for frame in frames if (message := self._message(frame)) is not None]
+        return [encoded for frame in frames if (encoded := self._message(frame)) is not None]
 
     def _message(self, frame: bytes) -> str | None:
-        head, found, data = frame.partition(b"\ndata: ")
-        if not found:
-            return None  # Only that the stream is alive: a socket has pings for that.
+        head, separator, data = frame.partition(b"\ndata: ")
+        if not separator:
+            return None  # A keep-alive comment: a WebSocket has pings.
         name = head.removeprefix(b"event: ")
         if name in _TERMINAL_EVENTS:
             self.ended = True

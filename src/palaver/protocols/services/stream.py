@@ -1,7 +1,7 @@
-"""The events of a service's stream: blocks as Anthropic has them, and beside them logs, data, changes (job-chat, 1.4).
+"""Encode a service's stream: content blocks as Anthropic's, and the events log, data and changes (job-chat, 1.4).
 
-Blocks never overlap. A line of status is a block of its own: it ends a text that is being said, which goes on in the
-next block, and waits for the end of a tool call, whose JSON cannot be cut.
+Blocks never overlap. A status line is a thinking block: it ends an open text, which continues in the next block, and
+waits for the end of a tool call, whose JSON cannot be split.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ BlockKind = Literal["text", "thinking", "tool_use"]
 StatusLookup = Callable[[RunFailed], int]
 
 _DOCUMENT_EVENTS = (TextStarted, TextEnded, UsageAdded, RunStarted, RunFinished)
-"""What the last event is made of, beside some parts."""
+"""The events that the last document is built from, besides some parts."""
 _STOP_REASONS: dict[FinishReason, str] = {"length": "max_tokens", "tool-calls": "tool_use", "content-filter": "refusal"}
 _DELTA_FIELDS: dict[BlockKind, tuple[str, str]] = {
     "text": ("text_delta", "text"),
@@ -50,7 +50,7 @@ _DELTA_FIELDS: dict[BlockKind, tuple[str, str]] = {
 
 
 def named_event(name: str, data: bytes) -> bytes:
-    """One event, its data one line of JSON."""
+    """Encode an event with a name and one line of JSON."""
     return b"event: %b\ndata: %b\n\n" % (name.encode(), data)
 
 
@@ -59,35 +59,35 @@ def _typed_event(name: str, **fields: Any) -> bytes:
 
 
 class ServiceStreamEncoder:
-    """Writes one stream. `status` is the HTTP status of a run that failed."""
+    """Encodes one stream. `status` returns the HTTP status of a failed run."""
 
-    def __init__(self, reading: ServiceRequest, status: StatusLookup) -> None:
-        self._reading = reading
+    def __init__(self, request: ServiceRequest, status: StatusLookup) -> None:
+        self._request = request
         self._status = status
-        self._shows = reading.is_chat and not reading.sparse
+        self._sends_blocks = request.is_chat and not request.sparse
         self._linear = Linearizer()
-        self._kept: list[Event] = []  # Of which the last event is made.
+        self._document_events: list[Event] = []  # The events for the last document.
         self._index = -1
         self._open: BlockKind | None = None
-        self._before = b""  # What stands before a piece of the open block.
+        self._before = b""  # The bytes before a delta of the open block.
         self._has_piece = False
-        self._waiting: list[str] = []  # Lines of status that came while a call was open.
+        self._waiting: list[str] = []  # Status lines received while a tool call was open.
 
-    def frames(self, event: Event) -> bytes:
-        """What one event of the run amounts to."""
+    def encode(self, event: Event) -> bytes:
+        """Return the frames of one event."""
         linear = self._linear
-        if type(event) is TextDelta and event.item == linear.flowing and self._open == "text":  # As most are.
+        if type(event) is TextDelta and event.item == linear.flowing and self._open == "text":  # The hot path.
             linear.pieces.append(event.delta)
             return b"%b%b}}\n\n" % (self._before, json.encode(event.delta))
         if isinstance(event, _DOCUMENT_EVENTS) or _is_document_part(event):
-            self._kept.append(event)
+            self._document_events.append(event)
         if isinstance(event, TERMINAL_EVENTS):
-            return self._ended(event)
-        if not self._shows:
-            return self._aside(event)
-        return b"".join([self._said(said) for said in linear.feed(event)])
+            return self._encode_end(event)
+        if not self._sends_blocks:
+            return self._encode_side_event(event)
+        return b"".join([self._encode_event(linear_event) for linear_event in linear.feed(event)])
 
-    def _said(self, event: Event) -> bytes:
+    def _encode_event(self, event: Event) -> bytes:
         match event:
             case TextDelta(delta=delta):
                 return self._piece("text", delta)
@@ -124,7 +124,7 @@ class ServiceStreamEncoder:
             "type": "message",
             "role": "assistant",
             "content": [],
-            "model": self._reading.workflow,
+            "model": self._request.workflow,
             "stop_reason": None,
             "stop_sequence": None,
             "usage": {"input_tokens": 0, "output_tokens": 0},
@@ -144,12 +144,14 @@ class ServiceStreamEncoder:
         return closed + _typed_event("content_block_start", index=self._index, content_block=block)
 
     def _piece(self, kind: BlockKind, piece: str) -> bytes:
-        opening = b"" if self._open == kind else self._begin(kind)  # It was ended by a line of status, and goes on.
+        opening = (
+            b"" if self._open == kind else self._begin(kind)
+        )  # A status line ended the block: continue in a new one.
         self._has_piece = True
         return b"%b%b%b}}\n\n" % (opening, self._before, json.encode(piece))
 
     def _close(self, kind: BlockKind | None = None) -> bytes:
-        """End the open block; of a kind, only if it is of that kind."""
+        """End the open block, if it is of that kind."""
         if self._open is None or (kind is not None and kind != self._open):
             return b""
         self._open = None
@@ -158,9 +160,9 @@ class ServiceStreamEncoder:
     def _end_call(self, event: ToolEnded) -> bytes:
         missing = self._piece("tool_use", event.arguments) if event.arguments and not self._has_piece else b""
         waiting, self._waiting = self._waiting, []
-        return b"".join([missing, self._close(), *map(self._thought, waiting)])
+        return b"".join([missing, self._close(), *map(self._thinking_block, waiting)])
 
-    def _thought(self, text: str) -> bytes:
+    def _thinking_block(self, text: str) -> bytes:
         return b"".join([self._begin("thinking"), self._piece("thinking", text), self._close()])
 
     # Parts
@@ -181,28 +183,28 @@ class ServiceStreamEncoder:
                     return _data_event(event)
                 log = named_event("log", json.encode(line))
                 if self._open != "tool_use":
-                    return log + self._thought(line)
+                    return log + self._thinking_block(line)
                 self._waiting.append(line)
                 return log
 
-    def _aside(self, event: Event) -> bytes:
-        """What is told where nothing else is: of a workflow that is no chat, or to who wants no stream."""
+    def _encode_side_event(self, event: Event) -> bytes:
+        """Encode only logs and data, for a workflow that is not a chat or a client that wants no stream."""
         if not isinstance(event, PartAdded):
             return b""
         if (line := _status_line(event)) is not None:
             return named_event("log", json.encode(line))
-        return b"" if self._reading.sparse else _data_event(event)
+        return b"" if self._request.sparse else _data_event(event)
 
     # The end
 
-    def _ended(self, end: TerminalEvent) -> bytes:
-        closed = b"".join([self._close(), *map(self._thought, self._waiting)])
+    def _encode_end(self, end: TerminalEvent) -> bytes:
+        closed = b"".join([self._close(), *map(self._thinking_block, self._waiting)])
         if isinstance(end, RunFailed | RunCancelled):
             status = self._status(end) if isinstance(end, RunFailed) else 0
             return closed + named_event("error", json.encode(run_error_document(end, status=status)))
-        reply = fold(self._kept)
-        last = named_event("complete", json.encode(reply_document(reply, self._reading)))
-        if not self._shows:
+        reply = fold(self._document_events)
+        last = named_event("complete", json.encode(reply_document(reply, self._request)))
+        if not self._sends_blocks:
             return last
         stop = {"stop_reason": _STOP_REASONS.get(end.finish, "end_turn"), "stop_sequence": None}
         usage = {"output_tokens": usage_counts(reply.usage)["output_tokens"]}
@@ -212,14 +214,14 @@ class ServiceStreamEncoder:
 
 
 def _is_document_part(event: Event) -> bool:
-    """Is it a part that the last event tells?"""
+    """Whether the last document is built from this part."""
     if not isinstance(event, PartAdded):
         return False
     return isinstance(event.part, Refusal) or (isinstance(event.part, Data) and event.part.name == REPLY)
 
 
 def _status_line(event: PartAdded) -> str | None:
-    """A line of status: shown, and not kept."""
+    """Return the text of a status line: transient, and not part of the reply."""
     match event.part:
         case Data(name=name, value=str(text) | {"text": str(text)}) if name == STATUS and event.transient:
             return text

@@ -1,6 +1,6 @@
 """POST /{w}/api/chat: the AI SDK's useChat, answered as a UI message stream, v1 (contract: other protocols, 2).
 
-The client sends its whole history each time and shows an error's body word for word: so errors are plain text.
+The client sends its whole history each time, and shows the body of an error as it is: so errors are plain text.
 """
 
 import re
@@ -29,11 +29,10 @@ _REQUIRED_STRINGS = {
     "file": ("mediaType", "url"),
     "dynamic-tool": ("toolCallId", "toolName"),
 }
-"""Of each type of part, the fields that must be strings."""
+"""The fields of each part type that must be strings."""
 
 
 def decode(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, UIRequest]:
-    """The call, and who is to read the answer."""
     workflow = find(request.workflow)
     fields = JsonFields.of(request)
     version = parse_version(request.headers)
@@ -67,31 +66,29 @@ def decode(request: HttpRequest, find: WorkflowLookup) -> tuple[Call, UIRequest]
     )
 
 
-def response_head(started: RunStarted, reading: UIRequest) -> HttpResponse | None:
-    """The head of the stream: there is always one."""
+def response_head(started: RunStarted, request: UIRequest) -> HttpResponse | None:
     named = (("content-type", "text/event-stream"), ("cache-control", "no-cache"), ("x-accel-buffering", "no"))
-    headers = (*named, *reading.headers, *run_headers(started))
+    headers = (*named, *request.headers, *run_headers(started))
     return HttpResponse(status=200, headers=headers, keep_alive=sse.KEEP_ALIVE)
 
 
-def stream_encoder(reading: UIRequest) -> EventEncoder:
-    """Parts, each in a frame of its own."""
-    return UIStreamEncoder(reading).frames
+def stream_encoder(request: UIRequest) -> EventEncoder:
+    return UIStreamEncoder(request).encode
 
 
-def encode_response(events: Sequence[Event], reading: UIRequest, *, status: int) -> HttpResponse:
-    """The UI message that a client would have built, or what went wrong before anything was sent."""
+def encode_response(events: Sequence[Event], request: UIRequest, *, status: int) -> HttpResponse:
+    """Encode the UI message that a client would build, or the error of a failed run."""
     started, last = events[0], events[-1]
     assert isinstance(started, RunStarted)
     if isinstance(last, RunFailed):
-        return _text_response(status, last.message, (*reading.headers[1:], *run_headers(started)))
-    named = (("content-type", "application/json"), *reading.headers[1:], *run_headers(started))
-    return HttpResponse(status=status, headers=named, body=json.encode(encode_ui_message(events, reading)))
+        return _text_response(status, last.message, (*request.headers[1:], *run_headers(started)))
+    named = (("content-type", "application/json"), *request.headers[1:], *run_headers(started))
+    return HttpResponse(status=status, headers=named, body=json.encode(encode_ui_message(events, request)))
 
 
-def encode_error(error: PalaverError, reading: UIRequest | None, *, status: int) -> HttpResponse:
-    """The message alone."""
-    return _text_response(status, error.message, reading.headers[1:] if reading else ())
+def encode_error(error: PalaverError, request: UIRequest | None, *, status: int) -> HttpResponse:
+    """Encode the message of the error as plain text."""
+    return _text_response(status, error.message, request.headers[1:] if request else ())
 
 
 def _text_response(status: int, message: str, headers: Headers) -> HttpResponse:
@@ -99,11 +96,11 @@ def _text_response(status: int, message: str, headers: Headers) -> HttpResponse:
     return HttpResponse(status=status, headers=(("content-type", "text/plain; charset=utf-8"), *headers), body=body)
 
 
-# What a body says
+# The body
 
 
 def _elements(fields: JsonFields, workflow: Description) -> list[Any]:
-    """The UI messages as they came; a workflow that is no chat does not look at them."""
+    """Return the validated UI messages. A workflow that is not a chat needs none."""
     elements = fields.body.get("messages")
     if not workflow.is_chat and elements is None:
         return []
@@ -131,17 +128,17 @@ def _check_message(element: Any, index: int) -> None:
 
 def _check_part(part: Any, pointer: str, subject: str) -> None:
     match part:
-        case {"type": str(kind), **said}:
+        case {"type": str(kind), **fields_of_part}:
             needed = _REQUIRED_STRINGS.get(kind, ("toolCallId",) if kind.startswith("tool-") else ())
             for name in needed:
-                if not isinstance(said.get(name), str):
+                if not isinstance(fields_of_part.get(name), str):
                     raise InvalidMessages(f"{subject} needs a string {name}.", pointer=f"{pointer}/{name}")
         case _:
             raise InvalidMessages(f"{subject} is no object with a type.", pointer=pointer)
 
 
 def _inputs(fields: JsonFields, workflow: Description) -> dict[str, Any]:
-    """What `inputs` says, and else what stands at the top and is declared: `sendMessage(m, {body: {subject}})`."""
+    """Return `inputs`, and top-level fields that the workflow declares: `sendMessage(m, {body: {subject}})`."""
     declared: Mapping[str, Any] = workflow.schemas.inputs.get("properties") or {}
     own = _RESERVED_FIELDS if workflow.is_chat else _RESERVED_FIELDS - {"messages"}
     beside = {name: value for name, value in fields.body.items() if name in declared and name not in own}
@@ -149,7 +146,7 @@ def _inputs(fields: JsonFields, workflow: Description) -> dict[str, Any]:
 
 
 def _tools(fields: JsonFields) -> list[tuple[str, dict[str, Any] | None]]:
-    """The client's tools, each a name or an object with one; or an object that has them by name."""
+    """Parse the client's tools: a list of names or objects, or an object by name."""
     given: Any = fields.body.get("tools")
     match given:
         case None:

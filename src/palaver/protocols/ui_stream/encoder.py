@@ -1,8 +1,8 @@
-"""UI parts: how the AI SDK's UI message stream (v1) tells a run, on /api/chat and in the vercel format of /invoke.
+"""Encode a run as the AI SDK's UI message stream (v1), for /api/chat and for the vercel format of /invoke.
 
-A run is one UI message, cut into steps: a step ends before the first thing said after all its tools have answered. A
-result stands in the step of its call, and a call that waits for its result keeps its step open: clients look for calls,
-and decide whether to send results by themselves, in the last step only.
+A run is one UI message, divided into steps: a new step starts with the first output after all tools of the last one
+have results. Clients look for tool calls, and decide whether to send results, in the last step only; so a result is
+in the step of its call, and a call without a result keeps its step open.
 """
 
 from collections.abc import Iterable, Sequence
@@ -38,7 +38,6 @@ from palaver.protocols import sse
 from palaver.protocols.ui_stream.request import UIRequest
 
 UIPart = dict[str, Any]
-"""One part of the stream, as JSON has it."""
 
 
 _APPROVALS_VERSION = 6
@@ -50,48 +49,47 @@ _encode_json = msgspec.json.Encoder().encode
 
 
 class UIStreamEncoder:
-    """Events in, parts out, as values or in frames. A delta is the hot path: what stands before it is made once."""
+    """Encodes events as parts or frames. Deltas are the hot path: the bytes before them are encoded once."""
 
-    def __init__(self, client: UIRequest, *, at_once: bool = True) -> None:
-        self._client = client
-        self._at_once = at_once
-        self._held = b""  # The start, where it is not told before anything else is.
+    def __init__(self, request: UIRequest, *, start_at_once: bool = True) -> None:
+        self._request = request
+        self._start_at_once = start_at_once
+        self._held = b""  # The start, if it has to wait for the first output.
         self._started = RunStarted()
         self._usage: Usage | None = None
-        self._before: dict[str, bytes] = {}  # Of each open item, all that stands before its deltas.
-        self._open: dict[str, UIPart] = {}  # Text and reasoning: the part that ends each.
+        self._before: dict[str, bytes] = {}  # Bytes before the deltas of each open item.
+        self._open: dict[str, UIPart] = {}  # The end part of each open text or reasoning.
         self._taken: set[str] = set()
-        self._calls: dict[str, ToolStarted] = {}  # Those that are open,
-        self._asked: dict[str, list[UIPart]] = {}  # and what is asked about them before they have ended.
-        self._names: dict[str, str] = {}  # Of calls whose id the client knows as another call's.
-        self._made: set[str] = set()  # Ids of calls: of this run,
-        self._pending: set[str] = set()  # and of this step without a result.
-        self._answered = False  # Is there a result in this step?
+        self._calls: dict[str, ToolStarted] = {}  # Open calls.
+        self._approvals: dict[str, list[UIPart]] = {}  # Approval requests for open calls.
+        self._names: dict[str, str] = {}  # Other ids for calls whose id the client knows already.
+        self._made: set[str] = set()  # Call ids of this run.
+        self._pending: set[str] = set()  # Calls of this step without a result.
+        self._answered = False  # Whether this step has a result.
         self._has_text = False
-        self._output: Any = UNSET  # The last value that was told while the workflow ran.
+        self._output: Any = UNSET  # The last data part `output`.
 
-    def frames(self, event: Event) -> bytes:
-        """The frames of one event; empty where it has none. `[DONE]` follows the last."""
+    def encode(self, event: Event) -> bytes:
+        """Return the frames of one event, empty if it has none. The last is followed by `[DONE]`."""
         if type(event) is TextDelta or type(event) is ReasoningDelta or type(event) is ToolDelta:
             try:
                 return b"".join((self._before[event.item], _encode_json(event.delta), _AFTER))
             except KeyError:
-                pass  # A new step ended its part: it goes on in another.
+                pass  # A new step ended its part: it continues in another one.
         frames = b"".join([sse.data_event(_encode_json(part)) for part in self.parts(event)])
-        if isinstance(event, RunStarted) and not self._at_once:
+        if isinstance(event, RunStarted) and not self._start_at_once:
             self._held, frames = frames, b""
         elif self._held and frames:
             self._held, frames = b"", self._held + frames
         return frames + sse.DONE if isinstance(event, TERMINAL_EVENTS) else frames
 
     def parts(self, event: Event) -> list[UIPart]:
-        """The parts of one event."""
         match event:
             case TextDelta() | ReasoningDelta():
                 return self._piece("text" if isinstance(event, TextDelta) else "reasoning", event)
             case ToolDelta():
-                told = self._told(self._calls[event.item].call_id)
-                return [{"type": "tool-input-delta", "toolCallId": told, "inputTextDelta": event.delta}]
+                client_id = self._client_call_id(self._calls[event.item].call_id)
+                return [{"type": "tool-input-delta", "toolCallId": client_id, "inputTextDelta": event.delta}]
             case RunStarted():
                 return self._start(event)
             case TextStarted():
@@ -102,12 +100,12 @@ class UIStreamEncoder:
             case TextEnded():
                 return [*self._end(event.item), *_sources(event)]
             case ReasoningEnded(item=item, encrypted=encrypted):
-                # What its provider wants back in the next turn goes with the history, which the client sends.
+                # The provider needs it in the next turn; the client sends it back with the history.
                 return self._end(item, **_palaver_metadata(encrypted=encrypted) if encrypted else {})
             case ToolStarted():
                 return [*self._next_step(), self._call(event)]
             case ToolEnded():
-                return self._called(event)
+                return self._end_call(event)
             case ToolReturned():
                 return self._result(event)
             case PartAdded():
@@ -134,7 +132,7 @@ class UIStreamEncoder:
         metadata = {"runId": event.run_id}
         if event.trace_id:
             metadata["traceId"] = event.trace_id
-        message = self._client.message or self._named("msg")
+        message = self._request.message or self._run_item_id("msg")
         return [
             {"type": "start", "messageId": message, "messageMetadata": metadata | {"chatId": event.session}},
             _START_STEP,
@@ -144,24 +142,24 @@ class UIStreamEncoder:
         end: UIPart = {"type": "finish", "finishReason": event.finish}
         if usage := event.usage or self._usage:
             end["messageMetadata"] = {"usage": _usage_fields(usage)}
-        said = [] if event.value is UNSET else self._value(event.value)
-        return [*(self._next_step() if said else ()), *said, _FINISH_STEP, end]
+        parts = [] if event.value is UNSET else self._value(event.value)
+        return [*(self._next_step() if parts else ()), *parts, _FINISH_STEP, end]
 
     def _value(self, value: Any) -> list[UIPart]:
-        """What a workflow that is no chat came to, as far as it was not told while it ran."""
+        """Return the parts for the return value of a workflow that is not a chat, unless it was streamed."""
         text = value if isinstance(value, str) else json.encode(value).decode()
-        said = [] if self._has_text or not text else self._whole_text(self._named("msg", "output"), text)
+        parts = [] if self._has_text or not text else self._whole_text(self._run_item_id("msg", "output"), text)
         if not isinstance(value, str) and value != self._output:
-            said.append({"type": "data-output", "id": self._named("dat", "output"), "data": value})
-        return said
+            parts.append({"type": "data-output", "id": self._run_item_id("dat", "output"), "data": value})
+        return parts
 
-    def _named(self, prefix: str, suffix: str = "") -> str:
-        """An id made of the run's, the same on every replay."""
+    def _run_item_id(self, prefix: str, suffix: str = "") -> str:
+        """Return an id derived from the run's, so that replays are equal."""
         tail = self._started.run_id.removeprefix("run_")
         return f"{prefix}_{tail}_{suffix}" if suffix else f"{prefix}_{tail}"
 
     def _next_step(self) -> list[UIPart]:
-        """A new step, where this one has come to its end; all that is open ends with it."""
+        """Start a new step if this one is complete; open texts end with it."""
         if not self._answered or self._pending:
             return []
         self._answered = False
@@ -170,27 +168,27 @@ class UIStreamEncoder:
 
     # Text and reasoning
 
-    def _begin(self, kind: Literal["text", "reasoning"], item: str, **told: Any) -> UIPart:
-        name = self._free(item)
+    def _begin(self, kind: Literal["text", "reasoning"], item: str, **fields: Any) -> UIPart:
+        name = self._unused_id(item)
         self._open[item] = {"type": f"{kind}-end", "id": name}
         self._before[item] = b'data: {"type":"%b-delta","id":%b,"delta":' % (kind.encode(), _encode_json(name))
-        return {"type": f"{kind}-start", "id": name, **told}
+        return {"type": f"{kind}-start", "id": name, **fields}
 
     def _piece(self, kind: Literal["text", "reasoning"], event: TextDelta | ReasoningDelta) -> list[UIPart]:
-        begun = [] if event.item in self._open else [self._begin(kind, event.item)]
-        return [*begun, {"type": f"{kind}-delta", "id": self._open[event.item]["id"], "delta": event.delta}]
+        start_part = [] if event.item in self._open else [self._begin(kind, event.item)]
+        return [*start_part, {"type": f"{kind}-delta", "id": self._open[event.item]["id"], "delta": event.delta}]
 
-    def _end(self, item: str, **told: Any) -> list[UIPart]:
+    def _end(self, item: str, **fields: Any) -> list[UIPart]:
         self._before.pop(item, None)
         ending = self._open.pop(item, None)
-        return [ending | told] if ending else []  # A new step may have ended it before.
+        return [ending | fields] if ending else []  # A new step may have ended it before.
 
-    def _whole_text(self, item: str, text: str, **told: Any) -> list[UIPart]:
-        begun = self._begin("text", item, **told)
-        return [begun, {"type": "text-delta", "id": begun["id"], "delta": text}, *self._end(item)]
+    def _whole_text(self, item: str, text: str, **fields: Any) -> list[UIPart]:
+        start_part = self._begin("text", item, **fields)
+        return [start_part, {"type": "text-delta", "id": start_part["id"], "delta": text}, *self._end(item)]
 
-    def _free(self, item: str) -> str:
-        """The item's own id if no part had it, else the next one made of it."""
+    def _unused_id(self, item: str) -> str:
+        """Return the item's id if no part has it, else the next free one derived from it."""
         name, number = item, 1
         while name in self._taken:
             number += 1
@@ -202,82 +200,82 @@ class UIStreamEncoder:
 
     def _call(self, event: ToolStarted) -> UIPart:
         self._calls[event.item] = event
-        if self._is_known(event.call_id):
-            self._names[event.call_id] = self._another(event.call_id)
-        told = self._told(event.call_id)
-        self._asked[event.call_id] = []
+        if self._is_id_taken(event.call_id):
+            self._names[event.call_id] = self._new_call_id(event.call_id)
+        client_id = self._client_call_id(event.call_id)
+        self._approvals[event.call_id] = []
         self._made.add(event.call_id)
         self._pending.add(event.call_id)
         before = b'data: {"type":"tool-input-delta","toolCallId":%b,"inputTextDelta":'
-        self._before[event.item] = before % _encode_json(told)
+        self._before[event.item] = before % _encode_json(client_id)
         return {
             "type": "tool-input-start",
-            "toolCallId": told,
+            "toolCallId": client_id,
             "toolName": event.name,
-            **self._runner(event.name),
+            **self._tool_flags(event.name),
         }
 
-    def _called(self, event: ToolEnded) -> list[UIPart]:
+    def _end_call(self, event: ToolEnded) -> list[UIPart]:
         call = self._calls.pop(event.item)
         del self._before[event.item]
         whole = ToolCall(call_id=call.call_id, name=call.name, arguments=event.arguments)
-        return [self._input(whole), *self._asked.pop(call.call_id)]
+        return [self._input(whole), *self._approvals.pop(call.call_id)]
 
-    def _told(self, call_id: str) -> str:
-        """The id under which the client knows a call."""
+    def _client_call_id(self, call_id: str) -> str:
+        """Return the id under which the client knows a call."""
         return self._names.get(call_id, call_id)
 
-    def _is_known(self, call_id: str) -> bool:
-        """Does the message show another call by that id? Some models count their calls anew in every turn.
+    def _is_id_taken(self, call_id: str) -> bool:
+        """Whether the message shows another call by that id. Some models reuse ids in every turn.
 
-        No run makes two of one id, so the other is of the history. One that waits may be told again: it is itself.
+        No run has two calls of one id, so the other one is in the history. A call that waits for a result is the same.
         """
         if call_id in self._made or call_id in self._names.values():
             return True
-        return call_id in self._client.shown and call_id not in self._client.waiting
+        return call_id in self._request.shown and call_id not in self._request.waiting
 
-    def _another(self, call_id: str) -> str:
-        taken = {*self._made, *self._names.values(), *self._client.shown, *self._client.waiting}
+    def _new_call_id(self, call_id: str) -> str:
+        taken = {*self._made, *self._names.values(), *self._request.shown, *self._request.waiting}
         number = 2
         while (name := truncate_id(f"{call_id}.{number}")) in taken:
             number += 1
         return name
 
     def _input(self, call: ToolCall) -> UIPart:
-        told: UIPart = {"toolCallId": self._told(call.call_id), "toolName": call.name, "input": call.parsed}
-        if told["input"] is call.arguments:
+        fields: UIPart = {"toolCallId": self._client_call_id(call.call_id), "toolName": call.name, "input": call.parsed}
+        if fields["input"] is call.arguments:
             error = {"errorText": "The arguments are not valid JSON."}
-            return {"type": "tool-input-error", **told, **error, **self._runner(call.name)}
-        return {"type": "tool-input-available", **told, **self._runner(call.name)}
+            return {"type": "tool-input-error", **fields, **error, **self._tool_flags(call.name)}
+        return {"type": "tool-input-available", **fields, **self._tool_flags(call.name)}
 
-    def _runner(self, name: str) -> UIPart:
-        """No tool of ours is known to the client by type; its own ones are those that it named."""
-        return {"dynamic": True} if name in self._client.tools else {"dynamic": True, "providerExecuted": True}
+    def _tool_flags(self, name: str) -> UIPart:
+        """Our tools are dynamic for the client; only those that it named are run by it."""
+        return {"dynamic": True} if name in self._request.tools else {"dynamic": True, "providerExecuted": True}
 
-    def _show(self, call_id: str) -> list[UIPart]:
-        """The call of an id, if the client does not know it yet: it throws on an id that it does not know."""
-        if call_id in self._made or call_id in self._client.shown:
+    def _missing_call(self, call_id: str) -> list[UIPart]:
+        """Return the call of an id if the client does not know it: it raises for unknown ids."""
+        if call_id in self._made or call_id in self._request.shown:
             return []
         self._made.add(call_id)
         self._pending.add(call_id)
-        return [self._input(self._client.waiting.get(call_id) or ToolCall(call_id=call_id, name="unknown"))]
+        return [self._input(self._request.waiting.get(call_id) or ToolCall(call_id=call_id, name="unknown"))]
 
     def _result(self, event: ToolReturned) -> list[UIPart]:
         call_id = event.call_id
-        shown = self._show(call_id)
-        # Version 5 looks for the call among the dynamic ones, or among all others, as the result says.
-        ran: UIPart = {"dynamic": True} if call_id in self._made or self._client.shown[call_id] else {}
+        shown = self._missing_call(call_id)
+        # Version 5 looks for the call either among the dynamic ones or among the others, as the result says.
+        ran: UIPart = {"dynamic": True} if call_id in self._made or self._request.shown[call_id] else {}
         ran["providerExecuted"] = True
-        self._made.add(call_id)  # Wherever it was made: what comes by this id now is another one.
+        self._made.add(call_id)  # A later call with this id is another one.
         self._pending.discard(call_id)
         self._answered = True
-        told = self._told(call_id)
+        client_id = self._client_call_id(call_id)
         if not event.is_error:
-            return [*shown, {"type": "tool-output-available", "toolCallId": told, "output": event.output, **ran}]
+            return [*shown, {"type": "tool-output-available", "toolCallId": client_id, "output": event.output, **ran}]
         text = event.output if isinstance(event.output, str) else json.encode(event.output).decode()
-        return [*shown, {"type": "tool-output-error", "toolCallId": told, "errorText": text, **ran}]
+        return [*shown, {"type": "tool-output-error", "toolCallId": client_id, "errorText": text, **ran}]
 
-    # Parts that come whole
+    # Complete parts
 
     def _added(self, event: PartAdded) -> list[UIPart]:
         part = event.part
@@ -287,38 +285,38 @@ class UIStreamEncoder:
             name, value = _data_fields(part)
             return [{"type": f"data-{name}", "data": value, "transient": True}]
         match part:
-            case Data(name=name, value={"id": str(given), "call_id": str(call_id)}) if self._asks(name, call_id):
-                return self._ask(call_id, given)
+            case Data(name=name, value={"id": str(given), "call_id": str(call_id)}) if self._is_approval(name, call_id):
+                return self._approval_request(call_id, given)
             case Refusal(text=text):
-                said = self._whole_text(event.item, text, **_palaver_metadata(refusal=True))
+                parts = self._whole_text(event.item, text, **_palaver_metadata(refusal=True))
             case File(url=str() as url):
-                said = [{"type": "file", "url": url, "mediaType": part.media_type}]
+                parts = [{"type": "file", "url": url, "mediaType": part.media_type}]
             case File(data=str() as data):
                 url = f"data:{part.media_type};base64,{data}"
-                said = [{"type": "file", "url": url, "mediaType": part.media_type}]
+                parts = [{"type": "file", "url": url, "mediaType": part.media_type}]
             case _:
                 name, value = _data_fields(part)
                 if name == "output":
                     self._output = value
-                said = [{"type": f"data-{name}", "id": event.item, "data": value}]
-        return [*self._next_step(), *said]
+                parts = [{"type": f"data-{name}", "id": event.item, "data": value}]
+        return [*self._next_step(), *parts]
 
-    def _asks(self, name: str, call_id: str) -> bool:
-        """Is it a question about a call that waits, and a client that can ask it?"""
-        if name != APPROVAL_REQUEST or self._client.version < _APPROVALS_VERSION:
+    def _is_approval(self, name: str, call_id: str) -> bool:
+        """Whether it is an approval request for a pending call, and the client's version supports them."""
+        if name != APPROVAL_REQUEST or self._request.version < _APPROVALS_VERSION:
             return False
-        return call_id in self._pending or (call_id not in self._made and call_id in self._client.waiting)
+        return call_id in self._pending or (call_id not in self._made and call_id in self._request.waiting)
 
-    def _ask(self, call_id: str, approval: str) -> list[UIPart]:
-        request = {"type": "tool-approval-request", "approvalId": approval, "toolCallId": self._told(call_id)}
-        if call_id in self._asked:
-            self._asked[call_id].append(request)  # Its input would wipe the question out.
+    def _approval_request(self, call_id: str, approval: str) -> list[UIPart]:
+        request = {"type": "tool-approval-request", "approvalId": approval, "toolCallId": self._client_call_id(call_id)}
+        if call_id in self._approvals:
+            self._approvals[call_id].append(request)  # Sent after the input, which would overwrite it.
             return []
-        return [*self._show(call_id), request]
+        return [*self._missing_call(call_id), request]
 
 
 def _palaver_metadata(**notes: Any) -> UIPart:
-    """Notes of ours that the client keeps with a part and sends back with it."""
+    """Metadata that the client keeps with a part and sends back."""
     return {"providerMetadata": {"palaver": notes}}
 
 
@@ -330,43 +328,43 @@ def _sources(event: TextEnded) -> list[UIPart]:
             titled = {} if note.title is None else {"title": note.title}
             sources.append({"type": "source-url", "sourceId": source, "url": note.url, **titled})
         elif note.kind == "file":
-            told = {"mediaType": "application/octet-stream", "title": note.title or note.file_id or ""}
+            fields = {"mediaType": "application/octet-stream", "title": note.title or note.file_id or ""}
             named = {} if note.title is None else {"filename": note.title}
-            sources.append({"type": "source-document", "sourceId": source, **told, **named})
+            sources.append({"type": "source-document", "sourceId": source, **fields, **named})
     return sources
 
 
 def _data_fields(part: Data | File | Refusal) -> tuple[str, Any]:
-    """A part that has no shape of its own here, by name and value."""
+    """Return name and value of a part that has no type of its own here."""
     match part:
         case Data(name=name, value=value):
             return name, value
         case _:
-            told = cast("UIPart", msgspec.to_builtins(part))
-            return told.pop("type"), told
+            fields = cast("UIPart", msgspec.to_builtins(part))
+            return fields.pop("type"), fields
 
 
 def _usage_fields(usage: Usage) -> dict[str, int]:
-    told = {
+    fields = {
         "inputTokens": usage.input_tokens,
         "outputTokens": usage.output_tokens,
         "totalTokens": usage.total_tokens,
         "cachedInputTokens": usage.cached_input_tokens,
         "reasoningTokens": usage.reasoning_tokens,
     }
-    return {name: count for name, count in told.items() if count is not None}
+    return {name: count for name, count in fields.items() if count is not None}
 
 
-def encode_ui_message(events: Sequence[Event], client: UIRequest) -> UIPart:
-    """The UI message of a run: all of it, and nothing of a message that was there before."""
-    writer = UIStreamEncoder(msgspec.structs.replace(client, message=None, shown={}))
-    return join_ui_parts(part for event in events for part in writer.parts(event))
+def encode_ui_message(events: Sequence[Event], request: UIRequest) -> UIPart:
+    """Encode the UI message of a run, without the message that it continues."""
+    encoder = UIStreamEncoder(msgspec.structs.replace(request, message=None, shown={}))
+    return join_ui_parts(part for event in events for part in encoder.parts(event))
 
 
 def join_ui_parts(parts: Iterable[UIPart]) -> UIPart:
-    """The message that the parts of one stream amount to."""
+    """Join the parts of a stream to the message that a client would build."""
     whole: UIPart = {"id": "", "role": "assistant", "metadata": {}, "parts": []}
-    said: list[UIPart] = whole["parts"]
+    parts_out: list[UIPart] = whole["parts"]
     open_texts: dict[str, UIPart] = {}
     tools: dict[str, UIPart] = {}
     for part in parts:
@@ -377,7 +375,7 @@ def join_ui_parts(parts: Iterable[UIPart]) -> UIPart:
             case "finish":
                 whole["metadata"] |= part.get("messageMetadata", {})
             case "start-step":
-                said.append({"type": "step-start"})
+                parts_out.append({"type": "step-start"})
             case "text-start" | "reasoning-start" as kind:
                 text = {
                     "type": kind.removesuffix("-start"),
@@ -386,25 +384,25 @@ def join_ui_parts(parts: Iterable[UIPart]) -> UIPart:
                     **_provider_metadata(part),
                 }
                 open_texts[part["id"]] = text
-                said.append(text)
+                parts_out.append(text)
             case "text-delta" | "reasoning-delta":
                 open_texts[part["id"]]["text"] += part["delta"]
             case "text-end" | "reasoning-end":
                 open_texts.pop(part["id"]).update({"state": "done"}, **_provider_metadata(part))
             case "source-url" | "source-document" | "file":
-                said.append(part)
+                parts_out.append(part)
             case "tool-input-start" | "tool-input-available" | "tool-input-error":
                 if part["toolCallId"] not in tools:
                     tools[part["toolCallId"]] = tool = {"type": "dynamic-tool"}
-                    said.append(tool)
+                    parts_out.append(tool)
                 tools[part["toolCallId"]] |= _tool_fields(part)
             case "tool-output-available" | "tool-output-error" | "tool-approval-request":
-                tools[part["toolCallId"]].pop("errorText", None)  # Of arguments that were no JSON.
+                tools[part["toolCallId"]].pop("errorText", None)  # Of arguments that are not JSON.
                 tools[part["toolCallId"]] |= _tool_fields(part)
             case str(kind) if kind.startswith("data-") and not part.get("transient"):
-                said.append(part)
+                parts_out.append(part)
             case _:
-                pass  # Ends of steps, of the stream, and what is shown and not kept.
+                pass  # Ends of steps and of the stream, and transient parts.
     return whole
 
 
@@ -419,12 +417,11 @@ _STATES = {
 
 
 def _tool_fields(part: UIPart) -> UIPart:
-    """What one part says of a call."""
     names = ("toolName", "toolCallId", "input", "output", "errorText", "providerExecuted")
-    told: UIPart = {"state": _STATES[part["type"]]} | {name: part[name] for name in names if name in part}
+    fields: UIPart = {"state": _STATES[part["type"]]} | {name: part[name] for name in names if name in part}
     if "approvalId" in part:
-        told["approval"] = {"id": part["approvalId"]}
-    return told
+        fields["approval"] = {"id": part["approvalId"]}
+    return fields
 
 
 def _provider_metadata(part: UIPart) -> dict[str, Any]:

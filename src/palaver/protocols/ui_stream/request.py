@@ -1,4 +1,4 @@
-"""The client of a UI message stream: its version, the tools it runs, and what its last message shows already."""
+"""What the encoder needs to know of the request: the client's version, its tools, and what its last message shows."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
@@ -10,7 +10,7 @@ from palaver.errors import InvalidValue
 from palaver.protocols.base import Headers
 
 VERSION_HEADER = "x-palaver-ui-version"
-"""The header in which a client says its version of the AI SDK; the answer repeats it."""
+"""The header with the client's version of the AI SDK; the response repeats it."""
 
 _VERSIONS = {"5": 5, "6": 6, "7": 7}
 _DEFAULT = "6"
@@ -20,30 +20,30 @@ _TAG = "ui-client"
 
 
 class UIRequest(msgspec.Struct, frozen=True, kw_only=True, tag=_TAG):
-    """What is known of the client that will read the parts. Where it is kept, it says what it is: see `restored`."""
+    """What is needed to encode the response. Stored with the run under a type tag, see `restore_ui_request`."""
 
     version: int = _VERSIONS[_DEFAULT]
     message: str | None = None
-    """The id of the message in which it goes on; None where it begins a new one."""
+    """The id of the message that is continued; None for a new one."""
     shown: Mapping[str, bool] = {}
-    """The calls that this message shows already; False for those of tools that the client knows by type."""
+    """The tool calls that this message shows; False for tools that the client knows by type."""
     waiting: Mapping[str, ToolCall] = {}
-    """All calls of the history that have no result."""
+    """All tool calls of the history without a result."""
     tools: frozenset[str] = frozenset()
-    """Names of the tools that it runs itself."""
+    """Names of the tools that the client runs."""
     about: str | None = None
-    """The message that it names: one that it has changed, or wants to be answered anew."""
+    """The message that the client has changed or wants to be regenerated."""
     regenerates: bool = False
-    """Does it want another answer to what was said before?"""
+    """Whether the client wants another response to the same history."""
 
     @property
     def headers(self) -> Headers:
-        """What tells it that the answer is such a stream, and for which version."""
+        """The response headers that announce the stream and its version."""
         return (("x-vercel-ai-ui-message-stream", "v1"), (VERSION_HEADER, str(self.version)))
 
 
 def parse_version(headers: Mapping[str, str]) -> int:
-    """The client's version of the AI SDK."""
+    """Parse the client's version of the AI SDK. Raises InvalidValue."""
     known = _VERSIONS.get(headers.get(VERSION_HEADER, _DEFAULT).strip())
     if known is None:
         raise InvalidValue(f"The header {VERSION_HEADER} must be 5, 6 or 7.")
@@ -59,16 +59,16 @@ def ui_request(
     about: str | None = None,
     regenerates: bool = False,
 ) -> UIRequest:
-    """The client that sent this history: its elements as they came, and the messages that they are.
+    """Build the request from the history: its elements as they were sent, and the messages that they are.
 
-    Where the last element is an assistant's, the client goes on in it, with the id that it has and the calls it shows.
+    If the last element is an assistant's, the client continues it: its id and its tool calls are kept.
     """
     message: str | None = None
     shown: dict[str, bool] = {}
     match elements:
-        case [*_, {"role": "assistant", **said}]:
-            message = given if isinstance(given := said.get("id"), str) and given else None
-            parts = said.get("parts")
+        case [*_, {"role": "assistant", **element}]:
+            message = element_id if isinstance(element_id := element.get("id"), str) and element_id else None
+            parts = element.get("parts")
             for part in cast("list[Any]", parts) if isinstance(parts, list) else ():
                 match part:
                     case {"type": str(kind), "toolCallId": str(call_id)}:
@@ -89,7 +89,7 @@ def ui_request(
 
 
 def restore_ui_request(note: Any) -> UIRequest:
-    """The client that began a stream, as it was kept; any client, where the note is another protocol's, or none."""
+    """Restore a stored request; the default one if the value was stored by another protocol."""
     is_ours = isinstance(note, Mapping) and cast("Mapping[str, Any]", note).get("type") == _TAG
     return msgspec.convert(note, UIRequest) if is_ours else UIRequest()
 
