@@ -15,7 +15,7 @@ from palaver.cli.main import main
 from palaver.testing import scripted
 from tests.conform import streams
 from tests.conform.streams import Frame, sse
-from tests.frameworks.strangers import Asked, head, serving, stranger, whole
+from tests.frameworks.fake_servers import Asked, head, serving, stranger, whole
 
 Served = dict[str, list[Frame]]
 GOOD: Served = {

@@ -1,4 +1,4 @@
-"""Lawful streams, written by hand from the contracts, and the bytes of any list of frames."""
+"""Valid streams, written by hand from the contracts, and their bytes."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from palaver.conform import Protocol, grade
 from tests.conform import streams
 from tests.conform.streams import Frame, numbered, sse
-from tests.conform.test_laws import changes, corrupted
+from tests.conform.test_properties import changes, corrupted
 
 # An item of ours is no type of theirs; they pass it on, and pydantic says so.
 pytestmark = pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")

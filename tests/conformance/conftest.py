@@ -7,14 +7,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.conformance.keeping import Keeper, keeping
-from tests.conformance.node import Driver
+from tests.conformance.node_drivers import Driver
+from tests.conformance.stored_server import Keeper, keeping
 from tests.server_process import WORKFLOWS, ServerProcess, server_process
 
 with warnings.catch_warnings(action="ignore"):
     import mlflow.types.responses  # noqa: F401  # It warns of its own type hints when it is imported first.
 
-OURS = [Path(__file__).parent / name for name in ("probed.py", "recalling.py")]
+OURS = [Path(__file__).parent / name for name in ("llmprobe_workflow.py", "recall_workflow.py")]
 
 
 @pytest.fixture(scope="session", autouse=True)

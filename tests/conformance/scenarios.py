@@ -1,4 +1,4 @@
-"""What a workflow says, and what a client that loses nothing builds from it."""
+"""Scripts for a workflow, and what a client that loses nothing builds from each."""
 
 import json
 from dataclasses import dataclass, field

@@ -9,7 +9,7 @@ import httpx
 import openai
 import pytest
 
-from tests.conformance.keeping import Keeper, told
+from tests.conformance.stored_server import Keeper, told
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"sky" * 20
 UNKNOWN = "file_01k00000000000000000000000"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance import node
+from tests.conformance import node_drivers
 from tests.server_process import ServerProcess
 
 PROGRAM = Path("node_modules") / "llmprobe" / "bin" / "dist" / "llmprobe.mjs"
@@ -34,7 +34,7 @@ NOT_CLAIMED = {
 
 @pytest.fixture(scope="module")
 def report(server: ServerProcess) -> dict[str, Any]:
-    ran = node.run(
+    ran = node_drivers.run(
         PROGRAM,
         f"{server.url}/probed/v1",
         *("--model", "probed"),

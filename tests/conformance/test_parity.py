@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.conformance import python_clients
-from tests.conformance.node import Driver
+from tests.conformance.node_drivers import Driver
 from tests.conformance.python_clients import Record
 from tests.conformance.scenarios import DOWN, SCENARIOS, Built, Scenario
 from tests.server_process import ServerProcess

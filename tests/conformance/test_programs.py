@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.conformance.node import HERE, NODE, assert_installed
+from tests.conformance.node_drivers import HERE, NODE, assert_installed
 from tests.server_process import ServerProcess, server_process
 
 SOURCE = '''

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.conformance import python_clients
-from tests.conformance.node import Driver
+from tests.conformance.node_drivers import Driver
 from tests.server_process import ServerProcess
 
 ALL = [

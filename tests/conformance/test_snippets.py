@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conformance.node import HERE, NODE, assert_installed
+from tests.conformance.node_drivers import HERE, NODE, assert_installed
 from tests.server_process import ServerProcess
 
 ROOT = HERE.parent.parent

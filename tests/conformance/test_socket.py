@@ -13,7 +13,7 @@ import httpx2
 import openai
 import pytest
 
-from tests.conformance.keeping import Keeper, beside, keeping
+from tests.conformance.stored_server import Keeper, beside, keeping
 from tests.postgres import Postgres
 from tests.server_process import ServerProcess
 from tests.tab_client import TabClient, tab_client, text_of

@@ -7,7 +7,7 @@ import openai
 import pytest
 from openai.types.responses import ResponseCreatedEvent, ResponseStreamEvent
 
-from tests.conformance.keeping import Keeper
+from tests.conformance.stored_server import Keeper
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from openai.types.conversations import ConversationItem
 from openai.types.responses import Response
 
-from tests.conformance.keeping import Keeper, told
+from tests.conformance.stored_server import Keeper, told
 
 HELLO: Any = {"type": "message", "role": "user", "content": "Hello"}
 LOCKED = {"status": 409, "type": "invalid_request", "code": "conversation_locked", "param": None}

@@ -9,7 +9,7 @@ import httpx
 import openai
 import pytest
 
-from tests.conformance.keeping import Keeper
+from tests.conformance.stored_server import Keeper
 
 HELLO: Any = {"role": "user", "content": "Hello"}
 CALL: Any = {"type": "function_call", "call_id": "c1", "name": "now", "arguments": "{}"}

@@ -8,7 +8,7 @@ import openai
 import pytest
 from openai.types.responses import ResponseCreatedEvent, ResponseStreamEvent
 
-from tests.conformance.keeping import Keeper, beside, keeping
+from tests.conformance.stored_server import Keeper, beside, keeping
 from tests.postgres import Postgres
 
 Both = tuple[Keeper, Keeper]

@@ -7,8 +7,8 @@ from uuid import uuid4
 
 import pytest
 
-from tests.conformance.keeping import Keeper
-from tests.conformance.node import Driver
+from tests.conformance.node_drivers import Driver
+from tests.conformance.stored_server import Keeper
 
 Ask = Callable[..., dict[str, Any]]
 

@@ -8,7 +8,7 @@ import httpx
 import openai
 import pytest
 
-from tests.conformance.keeping import Keeper
+from tests.conformance.stored_server import Keeper
 
 UNKNOWN = {
     "response": "resp_01m7g98eye2836590c7b54bad4",

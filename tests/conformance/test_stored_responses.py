@@ -10,7 +10,7 @@ import openai
 import pytest
 from openai.types.responses import Response, ResponseCreatedEvent, ResponseStreamEvent
 
-from tests.conformance.keeping import Keeper, told
+from tests.conformance.stored_server import Keeper, told
 
 LONG = [
     {"reasoning": "Let me see."},

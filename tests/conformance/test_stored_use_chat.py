@@ -10,8 +10,8 @@ from uuid import uuid4
 
 import pytest
 
-from tests.conformance.keeping import Keeper
-from tests.conformance.node import Driver
+from tests.conformance.node_drivers import Driver
+from tests.conformance.stored_server import Keeper
 
 Reload = Callable[..., dict[str, Any]]
 VERSIONS = ("ai5", "ai6", "ai7")

@@ -12,7 +12,7 @@ from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import BaseModel
 
 from tests.conformance.scenarios import SCENARIOS, Step
-from tests.conformance.wire import asking, frames
+from tests.conformance.sse_frames import asking, frames
 
 EVENTS: dict[str, type[BaseModel]] = {
     get_args(event.model_fields["type"].annotation)[0]: event for event in get_args(get_args(ResponseStreamEvent)[0])

@@ -20,7 +20,7 @@ from palaver.errors import (
     UrlRefused,
 )
 from palaver.testing import client, echo, scripted
-from tests.frameworks.strangers import Asked, serving, stranger, whole
+from tests.frameworks.fake_servers import Asked, serving, stranger, whole
 
 MESSAGE = {"role": "assistant", "content": "Hi"}
 CHAT = {"flags": {"is_chat": True}}

@@ -22,7 +22,7 @@ from palaver.engine.tracing import RunTracer
 from palaver.traces.model import Defined, Raised, Span, Tool
 from palaver.traces.run_facts import RunSpanContext
 from tests.engine.run_factory import ASKED, NOW, call, ran
-from tests.frameworks.told import kinds, stopped, traced, tree
+from tests.frameworks.span_trees import kinds, stopped, traced, tree
 
 TELLER = ("house",)
 

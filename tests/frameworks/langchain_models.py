@@ -1,4 +1,4 @@
-"""Models that say what they are told, for tests of LangChain: no network, and every chunk as given."""
+"""Scripted LangChain models: no network, and every chunk as given."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any

@@ -27,8 +27,8 @@ from palaver.core.runs import Secret
 from palaver.frameworks.langchain import steps
 from palaver.traces.model import Raised, Tool
 from tests.frameworks.langchain_models import Scripted, asking, call, words
-from tests.frameworks.told import kinds, stopped, traced, tree
-from tests.frameworks.told import words as said
+from tests.frameworks.span_trees import kinds, stopped, traced, tree
+from tests.frameworks.span_trees import words as said
 
 SPENT = {"input_tokens": 11, "output_tokens": 7, "total_tokens": 18, "input_token_details": {"cache_read": 4}}
 ABOUT = {"model_name": "gpt-9-2026", "finish_reason": "tool_calls"}

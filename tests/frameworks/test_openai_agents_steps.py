@@ -37,7 +37,7 @@ from palaver.frameworks import registry
 from palaver.frameworks.openai_agents import steps
 from palaver.testing import client, scripted
 from palaver.traces.model import Raised, Tool
-from tests.frameworks.told import kinds, stopped, traced, tree, words
+from tests.frameworks.span_trees import kinds, stopped, traced, tree, words
 
 
 class Exporter(TracingProcessor):

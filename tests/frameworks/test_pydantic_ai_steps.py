@@ -19,7 +19,7 @@ from palaver import chat
 from palaver.core.messages import Usage
 from palaver.traces.model import Raised
 from palaver.traces.model import Tool as Ran
-from tests.frameworks.told import kinds, stopped, traced, tree, words
+from tests.frameworks.span_trees import kinds, stopped, traced, tree, words
 
 
 @pytest.fixture(autouse=True)

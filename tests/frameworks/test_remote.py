@@ -25,7 +25,7 @@ from palaver.frameworks import remote
 from palaver.frameworks.remote import RemoteService, RemoteWorkflow
 from palaver.testing import client, echo, scripted
 from palaver.workflows.workflow import Workflow
-from tests.frameworks.strangers import Asked, Stranger, event, head, serving, stranger, whole
+from tests.frameworks.fake_servers import Asked, Stranger, event, head, serving, stranger, whole
 
 HELLO = (Message.user("Hello"),)
 DELTA = event("message_delta", id="m", message="m", delta="Hel")

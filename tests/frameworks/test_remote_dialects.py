@@ -33,7 +33,7 @@ from palaver.frameworks import remote
 from palaver.frameworks.remote import RemoteService, RemoteWorkflow
 from palaver.testing import client, echo, scripted
 from palaver.workflows.workflow import Workflow
-from tests.frameworks.strangers import Asked, head, serving, stranger, whole
+from tests.frameworks.fake_servers import Asked, head, serving, stranger, whole
 
 HELLO = (Message.user("Hello"),)
 DONE = b"data: [DONE]\n\n"

@@ -14,7 +14,7 @@ from palaver.errors import NotFound
 from palaver.workflows.decorators import chat
 from palaver.workflows.workflow import Workflow
 from tests.engine.run_factory import call
-from tests.frameworks.strangers import stranger, whole
+from tests.frameworks.fake_servers import stranger, whole
 from tests.frameworks.test_remote_dialects import COMPLETION, RESPONSE
 
 ASKED = Message.user("What is it?", File("image/png", file_id="file_1", filename="sky.png", detail="low"))

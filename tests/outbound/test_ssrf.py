@@ -15,7 +15,7 @@ import pytest
 from palaver.errors import PalaverError, UpstreamFailed, UpstreamTimeout, UrlRefused
 from palaver.outbound import FetchedDocument, client, fetch, fetch_document
 from palaver.outbound.ssrf import GuardedBackend, GuardedTransport, HostResolver, UrlPolicy, resolve_host
-from tests.frameworks.strangers import head, stranger, whole
+from tests.frameworks.fake_servers import head, stranger, whole
 
 PUBLIC = "93.184.216.34"
 REFUSED = "This URL may not be fetched from here."

@@ -13,7 +13,7 @@ from palaver.errors import FaultyCall, InvalidJson, InvalidMessages, MissingInpu
 from palaver.protocols.chat_completions import adapter as chat_completions
 from palaver.protocols.chat_completions.adapter import ChatRequest
 from palaver.server.error_responses import error_status
-from tests.protocols.wire import HISTORY, find, json, request
+from tests.protocols.fixed_run import HISTORY, find, json, request
 
 USER = {"role": "user", "content": "Why?"}
 TRACE_PARENT = "00-0ef1d6b784c34b8a705bae5974e51954-a1b2c3d4e5f60718-01"

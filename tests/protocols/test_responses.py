@@ -13,7 +13,7 @@ from palaver.errors import FaultyCall, MissingInput, PalaverError, UnknownCall, 
 from palaver.protocols import openai_errors
 from palaver.protocols.responses import adapter as responses
 from palaver.protocols.responses.request import ResponsesRequest
-from tests.protocols.wire import IDS, MESSAGE, RUN, STARTED, TRACE, find, json, lawful, request
+from tests.protocols.fixed_run import IDS, MESSAGE, RUN, STARTED, TRACE, find, json, lawful, request
 
 OPEN, MLFLOW = "v1/responses", "invocations"
 

@@ -42,7 +42,7 @@ from palaver.protocols.services.adapter import RejectedPayload
 from palaver.protocols.services.request import ServiceRequest, find_palaver_key
 from palaver.protocols.services.response import field_path, usage_counts
 from tests.core.strategies import hostile, sloppy, terminals
-from tests.protocols.wire import IDS, RUN, STARTED, find, json, lawful, request
+from tests.protocols.fixed_run import IDS, RUN, STARTED, find, json, lawful, request
 
 CHAT = ServiceRequest(workflow="tutor", stream=True, history=({"role": "user", "content": "Hi"},))
 FORM = ServiceRequest(workflow="headline", is_chat=False, stream=True)

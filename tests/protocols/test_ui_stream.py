@@ -13,7 +13,7 @@ from palaver.errors import FaultyCall, MissingInput, PalaverError, WorkflowNotFo
 from palaver.protocols import sse
 from palaver.protocols.ui_stream import adapter as ui_stream
 from palaver.protocols.ui_stream.request import UIRequest
-from tests.protocols.wire import IDS, MESSAGE, RUN, SPAN, STARTED, TRACE, find, json, lawful, request
+from tests.protocols.fixed_run import IDS, MESSAGE, RUN, SPAN, STARTED, TRACE, find, json, lawful, request
 
 PARENT = f"00-{TRACE}-{SPAN}-00"
 ASKED = {"id": "u1", "role": "user", "parts": [{"type": "text", "text": "What time is it?"}]}

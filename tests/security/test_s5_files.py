@@ -9,7 +9,7 @@ import pytest
 
 from palaver import Context, File, Message, chat
 from palaver.testing import client
-from tests.frameworks.strangers import Stranger, head, stranger, whole
+from tests.frameworks.fake_servers import Stranger, head, stranger, whole
 from tests.security.test_histories import PROTOCOLS, image
 
 

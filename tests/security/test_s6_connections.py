@@ -10,7 +10,7 @@ import pytest
 from palaver.discovery.probe import MAX_DOCUMENT_BYTES
 from palaver.outbound import ssrf
 from palaver.storage import connections as kept
-from tests.frameworks.strangers import head, stranger, whole
+from tests.frameworks.fake_servers import head, stranger, whole
 from tests.outbound.test_ssrf import PUBLIC, REFUSED, Elsewhere, Watched
 from tests.security.test_s6_outbound import INNER, UNLIKE
 from tests.server.keyed_server import keyed_server

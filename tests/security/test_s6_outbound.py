@@ -1,5 +1,5 @@
 """Section 6 of the security contract: where we connect to. What proves it at length stands in tests/outbound,
-tests/discovery/test_strangers.py and tests/frameworks/test_remote.py; here is each statement once.
+tests/discovery/test_probe.py and tests/frameworks/test_remote.py; here is each statement once.
 """
 
 import ast
@@ -16,7 +16,7 @@ from palaver.errors import PalaverError, UrlRefused
 from palaver.outbound import CONNECT_TIMEOUT_S, client, fetch, fetch_document
 from palaver.outbound.ssrf import GuardedTransport, UrlPolicy
 from palaver.testing import client as calling
-from tests.frameworks.strangers import head, stranger, whole
+from tests.frameworks.fake_servers import head, stranger, whole
 from tests.outbound.test_ssrf import PUBLIC, REFUSED, Elsewhere, Watched, found
 
 SOURCE = Path(__file__).parent.parent.parent / "src" / "palaver"

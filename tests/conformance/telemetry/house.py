@@ -13,7 +13,7 @@ from uuid import uuid4
 import httpx
 import msgspec
 
-from tests.conformance.node import NODE, assert_installed
+from tests.conformance.node_drivers import NODE, assert_installed
 from tests.server_process import server_process
 
 HERE = Path(__file__).parent

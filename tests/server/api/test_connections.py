@@ -25,7 +25,7 @@ from palaver.storage.database import MEMORY_URL, open_database
 from palaver.testing import echo, scripted
 from palaver.workflows.workflow import Workflow
 from tests.discovery.test_connections import table
-from tests.frameworks.strangers import Asked, serving, stranger, whole
+from tests.frameworks.fake_servers import Asked, serving, stranger, whole
 from tests.server.keyed_server import KeyedServer, keyed_server
 
 CHAT = whole({"flags": {"is_chat": True}, "revision": {"name": "far-away", "data": {"parameters": {"t": 1}}}})

@@ -1,0 +1,197 @@
+"""Every stream of ours keeps every rule, strictly: the scripted workflow, in process, over every protocol."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, get_args
+
+import httpx
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from palaver.conform import Protocol, grade, grade_refusal, grade_whole
+from palaver.protocols.base import HttpRequest
+from palaver.protocols.chat_completions import adapter as chat_completions
+from palaver.protocols.responses import adapter as responses
+from palaver.protocols.services import adapter as services
+from palaver.protocols.services.request import ServiceRequest
+from palaver.protocols.ui_stream import adapter as ui_stream
+from palaver.testing import client, scripted
+from tests.core.strategies import hostile, sloppy, terminals
+from tests.core.test_grammar_laws import stream_of
+from tests.protocols.fixed_run import find
+
+PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
+PATHS: Mapping[Protocol, str] = {
+    "responses": "/scripted/v1/responses",
+    "invocations": "/scripted/invocations",
+    "chat-completions": "/scripted/v1/chat/completions",
+    "ui-stream": "/scripted/api/chat",
+    "services": "/services/scripted",
+}
+Script = list[dict[str, Any]]
+
+
+def asks(protocol: Protocol, script: Script) -> dict[str, Any]:
+    """A request that plays the script."""
+    text = msgspec.json.encode(script).decode()
+    match protocol:
+        case "responses" | "invocations":
+            return {"input": text}
+        case "chat-completions":
+            return {"messages": [{"role": "user", "content": text}]}
+        case "ui-stream":
+            return {"messages": [{"id": "u1", "role": "user", "parts": [{"type": "text", "text": text}]}]}
+        case "services":
+            return {"content": text}
+
+
+async def check(http: httpx.AsyncClient, protocol: Protocol, script: Script, **more: Any) -> None:
+    """Grade the script's stream, and its whole body where there is one."""
+    body = asks(protocol, script) | more
+    path = PATHS[protocol] + ("/stream" if protocol == "services" else "")
+    streamed = await http.post(path, json=body | {"stream": True})
+    assert streamed.status_code == 200, streamed.text
+    report = grade(streamed.content, protocol, headers=streamed.headers)
+    assert report.faults == (), str(report)
+    if protocol == "ui-stream":
+        return
+    whole = await http.post(PATHS[protocol], json=body)
+    if whole.status_code == 200:
+        told = grade_whole(whole.content, protocol, stream=streamed.content, whole_from="another-run")
+        assert told.faults == (), str(told)
+
+
+def call(identity: str, arguments: Any = None, name: str = "look") -> dict[str, Any]:
+    return {"tool_call": {"name": name, "arguments": arguments or {}, "id": identity}}
+
+
+def result(identity: str, output: Any, error: bool = False) -> dict[str, Any]:
+    return {"tool_result": {"id": identity, "output": output, "error": error}}
+
+
+SCRIPTS: dict[str, Script] = {
+    "text": [{"text": "Hello "}, {"text": "world"}],
+    "an empty answer": [],
+    "text, tool, text": [{"text": "a"}, call("c1", {"x": 1}), result("c1", {"y": 1}), {"text": "b"}],
+    "parallel tools": [call("c1"), call("c2", "not json"), result("c2", None), result("c1", "no", True), {"text": "b"}],
+    "a call that is left": [{"text": "a"}, call("c1", {"x": 1})],
+    "reasoning": [{"reasoning": "Hm"}, {"reasoning": "m"}, {"text": "a"}, {"reasoning": "again"}, {"text": "b"}],
+    "usage": [{"text": "a"}, {"usage": {"input_tokens": 3, "output_tokens": 4}}],
+    "two messages": [{"text": "a"}, {"break": True}, {"text": "b"}],
+    "data": [{"text": "a"}, {"data": {"name": "chart", "value": {"x": [1]}}}, {"text": "b"}],
+    "beyond the BMP": [{"text": "\U0001f600 \u2028 \U0001d518"}, call("c1", {"\U0001f600": "\u202e"})],
+    "a refusal": [{"message": {"role": "assistant", "content": None, "refusal": "No."}}],
+    "cut by length": [{"text": "a"}, {"finish": "length"}],
+    "filtered": [{"text": "a"}, {"finish": "content-filter"}],
+    "a failure after a word": [{"text": "a"}, {"fail": {"code": "model_down", "message": "The model is down."}}],
+    "an exception in a call": [{"text": "a"}, call("c1"), {"raise": "secret"}],
+    "a failure at once": [{"fail": {"code": "model_down", "message": "The model is down."}}],
+    "many deltas": [{"repeat": {"times": 500, "steps": [{"text": "word "}]}}],
+}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_every_script_keeps_every_rule(protocol: Protocol) -> None:
+    async with client(scripted) as http:
+        for script in SCRIPTS.values():
+            await check(http, protocol, script)
+
+
+async def test_usage_that_was_asked_for_keeps_every_rule() -> None:
+    async with client(scripted) as http:
+        for script in SCRIPTS.values():
+            await check(http, "chat-completions", script, stream_options={"include_usage": True})
+
+
+@pytest.mark.parametrize("tools", [["look"], [{"type": "function", "name": "look", "parameters": {}}]])
+async def test_calls_of_the_clients_tools_keep_every_rule(tools: list[Any]) -> None:
+    function = [{"type": "function", "function": {"name": "look", "parameters": {}}}]
+    async with client(scripted) as http:
+        for script in SCRIPTS.values():
+            await check(http, "ui-stream", script, tools=tools)
+            if isinstance(tools[0], dict):
+                await check(http, "responses", script, tools=tools)
+                await check(http, "invocations", script, tools=tools)
+                await check(http, "chat-completions", script, tools=function)
+
+
+@pytest.mark.parametrize("version", [5, 6, 7])
+async def test_every_version_of_the_ui_stream_keeps_every_rule(version: Any) -> None:
+    async with client(scripted) as http:
+        for script in SCRIPTS.values():
+            headers = {"x-palaver-ui-version": str(version)}
+            answer = await http.post(PATHS["ui-stream"], json=asks("ui-stream", script), headers=headers)
+            assert grade(answer.content, "ui-stream", ui_version=version).faults == ()
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_a_bad_request_is_refused_as_it_should(protocol: Protocol) -> None:
+    async with client(scripted) as http:
+        answer = await http.post(PATHS[protocol], json={"input": 42, "messages": 42})
+
+    assert grade_refusal(answer.status_code, answer.content, protocol).faults == ()
+
+
+STEPS = st.one_of(
+    st.builds(lambda text: {"text": text}, st.text(max_size=4)),
+    st.builds(lambda text: {"reasoning": text}, st.text(max_size=4)),
+    st.builds(call, st.sampled_from(["c1", "c2", "c3"]), st.sampled_from([{}, {"x": 1}, "{bad", ""])),
+    st.builds(result, st.sampled_from(["c1", "c2", "c3"]), st.sampled_from(["", "x", {"y": 1}, None]), st.booleans()),
+    st.builds(lambda name: {"data": {"name": name, "value": 1}}, st.sampled_from(["chart", "status"])),
+    st.just({"usage": {"input_tokens": 1, "output_tokens": 2}}),
+    st.just({"break": True}),
+    st.just({"finish": "length"}),
+    st.just({"fail": {"code": "odd", "message": "Odd."}}),
+)
+
+
+@settings(max_examples=25)
+@given(script=st.lists(STEPS, max_size=8), protocol=st.sampled_from(PROTOCOLS))
+def test_any_script_keeps_every_rule(script: Script, protocol: Protocol) -> None:
+    async def play() -> None:
+        async with client(scripted) as http:
+            await check(http, protocol, script)
+
+    asyncio.run(play())
+
+
+ADAPTERS: Mapping[Protocol, tuple[Any, str]] = {
+    "responses": (responses, "v1/responses"),
+    "invocations": (responses, "invocations"),
+    "chat-completions": (chat_completions, "v1/chat/completions"),
+    "ui-stream": (ui_stream, "api/chat"),
+}
+
+
+@given(values=sloppy | hostile, end=st.none() | terminals, is_chat=st.booleans(), sparse=st.booleans())
+def test_whatever_a_producer_gives_the_stream_of_a_service_is_lawful_and_ends_with_the_whole_body(
+    values: list[Any], end: Any, is_chat: bool, sparse: bool
+) -> None:
+    reading = ServiceRequest(workflow="tutor", is_chat=is_chat, stream=True, sparse=sparse)
+    events = stream_of(values, end)
+
+    stream = b"".join(map(services.stream_encoder(reading, status=lambda _: 418), events))
+    whole = services.encode_response(events, ServiceRequest(workflow="tutor", is_chat=is_chat), status=418).body
+    report = grade(stream, "services", whole=whole)
+
+    assert report.faults == (), str(report)
+
+
+@pytest.mark.parametrize("protocol", ADAPTERS)
+@given(values=sloppy | hostile, end=st.none() | terminals)
+def test_whatever_a_producer_gives_the_stream_is_lawful_and_the_whole_body_is_its_fold(
+    protocol: Protocol, values: list[Any], end: Any
+) -> None:
+    adapter, route = ADAPTERS[protocol]
+    body = msgspec.json.encode(asks(protocol, []) | {"stream": True})
+    _, reading = adapter.decode(HttpRequest(route=route, workflow="tutor", body=body), find)
+    events = stream_of(values, end)
+    # An author may refuse without a word, and I15b will say so: no encoder can put one in.
+
+    stream = b"".join(map(adapter.stream_encoder(reading), events))
+    whole = adapter.encode_response(events, reading, status=200).body if protocol != "ui-stream" else None
+    report = grade(stream, protocol, whole=whole, history=["h1", "h2"])
+
+    assert report.faults == (), str(report)

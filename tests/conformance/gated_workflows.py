@@ -1,0 +1,60 @@
+"""Workflows for tests of stored responses: one waits at a gate, one repeats what it received."""
+
+import asyncio
+import json
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from palaver import Context, File, Message, Text, ToolCall, ToolResult, chat, workflow
+
+GATES: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
+
+
+@chat
+async def gated(messages: list[Message]) -> AsyncIterator[str]:
+    """Says a word, waits at the gate that the message names, and says another."""
+    yield "One. "
+    await GATES[messages[-1].text].wait()
+    yield "Two."
+
+
+@workflow
+async def open_gate(name: str) -> str:
+    """Lets whoever waits at a gate go on."""
+    GATES[name].set()
+    return "open"
+
+
+@chat
+def heard(messages: list[Message]) -> Iterator[object]:
+    """Tells all that it was told, part by part; asked for the time, asks the client for it."""
+    if messages[-1].text == "What time is it?":
+        yield ToolCall(call_id=f"c{len(messages)}", name="get_time", arguments='{"tz":"UTC"}')
+        return
+    yield json.dumps([[message.role, _told(part)] for message in messages for part in message.parts])
+
+
+@chat
+async def weighed(messages: list[Message], ctx: Context) -> str:
+    """Tells of every file its type, its name and how many bytes are in it."""
+    parts = [part for message in messages for part in message.parts if isinstance(part, File)]
+    return json.dumps([[part.media_type, part.filename, len(await ctx.fetch(part))] for part in parts])
+
+
+@chat
+async def looked_at(messages: list[dict[str, Any]]) -> str:
+    """Tells what it was given, in the dialect of Chat Completions."""
+    return json.dumps(messages)
+
+
+def _told(part: object) -> str:
+    match part:
+        case Text(text=text):
+            return text
+        case ToolCall(call_id=call_id, name=name):
+            return f"{call_id}: {name}"
+        case ToolResult(call_id=call_id, output=output):
+            return f"{call_id}: {output}"
+        case _:
+            return type(part).__name__

@@ -1,0 +1,67 @@
+"""A server that stores runs in its own database, with API keys for two projects."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import openai
+
+from tests.server_process import WORKFLOWS, server_process
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Keeper:
+    """A running server, and the keys to it."""
+
+    url: str
+    db: str
+    key: str
+    other_key: str
+    """Of another project."""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"authorization": f"Bearer {self.key}"}
+
+    def openai(self, *, key: str | None = None, max_retries: int = 0) -> openai.OpenAI:
+        return openai.OpenAI(base_url=f"{self.url}/v1", api_key=key or self.key, max_retries=max_retries)
+
+    def open(self, gate: str) -> None:
+        """Let whoever waits there go on."""
+        body = {"inputs": {"name": gate}}
+        answer = httpx.post(f"{self.url}/open_gate/invoke", json=body, headers=self.headers, timeout=30)
+        assert answer.status_code == 200, answer.text
+
+
+@contextmanager
+def keeping(folder: Path, db: str) -> Iterator[Keeper]:
+    """Serve the workflows of gated_workflows.py, and all others that tests know, from that database."""
+    key, other = (_new_key(db, project) for project in ("ours", "theirs"))
+    with server_process(folder, WORKFLOWS, str(HERE / "gated_workflows.py"), db=db) as running:
+        yield Keeper(running.url, db, key, other)
+
+
+@contextmanager
+def beside(folder: Path, keeper: Keeper) -> Iterator[Keeper]:
+    """Another server on the same database, which knows the same keys."""
+    with server_process(folder, WORKFLOWS, str(HERE / "gated_workflows.py"), db=keeper.db) as running:
+        yield replace(keeper, url=running.url)
+
+
+def _new_key(db: str, project: str) -> str:
+    command = [sys.executable, "-m", "palaver.cli", "key", "create", "--scope", "invoke", "--project", project]
+    made = subprocess.run(command, env={**os.environ, "PALAVER_DB": db}, capture_output=True, text=True, check=True)
+    return made.stdout.strip()
+
+
+def told(error: openai.APIStatusError) -> dict[str, Any]:
+    """What a client's error says for programs."""
+    return {"status": error.status_code, "type": error.type, "code": error.code, "param": error.param}

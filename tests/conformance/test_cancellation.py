@@ -1,0 +1,56 @@
+"""A client that hangs up stops the run within a second; only the UI stream lets it go on."""
+
+import re
+import threading
+import time
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from tests.conformance.node_drivers import Driver
+from tests.conformance.scenarios import LONG
+from tests.conformance.test_parity import CLIENTS, ask
+from tests.server_process import ServerProcess
+
+PAUSE = threading.Event()
+STREAMED = [name for name in CLIENTS if "stream" in name]
+CHATS = [name for name in CLIENTS if name.startswith("useChat")]
+
+
+@pytest.mark.parametrize("client", STREAMED)
+def test_hanging_up_stops_the_run(
+    client: str, server: ServerProcess, http: httpx.Client, drivers: Callable[[str], Driver]
+) -> None:
+    kind, way, _ = CLIENTS[client]
+
+    record = ask(kind, way, LONG, server.url, drivers, cancel=True)
+
+    assert record["finish"] == "hung up"
+    assert alive(http, until=0) == 0
+
+
+@pytest.mark.parametrize("client", CHATS)
+def test_use_chat_hangs_up_and_the_run_goes_on_until_it_is_stopped(
+    client: str, server: ServerProcess, http: httpx.Client, drivers: Callable[[str], Driver]
+) -> None:
+    kind, way, _ = CLIENTS[client]
+    chat = f"chat-{way}"
+
+    record = drivers(kind).ask(way=way, url=server.url, workflow="scripted", prompt=LONG.prompt, cancel=True, chat=chat)
+
+    assert record["text"] == ["One."]
+    assert alive(http, until=0, seconds=0.3) == 1
+    assert http.post(f"/scripted/api/chat/{chat}/stop").status_code == 204
+    assert alive(http, until=0) == 0
+
+
+def alive(http: httpx.Client, *, until: int, seconds: float = 1) -> int:
+    """How many runs are alive: asked again until they are so many, or the time is up."""
+    end = time.monotonic() + seconds
+    while True:
+        found = re.search(r"^palaver_runs_alive (\d+)", http.get("/metrics").text, re.MULTILINE)
+        assert found
+        if int(found[1]) == until or time.monotonic() > end:
+            return int(found[1])
+        PAUSE.wait(0.01)

@@ -1,0 +1,136 @@
+"""`[connections.tutor]` in palaver.toml."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palaver.discovery.config import ConnectionSettings, declared_workflows, mask_connections, toml_lines
+from palaver.errors import InvalidOption, PalaverError, ReservedName, SettingsError, UrlRefused
+from palaver.server.settings import read_settings
+from palaver.testing import client
+from tests.frameworks.fake_servers import stranger, whole
+
+FILE = """
+allow_private_urls = true
+
+[connections.tutor]
+url = "https://a.example/tutor?key=hunter2"
+headers = {authorization = "env:TUTOR_KEY", x-team = "hunter2"}
+timeout_seconds = 5
+
+[connections."a.b"]
+url = "http://localhost:9000/v1"
+dialect = "responses"
+is_chat = true
+model = "large"
+"""
+
+
+def test_they_are_read_from_the_file(tmp_path: Path) -> None:
+    (tmp_path / "palaver.toml").write_text(FILE, encoding="utf-8")
+
+    settings, sources = read_settings(env={"PALAVER_CONNECTIONS": "x"}, folder=tmp_path)
+
+    assert (settings.allow_private_urls, sources["connections"]) == (True, "file")
+    assert settings.connections == {
+        "tutor": ConnectionSettings(
+            url="https://a.example/tutor?key=hunter2",
+            headers={"authorization": "env:TUTOR_KEY", "x-team": "hunter2"},
+            timeout_seconds=5,
+        ),
+        "a.b": ConnectionSettings(url="http://localhost:9000/v1", dialect="responses", is_chat=True, model="large"),
+    }
+
+
+def test_they_are_shown_without_secrets(tmp_path: Path) -> None:
+    (tmp_path / "palaver.toml").write_text(FILE, encoding="utf-8")
+    settings, _ = read_settings(env={}, folder=tmp_path)
+
+    shown = mask_connections(settings.connections)
+
+    assert shown["tutor"] == {
+        "url": "https://a.example/tutor",
+        "headers": {"authorization": "env:TUTOR_KEY", "x-team": "***"},
+        "is_chat": None,
+        "dialect": None,
+        "model": None,
+        "timeout_seconds": 5,
+    }
+
+
+@pytest.mark.parametrize(
+    "text", ["[connections.tutor]\n", '[connections.tutor]\nurl = "x"\nheader = {}\n', 'connections = "x"\n']
+)
+def test_what_makes_no_sense_in_the_file_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "palaver.toml").write_text(text, encoding="utf-8")
+
+    with pytest.raises(SettingsError, match="Setting connections: "):
+        read_settings(env={}, folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "one", "error"),
+    [
+        ("tutor", ConnectionSettings(url="ftp://a.example"), UrlRefused),
+        ("tutor", ConnectionSettings(url="http://ann:hunter2@a.example"), UrlRefused),
+        ("inspect", ConnectionSettings(url="http://a.example"), ReservedName),
+        ("tutor", ConnectionSettings(url="http://a.example", headers={"x": "hunter2\n"}), InvalidOption),
+        ("tutor", ConnectionSettings(url="http://a.example", headers={"x": "env:NOT_THERE"}), SettingsError),
+    ],
+)
+def test_what_cannot_be_connected_is_told_at_the_start(
+    name: str, one: ConnectionSettings, error: type[PalaverError]
+) -> None:
+    with pytest.raises(error) as refused:
+        declared_workflows({name: one}, {})
+
+    assert "hunter2" not in refused.value.message
+
+
+def test_nobody_is_asked_at_the_start() -> None:
+    (made,) = declared_workflows(
+        {"tutor": ConnectionSettings(url="http://tutor.invalid/x?key=hunter2", is_chat=True)}, {}
+    )
+
+    assert (made.reachable, made.checked_at, made.url) == (False, None, "http://tutor.invalid/x")
+    assert made.description.is_chat
+    assert declared_workflows({}, {}) == []
+
+
+async def test_a_header_that_names_a_variable_has_its_value_and_nobody_sees_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FAR_KEY", "Bearer hunter2")
+    with stranger(whole({"flags": {"is_chat": True}, "role": "assistant", "content": "Hi"})) as far:
+        connections = {"far": ConnectionSettings(url=f"{far.url}/app", headers={"authorization": "env:FAR_KEY"})}
+        async with client(connections=connections) as http:
+            answer = await http.post("/far/invoke", json={"messages": []})
+            seen = [await http.get(path) for path in ("/far/inspect", "/api/workflows/far", "/api/connections")]
+
+    assert answer.json()["content"] == "Hi"
+    assert {asked.headers["authorization"] for asked in far.asked} == {"Bearer hunter2"}
+    assert not any("hunter2" in one.text for one in seen)
+    (row,) = seen[2].json()["data"]
+    assert (row["name"], row["fixed"], row["declared_in"], row["state"]) == ("far", True, "settings", "ready")
+
+
+@given(
+    st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", fullmatch=True),
+    st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=40),
+)
+def test_the_lines_to_paste_are_read_as_they_were_meant(name: str, path: str) -> None:
+    read = tomllib.loads(toml_lines(name, f"https://a.example/{path}"))
+
+    (known,) = read["connections"].items()
+    assert known[0] == name
+    assert known[1]["url"] == f"https://a.example/{path}"
+    assert known[1]["headers"]["authorization"].startswith("env:")
+
+
+def test_the_lines_to_paste() -> None:
+    assert toml_lines("my-tutor", "https://a.example/tutor") == (
+        '[connections.my-tutor]\nurl = "https://a.example/tutor"\nheaders = {authorization = "env:MY_TUTOR_KEY"}\n'
+    )

@@ -1,0 +1,142 @@
+"""Servers to call: one of ours under uvicorn, and fakes whose every byte a test decides."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import uvicorn
+
+from palaver.core.descriptions import Description
+from palaver.frameworks.remote import RemoteService, RemoteWorkflow
+from palaver.server.app import app
+from palaver.workflows.workflow import Workflow
+
+
+@contextmanager
+def serving(*workflows: Workflow) -> Iterator[str]:
+    """The URL of a real server of these workflows, in a thread of its own."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app(*workflows), log_config=None, ws="none", timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(20)
+        listening.close()
+
+
+@dataclass
+class Asked:
+    """One request that a stranger received."""
+
+    line: str
+    headers: dict[str, str]
+    body: Any
+
+
+@dataclass
+class Stranger:
+    """A server whose answers are written by hand."""
+
+    url: str
+    asked: list[Asked] = field(default_factory=list[Asked])
+    over: threading.Event = field(default_factory=threading.Event)
+    """Set when the test is over: who waits for something waits for this too."""
+
+    def workflow(self, *, timeout: float = 20, headers: dict[str, str] | None = None, **told: Any) -> RemoteWorkflow:
+        """The stranger as a workflow, found out about beforehand."""
+        flags = {"is_chat": told.pop("is_chat", True)}
+        dialect = told.pop("dialect", "invoke")
+        description = Description(name="far", flags=flags, remote=True, **told)
+        return RemoteWorkflow(
+            RemoteService(url=f"{self.url}/{dialect}", dialect=dialect, description=description),
+            unknown=description,
+            url=self.url,
+            look=_never,
+            headers=headers or {},
+            timeout=timeout,
+        )
+
+
+async def _never() -> RemoteService | None:
+    raise AssertionError("it is known what stands there")
+
+
+Answer = Callable[[socket.socket, Asked], None]
+
+
+@contextmanager
+def stranger(answer: Answer | bytes) -> Iterator[Stranger]:
+    """A server that answers every request on a connection of its own, by writing bytes to it."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    known = Stranger(f"http://127.0.0.1:{listening.getsockname()[1]}")
+    threads: list[threading.Thread] = []
+
+    def serve(connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            asked = _read(connection)
+            known.asked.append(asked)
+            if isinstance(answer, bytes):
+                connection.sendall(answer)
+            else:
+                answer(connection, asked)
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = listening.accept()
+                connection.settimeout(20)
+                threads.append(threading.Thread(target=serve, args=(connection,)))
+                threads[-1].start()
+
+    accepting = threading.Thread(target=accept)
+    accepting.start()
+    try:
+        yield known
+    finally:
+        known.over.set()
+        with suppress(OSError):
+            listening.shutdown(socket.SHUT_RDWR)  # Wakes who waits in accept().
+        listening.close()
+        for thread in (accepting, *threads):
+            thread.join(20)
+
+
+def _read(connection: socket.socket) -> Asked:
+    received = b""
+    while b"\r\n\r\n" not in received:
+        received += connection.recv(65536) or _gone()
+    head, _, body = received.partition(b"\r\n\r\n")
+    line, *lines = head.decode("latin-1").split("\r\n")
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    while len(body) < int(headers.get("content-length", 0)):
+        body += connection.recv(65536) or _gone()
+    return Asked(line, headers, msgspec.json.decode(body) if body else None)
+
+
+def _gone() -> bytes:
+    raise ConnectionError("the client left before it had asked")
+
+
+def head(content_type: str = "text/event-stream", *, status: str = "200 OK", **headers: str) -> bytes:
+    """The head of an answer that ends when its connection does."""
+    named = {"content-type": content_type, "connection": "close", **headers}
+    lines = [f"HTTP/1.1 {status}", *(f"{name.replace('_', '-')}: {value}" for name, value in named.items())]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n"
+
+
+def whole(value: Any, content_type: str = "application/json", *, status: str = "200 OK") -> bytes:
+    """A whole answer."""
+    body = value if isinstance(value, bytes) else msgspec.json.encode(value)
+    return head(content_type, status=status, content_length=str(len(body))) + body
+
+
+def event(kind: str, **data: Any) -> bytes:
+    """One record as a server-sent event."""
+    return b"data: " + msgspec.json.encode({"type": kind, "data": data}) + b"\n\n"

@@ -1,0 +1,79 @@
+"""LangChain with somebody's instrumentation beside it: what both tell of is shown once, and counted once."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.tools import tool
+from openinference.instrumentation.langchain import LangChainInstrumentor
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+
+from palaver import chat
+from tests.frameworks.langchain_models import Scripted, asking, call, words
+from tests.frameworks.span_trees import traced, tree
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[TracerProvider]:
+    made = TracerProvider(shutdown_on_exit=False)
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: made)
+    yield made
+    made.shutdown()
+
+
+@tool
+async def double(x: int) -> int:
+    """Twice as much."""
+    return 2 * x
+
+
+async def test_openinference_is_shown_instead_of_what_langchain_tells_us(provider: TracerProvider) -> None:
+    turns = [asking(call("double", "c1", x=2)), words("It is 4.")]
+    LangChainInstrumentor().instrument(tracer_provider=provider)
+    try:
+        spans = await traced(chat(create_agent(Scripted(turns=turns), [double], name="maths")))
+    finally:
+        LangChainInstrumentor().uninstrument()
+
+    assert {span.scope for span in spans[1:]} == {"openinference.instrumentation.langchain"}
+    assert [span.name for span in spans if span.kind == "tool"] == ["double"]
+    assert len([span for span in spans if span.kind == "llm"]) == 2
+    assert tree(spans)[0] == "invoke_workflow maths"
+
+
+ASKS = """
+import asyncio
+import msgspec
+from langchain_openai import ChatOpenAI
+from opentelemetry import trace
+from opentelemetry.instrumentation.openai import OpenAIInstrumentor
+from opentelemetry.sdk.trace import TracerProvider
+
+from palaver import Message, chat
+from palaver.testing import client, scripted
+from tests.frameworks.span_trees import traced
+
+SCRIPT = [{"text": "Hi."}, {"usage": {"input_tokens": 3, "output_tokens": 4}}]
+
+async def main():
+    async with client(scripted) as http:
+        given = {"http_async_client": http, "stream_usage": True, "use_responses_api": False}
+        model = ChatOpenAI(model="scripted", base_url="http://localhost/v1", api_key="none", **given)
+        asked = Message.user(msgspec.json.encode(SCRIPT).decode())
+        for span in await traced(chat(model, name="model"), asked):
+            print(span.kind, span.usage.total_tokens, span.scope)
+
+trace.set_tracer_provider(TracerProvider())
+OpenAIInstrumentor().instrument()
+asyncio.run(main())
+"""
+
+
+def test_a_call_that_openais_own_library_tells_of_is_counted_once() -> None:
+    # In a process of its own: the instrumentation cannot be undone.
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", ASKS], capture_output=True, text=True, check=True)
+
+    assert done.stdout.splitlines() == ["workflow 7 palaver", "llm 7 opentelemetry.instrumentation.openai.v1"]

@@ -1,0 +1,437 @@
+"""Records: written, and read from strangers."""
+
+from typing import Any, get_args
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET
+
+from palaver.core.events import (
+    Event,
+    FinishReason,
+    PartAdded,
+    ReasoningDelta,
+    ReasoningEnded,
+    ReasoningStarted,
+    RunCancelled,
+    RunFailed,
+    RunFinished,
+    TerminalEvent,
+    TextDelta,
+    TextEnded,
+    TextStarted,
+    ToolDelta,
+    ToolEnded,
+    ToolReturned,
+    ToolStarted,
+    UsageAdded,
+)
+from palaver.core.messages import Annotation, Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
+from palaver.errors import UpstreamFailed
+from palaver.protocols.agenta.records import RecordDecoder, RecordEncoder, stop_reason
+from palaver.protocols.sse import data_event
+from tests.protocols.fixed_run import MESSAGE, RUN, TRACE, lawful, record, records
+
+ID = f"{MESSAGE}_1"
+DONE = record("done", stopReason="stop", run_id=RUN, trace_id=TRACE)
+
+
+def made(prefix: str, number: int) -> str:
+    """An id of the run's own making."""
+    return f"{prefix}_{RUN.removeprefix('run_')}_{number}"
+
+
+def line(content: bytes) -> bytes:
+    return content + b"\n"
+
+
+def written(*given: Any, is_chat: bool = True, end: TerminalEvent | None = None) -> list[Any]:
+    writer = RecordEncoder(line, is_chat=is_chat).encode
+    return records([writer(event) for event in lawful(*given, end=end)])
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        pytest.param([], [], id="nothing"),
+        pytest.param(
+            ["Hel", 'l"ö\n'],
+            [
+                record("message_start", id=ID, message=ID),
+                record("message_delta", id=ID, message=ID, delta="Hel"),
+                record("message_delta", id=ID, message=ID, delta='l"ö\n'),
+                record("message_end", id=ID, message=ID),
+            ],
+            id="text",
+        ),
+        pytest.param(
+            [Text(text="Hi", annotations=(Annotation(kind="url", url="https://x"),))],
+            [
+                record("message_start", id=ID, message=ID),
+                record("message_delta", id=ID, message=ID, delta="Hi"),
+                record("message_end", id=ID, message=ID, annotations=[{"kind": "url", "url": "https://x"}]),
+            ],
+            id="text with annotations",
+        ),
+        pytest.param(
+            [ReasoningDelta(item="r", delta="H"), ReasoningDelta(item="r", delta="m")],
+            [
+                record("thought_start", id="r", message=ID),
+                record("thought_delta", id="r", message=ID, delta="H"),
+                record("thought_delta", id="r", message=ID, delta="m"),
+                record("thought_end", id="r", message=ID),
+            ],
+            id="reasoning",
+        ),
+        pytest.param(
+            [ReasoningStarted(item="r"), ReasoningEnded(item="r", encrypted="x")],
+            [
+                record("thought_start", id="r", message=ID),
+                record("thought_end", id="r", message=ID, encrypted="x"),
+            ],
+            id="sealed reasoning",
+        ),
+        pytest.param(
+            [
+                TextStarted(item="a", message="m"),
+                ReasoningStarted(item="b", message="m"),
+                TextDelta(item="a", delta="1"),
+                ReasoningDelta(item="b", delta="2"),
+                TextDelta(item="a", delta="3"),
+                ReasoningEnded(item="b"),
+                TextEnded(item="a"),
+            ],
+            [
+                record("message_start", id="a", message="m"),
+                record("message_delta", id="a", message="m", delta="1"),
+                record("thought_start", id="b", message="m"),
+                record("thought_delta", id="b", message="m", delta="2"),
+                record("message_delta", id="a", message="m", delta="3"),
+                record("thought_end", id="b", message="m"),
+                record("message_end", id="a", message="m"),
+            ],
+            id="items side by side",
+        ),
+        pytest.param(
+            [
+                ToolStarted(call_id="c", name="add"),
+                ToolDelta(delta='{"a": '),
+                ToolDelta(delta="1}"),
+                ToolEnded(),
+                ToolReturned(call_id="c", output=[2], is_error=True),
+            ],
+            [
+                record("tool_call", id="c", message=ID, name="add", input={"a": 1}, arguments='{"a": 1}'),
+                record("tool_result", id="c", message=f"{MESSAGE}_2", output=[2], isError=True),
+            ],
+            id="a call and its result",
+        ),
+        pytest.param(
+            [ToolCall(call_id="c", name="add", arguments="{oops"), ToolResult(call_id="c")],
+            [
+                record("tool_call", id="c", message=ID, name="add", input="{oops", arguments="{oops"),
+                record("tool_result", id="c", message=f"{MESSAGE}_2", output=None, isError=False),
+            ],
+            id="arguments that are not JSON",
+        ),
+        pytest.param(
+            [
+                File(media_type="image/png", data="AA==", filename="x.png"),
+                Refusal(text="No."),
+                Data(name="chart", value={"x": [1]}),
+                PartAdded(part=Data(name="status", value="…"), transient=True),
+            ],
+            [
+                record("file", media_type="image/png", data="AA==", filename="x.png", id=made("fil", 2), message=ID),
+                record("refusal", text="No.", id=f"{MESSAGE}_3", message=ID),
+                record("data", name="chart", value={"x": [1]}, id=made("dat", 4), message=ID),
+                record("data", name="status", value="…", transient=True, id=made("dat", 5), message=ID),
+            ],
+            id="parts",
+        ),
+        pytest.param(
+            [Usage(input_tokens=1, output_tokens=2), Usage(input_tokens=10, output_tokens=20)],
+            [record("usage", input=11, output=22, total=33)],
+            id="usage, once and at the end",
+        ),
+    ],
+)
+def test_events_as_records(given: list[Any], told: list[Any]) -> None:
+    assert written(*given) == [*told, DONE]
+
+
+def test_calls_that_grow_side_by_side_are_told_in_the_order_in_which_they_started() -> None:
+    writer = RecordEncoder(line, is_chat=True).encode
+    given = [
+        TextDelta(item="before", delta="1"),
+        ToolStarted(item="x", call_id="a", name="add"),
+        TextDelta(item="before", delta="2"),
+        ToolStarted(item="y", call_id="b", name="add"),
+        TextDelta(item="after", delta="3"),
+        Data(name="chart"),
+        ToolEnded(item="y", arguments="{}"),
+        TextEnded(item="before"),
+        Usage(input_tokens=1, output_tokens=1),
+        ToolDelta(item="x", delta="[]"),
+        ToolEnded(item="x"),
+        TextDelta(item="after", delta="4"),
+    ]
+
+    told = [[one["type"] for one in records([writer(event)])] for event in lawful(*given)]
+
+    assert [kinds for kinds in told if kinds] == [
+        ["message_start"],
+        ["message_delta"],
+        ["message_delta"],  # What had been begun goes on;
+        ["message_end"],
+        ["tool_call", "tool_call", "message_start", "message_delta", "data"],  # what began after a call waits for it.
+        ["message_delta"],
+        ["message_end"],
+        ["usage", "done"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        pytest.param(RunFinished(), [DONE], id="finished"),
+        pytest.param(
+            RunFinished(finish="length", usage=Usage(input_tokens=3, output_tokens=4)),
+            [
+                record("usage", input=3, output=4, total=7),
+                record("done", stopReason="length", run_id=RUN, trace_id=TRACE),
+            ],
+            id="finished with the usage of all",
+        ),
+        pytest.param(
+            RunCancelled(), [record("done", stopReason="cancelled", run_id=RUN, trace_id=TRACE)], id="cancelled"
+        ),
+        pytest.param(
+            RunFailed(code="mine", message="No.", usage=Usage(input_tokens=1, output_tokens=1)),
+            [
+                record("error", code="mine", message="No."),
+                record("usage", input=1, output=1, total=2),
+                record("done", stopReason="error", run_id=RUN, trace_id=TRACE),
+            ],
+            id="failed",
+        ),
+    ],
+)
+def test_the_last_record_is_always_done(end: TerminalEvent, told: list[Any]) -> None:
+    said = [
+        record("message_start", id=ID, message=ID),
+        record("message_delta", id=ID, message=ID, delta="Hel"),
+        record("message_end", id=ID, message=ID),
+    ]
+
+    assert written("Hel", end=end) == [*said, *told]
+
+
+@pytest.mark.parametrize("value", [None, 0, "text", {"a": [1]}])
+def test_done_has_the_value_of_a_workflow_that_is_no_chat(value: Any) -> None:
+    assert written(is_chat=False, end=RunFinished(value=value)) == [
+        record("done", stopReason="stop", run_id=RUN, trace_id=TRACE, outputs=value)
+    ]
+    assert written(is_chat=True, end=RunFinished(value=value)) == [DONE]
+    assert written(is_chat=False, end=RunFinished(value=UNSET)) == [DONE]
+
+
+@pytest.mark.parametrize("finish", get_args(FinishReason))
+def test_the_stop_reason_is_how_the_run_ended(finish: FinishReason) -> None:
+    assert stop_reason(RunFinished(finish=finish)) == finish
+    assert stop_reason(RunFailed()) == "error"
+    assert stop_reason(RunCancelled()) == "cancelled"
+
+
+def test_a_part_that_holds_nothing_is_not_told() -> None:
+    assert RecordEncoder(line, is_chat=True).encode(PartAdded(item="x", message="m")) == b""
+
+
+def test_records_are_wrapped_one_by_one() -> None:
+    writer = RecordEncoder(data_event, is_chat=True).encode
+    sent = [writer(event) for event in lawful("Hi")]
+
+    ids = f'"id":"{ID}","message":"{ID}"'
+    assert [one.decode() for one in sent] == [
+        "",
+        f'data: {{"type":"message_start","data":{{{ids}}}}}\n\n',
+        f'data: {{"type":"message_delta","data":{{{ids},"delta":"Hi"}}}}\n\n',
+        f'data: {{"type":"message_end","data":{{{ids}}}}}\n\n',
+        f'data: {{"type":"done","data":{{"stopReason":"stop","run_id":"{RUN}","trace_id":"{TRACE}"}}}}\n\n',
+    ]
+
+
+# Reading
+
+
+def read(*told: Any) -> list[object]:
+    reader = RecordDecoder()
+    raw = [value if isinstance(value, bytes) else msgspec.json.encode(value) for value in told]
+    return [value for one in raw for value in reader(one)] + reader.end()
+
+
+@pytest.mark.parametrize(
+    ("told", "event"),
+    [
+        (record("message_start", id="a", message="m"), TextStarted(item="a", message="m")),
+        (record("message_delta", id="a", message="m", delta="Hi"), TextDelta(item="a", delta="Hi")),
+        (record("message_end", id="a", message="m"), TextEnded(item="a")),
+        (
+            record("message_end", id="a", annotations=[{"kind": "url", "url": "https://x"}]),
+            TextEnded(item="a", annotations=(Annotation(kind="url", url="https://x"),)),
+        ),
+        (record("thought_start", id="r", message="m"), ReasoningStarted(item="r", message="m")),
+        (record("thought_delta", id="r", delta="Hm"), ReasoningDelta(item="r", delta="Hm")),
+        (record("thought_end", id="r", encrypted="x"), ReasoningEnded(item="r", encrypted="x")),
+        (record("thought_end", id="r"), ReasoningEnded(item="r")),
+        (
+            record("tool_result", id="c", message="m", output=[1], isError=True),
+            ToolReturned(call_id="c", message="m", output=[1], is_error=True),
+        ),
+        (
+            record("file", id="f", message="m", media_type="image/png", data="AA==", url=7),
+            PartAdded(item="f", message="m", part=File(media_type="image/png", data="AA==")),
+        ),
+        (record("file", id="f"), PartAdded(item="f", part=File(media_type="application/octet-stream"))),
+        (record("refusal", id="x", text="No."), PartAdded(item="x", part=Refusal(text="No."))),
+        (
+            record("data", id="d", name="status", value="…", transient=True),
+            PartAdded(item="d", part=Data(name="status", value="…"), transient=True),
+        ),
+        (record("done", stopReason="stop"), RunFinished()),
+        (record("done", stopReason="stop", outputs=None), RunFinished(value=None)),
+        (record("done", stopReason="length", outputs=[1]), RunFinished(finish="length", value=[1])),
+        (record("done", stopReason="tool-calls"), RunFinished(finish="tool-calls")),
+        (record("done", stopReason="content-filter"), RunFinished(finish="content-filter")),
+        (record("done", stopReason="interrupted"), RunFinished(finish="interrupted")),
+        (record("done", stopReason="cancelled"), RunCancelled()),
+        (record("done", stopReason="error"), RunFailed(code="upstream_failed")),
+        (record("done"), RunFinished()),
+        (record("done", stopReason="a stranger's word"), RunFinished()),
+    ],
+    ids=lambda value: msgspec.json.encode(value).decode() if isinstance(value, dict) else type(value).__name__,
+)
+def test_a_record_is_the_event_it_was(told: Any, event: Event) -> None:
+    assert read(told) == [event]
+
+
+@pytest.mark.parametrize(
+    ("told", "arguments"),
+    [
+        ({"arguments": '{ "a":1}', "input": {"a": 1}}, '{ "a":1}'),
+        ({"input": {"a": 1}}, '{"a":1}'),
+        ({"input": "{oops"}, "{oops"),
+        ({"arguments": None}, ""),
+        ({}, ""),
+    ],
+    ids=["the exact text", "only the value", "only the text", "null", "nothing"],
+)
+def test_a_call_is_read_with_its_exact_arguments(told: Any, arguments: str) -> None:
+    assert read(record("tool_call", id="c", message="m", name="add", **told)) == [
+        ToolStarted(item="fc_c", message="m", call_id="c", name="add"),
+        ToolEnded(item="fc_c", arguments=arguments),
+    ]
+
+
+def test_usage_and_error_wait_for_done() -> None:
+    usage = Usage(input_tokens=3, output_tokens=4)
+
+    assert read(record("usage", input=3, output=4, total=7), DONE) == [RunFinished(usage=usage)]
+    assert read(record("error", code="mine", message="No."), record("usage", input=3, output=4), DONE) == [
+        RunFailed(code="upstream_failed", message="No.", usage=usage)
+    ]
+
+
+def test_usage_and_error_are_told_at_the_end_if_done_never_comes() -> None:
+    usage = Usage(input_tokens=3, output_tokens=4)
+
+    assert read(record("usage", input=3, output=4)) == [usage]
+    assert read(record("error", message="No."), record("usage", input=3, output=4)) == [
+        RunFailed(code="upstream_failed", message="No.", usage=usage)
+    ]
+    assert read() == []
+
+
+@pytest.mark.parametrize(
+    ("told", "read_as"),
+    [
+        pytest.param(b'"Hi"', "Hi", id="a JSON text"),
+        pytest.param(b"Hi there", "Hi there", id="a text that is not JSON"),
+        pytest.param(b"{oops", "{oops", id="broken JSON"),
+        pytest.param(b"\xff", "\ufffd", id="not UTF-8"),
+        pytest.param(b"[1]", [1], id="a list"),
+        pytest.param(b'{"role":"assistant","content":"x"}', {"role": "assistant", "content": "x"}, id="a message"),
+        pytest.param(b'{"type":"message_delta"}', {"type": "message_delta"}, id="a record without data"),
+        pytest.param(b'{"type":"x","data":{"a":1}}', {"type": "x", "data": {"a": 1}}, id="another record"),
+        pytest.param(b'{"type":1,"data":{}}', {"type": 1, "data": {}}, id="a type that is none"),
+        pytest.param(b'{"type":"data","data":[]}', {"type": "data", "data": []}, id="data that is no object"),
+    ],
+)
+def test_what_is_no_record_comes_out_as_the_value_it_is(told: bytes, read_as: object) -> None:
+    assert read(told) == [read_as]
+
+
+@pytest.mark.parametrize("told", [b'{"type":"mess', b' ["a', b'"Hel'])
+def test_a_last_record_that_was_cut_off_breaks_the_stream(told: bytes) -> None:
+    with pytest.raises(UpstreamFailed, match=r"The remote's stream ended in the middle of a record\."):
+        RecordDecoder()(told, whole=False)
+
+
+@pytest.mark.parametrize(("told", "read_as"), [(b'"Hi"', "Hi"), (b"Hi", "Hi")])
+def test_a_last_record_may_lack_its_line_end(told: bytes, read_as: str) -> None:
+    assert RecordDecoder()(told, whole=False) == [read_as]
+
+
+@pytest.mark.parametrize(
+    ("told", "event"),
+    [
+        (record("message_delta", id=None, delta=None), TextDelta()),
+        (record("message_delta", id=7, delta=1.5), TextDelta(item="7", delta="1.5")),
+        (record("message_start", id=[1], message={}), TextStarted()),
+        (record("message_end", id="a", annotations=[{"kind": "?"}]), TextEnded(item="a")),
+        (record("message_end", id="a", annotations="?"), TextEnded(item="a")),
+        (record("tool_result", id="c", isError="yes"), ToolReturned(call_id="c")),
+        (record("data", id="d"), PartAdded(item="d", part=Data(name=""))),
+    ],
+)
+def test_a_field_of_the_wrong_type_says_nothing(told: Any, event: Event) -> None:
+    assert read(told) == [event]
+
+
+@pytest.mark.parametrize("count", [-1, True, 1.5, "7", None])
+def test_a_count_that_is_none_is_zero(count: Any) -> None:
+    assert read(record("usage", input=count, output=2)) == [Usage(input_tokens=0, output_tokens=2)]
+
+
+KINDS = (
+    "message_start message_delta message_end thought_start thought_delta thought_end tool_call tool_result"
+    " file refusal data usage error done other".split()
+)
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=4,
+)
+FIELDS = st.sampled_from(
+    "id message delta annotations encrypted name arguments input output text value media_type stopReason".split()
+)
+STRANGE = st.builds(
+    lambda kind, data: {"type": kind, "data": data}, st.sampled_from(KINDS), st.dictionaries(FIELDS, ANY, max_size=5)
+)
+
+
+@given(st.lists(STRANGE | ANY, max_size=6), st.binary())
+def test_any_record_can_be_read(told: list[Any], noise: bytes) -> None:
+    assert isinstance(read(*told, noise), list)
+
+
+def test_usage_events_are_not_told_one_by_one() -> None:
+    assert RecordEncoder(line, is_chat=True).encode(UsageAdded()) == b""
+
+
+def test_reasoning_is_told_apart_from_text() -> None:
+    kinds = [told["type"] for told in written(Reasoning(text="Hm."), "So.")]
+
+    assert kinds == "thought_start thought_delta thought_end message_start message_delta message_end done".split()

@@ -1,0 +1,45 @@
+"""GET /v1/models: the chats that are served (contract: other-protocols, 1.4)."""
+
+import pytest
+
+from palaver.core.descriptions import Description
+from palaver.protocols import openai_errors
+from palaver.protocols.chat_completions import models
+from tests.protocols.fixed_run import CHAT, FORM, json
+
+ANOTHER = Description(name="abacus", flags={"is_chat": True})
+
+
+def test_every_chat_is_a_model_by_name_and_nothing_else_is() -> None:
+    answer = models.models_response([CHAT, FORM, ANOTHER], 1763190000)
+
+    assert (answer.status, answer.headers) == (200, (("content-type", "application/json"),))
+    assert json(answer) == {
+        "object": "list",
+        "data": [
+            {"id": "abacus", "object": "model", "created": 1763190000, "owned_by": "palaver"},
+            {"id": "tutor", "object": "model", "created": 1763190000, "owned_by": "palaver"},
+        ],
+    }
+
+
+def test_nothing_served_is_an_empty_list() -> None:
+    assert json(models.models_response([], 0)) == {"object": "list", "data": []}
+
+
+def test_one_model() -> None:
+    assert json(models.model_response(CHAT, 7)) == {
+        "id": "tutor",
+        "object": "model",
+        "created": 7,
+        "owned_by": "palaver",
+    }
+
+
+def test_what_is_no_chat_is_no_model() -> None:
+    with pytest.raises(models.ModelNotFound) as raised:
+        models.model_response(FORM, 7)
+
+    message = "No model 'headline': it is a workflow, but not a chat."
+    told = {"message": message, "type": "not_found", "code": "model_not_found", "param": None}
+    assert json(openai_errors.error_response(raised.value, status=404)) == {"error": told, "detail": message}

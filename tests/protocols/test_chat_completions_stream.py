@@ -1,0 +1,468 @@
+"""Chat Completions, answered: every event as chunks, and the whole that they come to (contract: other-protocols, 1)."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from openai.lib.streaming.chat import ChatCompletionStreamState
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+
+from palaver.core.events import (
+    Event,
+    PartAdded,
+    ReasoningDelta,
+    RunCancelled,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    TerminalEvent,
+    TextDelta,
+    TextEnded,
+    TextStarted,
+    ToolEnded,
+    ToolStarted,
+    UsageAdded,
+)
+from palaver.core.grammar import OutputValue
+from palaver.core.messages import Annotation, Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
+from palaver.protocols.base import HttpResponse
+from palaver.protocols.chat_completions import adapter as chat_completions
+from tests.protocols.chat_chunks import (
+    DONE,
+    FIRST,
+    NAMED,
+    USAGE,
+    call,
+    chunk,
+    citation,
+    lawful_runs,
+    piece,
+    reading,
+    run,
+    streamed,
+)
+from tests.protocols.fixed_run import IDS, RUN, STARTED, json
+
+STOP = chunk({}, finish="stop")
+CALLS = chunk({}, finish="tool_calls")
+SPENT = Usage(input_tokens=3, output_tokens=4)
+
+
+def approval(call_id: str | None) -> Data:
+    return Data(name="approval-request", value={"id": "a", "call_id": call_id})
+
+
+# The stream
+
+
+@pytest.mark.parametrize(
+    ("said", "deltas", "last"),
+    [
+        pytest.param([], [], STOP, id="nothing"),
+        pytest.param(["Hel", "lo"], [{"content": "Hel"}, {"content": "lo"}], STOP, id="text"),
+        pytest.param(
+            ["\U0001f984 ü", "\u2028"], [{"content": "\U0001f984 ü"}, {"content": "\u2028"}], STOP, id="unicode"
+        ),
+        pytest.param(
+            [Message.assistant("One", "more"), Message.assistant("Two")],
+            [{"content": "One"}, {"content": "more"}, {"content": "\n\n"}, {"content": "Two"}],
+            STOP,
+            id="messages are joined by an empty line, texts of one by nothing",
+        ),
+        pytest.param(
+            [Reasoning(text="Hm."), "So."],
+            [{"reasoning_content": "Hm."}, {"content": "So."}],
+            STOP,
+            id="reasoning",
+        ),
+        pytest.param(
+            [ReasoningDelta(delta="H"), ReasoningDelta(delta="m")],
+            [{"reasoning_content": "H"}, {"reasoning_content": "m"}],
+            STOP,
+            id="reasoning in pieces",
+        ),
+        pytest.param([Refusal(text="No.")], [{"refusal": "No."}], STOP, id="a refusal"),
+        pytest.param([Refusal(text="")], [], STOP, id="a refusal that says nothing"),
+        pytest.param(
+            ["a", File(media_type="image/png", data="AA=="), Data(name="chart", value=[1]), "b"],
+            [{"content": "a"}, {"content": "b"}],
+            STOP,
+            id="data and files are left out",
+        ),
+        pytest.param([PartAdded(part=Data(name="status"), transient=True), SPENT], [], STOP, id="status and usage"),
+        pytest.param(
+            ["I look.", ToolCall(call_id="c1", name="mine", arguments='{"a":1}')],
+            [{"content": "I look."}, call(0, "c1", "mine"), piece(0, '{"a":1}')],
+            CALLS,
+            id="a call of the client's",
+        ),
+        pytest.param(
+            [
+                ToolStarted(item="x", call_id="c1", name="mine"),
+                ToolStarted(item="y", call_id="c2", name="mine"),
+                *(ToolEnded(item=item, arguments="{}") for item in "xy"),
+            ],
+            [call(0, "c1", "mine"), piece(0, "{}"), call(1, "c2", "mine"), piece(1, "{}")],
+            CALLS,
+            id="two at once, one after the other",
+        ),
+        pytest.param([ToolCall(call_id="c1", name="mine")], [call(0, "c1", "mine")], CALLS, id="no arguments"),
+        pytest.param(
+            [ToolCall(call_id="c1", name="mine", arguments="{}"), ToolResult(call_id="c1", output="x"), "Done."],
+            [call(0, "c1", "mine"), piece(0, "{}"), {"content": "Done."}],
+            STOP,
+            id="a call of the client's that the workflow answered stays",
+        ),
+        pytest.param(
+            ["a", ToolCall(call_id="c1", name="own", arguments="{}"), ToolResult(call_id="c1", output="x"), "b"],
+            [{"content": "a"}, {"content": "\n\n"}, {"content": "b"}],
+            STOP,
+            id="an own call with its result is left out",
+        ),
+        pytest.param(
+            [ToolCall(call_id="c1", name="own", arguments="{}"), ToolCall(call_id="c2", name="own"), "b"],
+            [{"content": "b"}, call(0, "c1", "own"), piece(0, "{}"), call(1, "c2", "own")],
+            CALLS,
+            id="own calls that nobody answered are told at the end",
+        ),
+        pytest.param(
+            [
+                ToolCall(call_id="c1", name="own"),
+                ToolCall(call_id="c2", name="mine"),
+                ToolCall(call_id="c3", name="own"),
+            ],
+            [call(0, "c2", "mine"), call(1, "c1", "own"), call(2, "c3", "own")],
+            CALLS,
+            id="calls are numbered as they are told",
+        ),
+        pytest.param(
+            [ToolCall(call_id="c1", name="own"), approval("c1"), approval(None)],
+            [],
+            STOP,
+            id="a call that waits for an approval is left out",
+        ),
+        pytest.param(
+            [
+                Text(
+                    text="See it.",
+                    annotations=(
+                        Annotation(kind="url", url="https://a", title="A", start=0, end=3),
+                        Annotation(kind="span", start=0, end=3),
+                        Annotation(kind="url", url="https://b"),
+                    ),
+                ),
+            ],
+            [
+                {"content": "See it."},
+                {"annotations": [citation("https://a", 0, 3, "A"), citation("https://b", 0, 7)]},
+            ],
+            STOP,
+            id="sources",
+        ),
+        pytest.param(
+            [
+                Message.assistant(Text(text="ab", annotations=(Annotation(kind="url", url="https://a"),))),
+                Message.assistant(
+                    Text(text="cde", annotations=(Annotation(kind="url", url="https://b", start=1, end=2),))
+                ),
+            ],
+            [
+                {"content": "ab"},
+                {"annotations": [citation("https://a", 0, 2)]},
+                {"content": "\n\n"},
+                {"content": "cde"},
+                {"annotations": [{"index": 1, **citation("https://b", 5, 6)}]},
+            ],
+            STOP,
+            id="indexes count in the whole content, and later entries have a number",
+        ),
+    ],
+)
+def test_every_event_as_the_chunk_it_is(said: list[OutputValue | str], deltas: list[Any], last: Any) -> None:
+    sent = streamed(run(*said), reading("mine"))
+
+    assert sent == [chunk(FIRST), *map(chunk, deltas), last, DONE]
+
+
+def test_a_call_may_come_without_a_piece() -> None:
+    """The grammar always gives one; a log that was joined need not."""
+    start = ToolStarted(item="fc_c1", message="m", call_id="c1", name="mine")
+    events = [STARTED, start, ToolEnded(item="fc_c1", arguments="{}"), RunFinished()]
+
+    sent = [one["choices"][0]["delta"] for one in streamed(events, reading("mine"))[:-1]]
+
+    assert sent == [FIRST, call(0, "c1", "mine"), piece(0, "{}"), {}]
+
+
+def test_texts_that_take_turns_are_told_one_after_the_other() -> None:
+    said = [TextDelta(item="a", delta="1"), TextStarted(item="b", message="m2"), TextDelta(item="b", delta="2")]
+    more = [TextDelta(item="a", delta="3"), TextEnded(item="a")]
+
+    sent = streamed(run(*said, *more), reading())
+
+    assert sent == [chunk(FIRST), *(chunk({"content": told}) for told in ("1", "3", "\n\n", "2")), STOP, DONE]
+
+
+@pytest.mark.parametrize(
+    ("finish", "told"),
+    [
+        ("stop", "stop"),
+        ("tool-calls", "stop"),
+        ("length", "length"),
+        ("content-filter", "content_filter"),
+        ("cancelled", "stop"),
+        ("error", "stop"),
+    ],
+)
+def test_the_finish_reason_is_how_the_run_ended(finish: Any, told: str) -> None:
+    end = RunFinished(finish=finish)
+
+    assert streamed(run(end=end), reading()) == [chunk(FIRST), chunk({}, finish=told), DONE]
+    assert (
+        json(chat_completions.encode_response(run(end=end), reading(), status=200))["choices"][0]["finish_reason"]
+        == told
+    )
+
+
+def test_length_goes_before_calls() -> None:
+    cut = run(ToolCall(call_id="c1", name="own"), end=RunFinished(finish="length"))
+
+    assert streamed(cut, reading())[-2:] == [chunk({}, finish="length"), DONE]
+
+
+@pytest.mark.parametrize(
+    ("value", "content"),
+    [
+        ("Hi", [{"content": "Hi"}]),
+        ("", []),
+        (None, [{"content": "null"}]),
+        ({"a": [1, "ü"]}, [{"content": '{"a":[1,"ü"]}'}]),
+    ],
+)
+def test_a_value_is_the_content_where_nothing_was_said(value: Any, content: list[Any]) -> None:
+    end = RunFinished(value=value)
+
+    assert streamed(run(end=end), reading()) == [chunk(FIRST), *map(chunk, content), STOP, DONE]
+    assert streamed(run("x", end=end), reading()) == [chunk(FIRST), chunk({"content": "x"}), STOP, DONE]
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "message"),
+    [
+        (RunFailed(code="model_down", message="The model is down."), "model_down", "The model is down."),
+        (RunCancelled(), "cancelled", "The run was cancelled."),
+        (RunFinished(finish="interrupted"), "interrupted", "The run was interrupted."),
+    ],
+)
+def test_a_stream_that_breaks_says_so_after_what_was_said(end: TerminalEvent, code: str, message: str) -> None:
+    sent = streamed(run("Hel", ToolCall(call_id="c1", name="own"), SPENT, end=end), reading(include_usage=True))
+
+    told = {"message": message, "type": "model_error", "code": code, "param": None}
+    said = [{**chunk(delta), "usage": None} for delta in (FIRST, {"content": "Hel"})]
+    assert sent == [*said, {"error": told}, DONE]
+
+
+@pytest.mark.parametrize(
+    ("said", "end"),
+    [([SPENT], RunFinished()), ([Usage(input_tokens=9, output_tokens=9)], RunFinished(usage=SPENT))],
+    ids=["what was counted", "what the end says"],
+)
+def test_usage_comes_last_if_asked_for(said: list[OutputValue], end: TerminalEvent) -> None:
+    events = run("Hi", *said, end=end)
+
+    assert streamed(events, reading()) == [chunk(FIRST), chunk({"content": "Hi"}), STOP, DONE]
+    assert streamed(events, reading(include_usage=True)) == [
+        *({**one, "usage": None} for one in (chunk(FIRST), chunk({"content": "Hi"}), STOP)),
+        {**NAMED, "object": "chat.completion.chunk", "choices": [], "usage": USAGE},
+        DONE,
+    ]
+
+
+def test_usages_add_up() -> None:
+    part = Usage(input_tokens=1, output_tokens=2, cached_input_tokens=1, reasoning_tokens=2)
+    sent = streamed(run(part, UsageAdded(usage=part)), reading(include_usage=True))
+
+    assert sent[-2]["usage"] == {
+        "prompt_tokens": 2,
+        "completion_tokens": 4,
+        "total_tokens": 6,
+        "prompt_tokens_details": {"cached_tokens": 2},
+        "completion_tokens_details": {"reasoning_tokens": 4},
+    }
+
+
+def test_unknown_usage_is_not_made_up() -> None:
+    sent = streamed(run("Hi"), reading(include_usage=True))
+
+    assert sent == [{**chunk(delta), "usage": None} for delta in (FIRST, {"content": "Hi"})] + [
+        {**STOP, "usage": None},
+        DONE,
+    ]
+
+
+def test_a_frame_is_one_line_of_compact_json() -> None:
+    frames = chat_completions.stream_encoder(reading(model='tu"tor'))
+    sent = [frames(event) for event in (RunStarted(run_id="r"), TextStarted(item="a"), TextDelta(item="a", delta="\n"))]
+
+    head = b'data: {"id":"chatcmpl-r","object":"chat.completion.chunk","created":0,"model":"tu\\"tor","choices":['
+    tail = b',"logprobs":null,"finish_reason":null}]}\n\n'
+    assert sent == [
+        head + b'{"index":0,"delta":{"role":"assistant","content":""}' + tail,
+        b"",
+        head + b'{"index":0,"delta":{"content":"\\n"}' + tail,
+    ]
+
+
+def test_a_stream_has_its_own_head() -> None:
+    assert chat_completions.response_head(STARTED, reading(stream=True)) == HttpResponse(
+        status=200,
+        headers=(
+            ("content-type", "text/event-stream; charset=utf-8"),
+            ("cache-control", "no-cache, no-transform"),
+            ("x-accel-buffering", "no"),
+            *IDS,
+        ),
+        keep_alive=b": keep-alive\n\n",
+    )
+    assert chat_completions.response_head(STARTED, reading()) is None
+
+
+# The whole
+
+
+def completion(message: dict[str, Any], finish: str = "stop", **usage: Any) -> dict[str, Any]:
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish}
+    return {**NAMED, "object": "chat.completion", "system_fingerprint": None, "choices": [choice], **usage}
+
+
+def message(content: str | None, **more: Any) -> dict[str, Any]:
+    return {"role": "assistant", "content": content, "refusal": None, "annotations": [], **more}
+
+
+def whole(*said: OutputValue | str, end: TerminalEvent | None = None) -> Any:
+    return json(chat_completions.encode_response(run(*said, end=end), reading("mine"), status=200))
+
+
+def test_a_whole_answer_is_one_completion() -> None:
+    events = run(Message.assistant("Let me check."), Message.assistant("It is noon."), SPENT)
+
+    answer = chat_completions.encode_response(events, reading(), status=200)
+
+    assert (answer.status, answer.headers) == (200, (("content-type", "application/json"), *IDS))
+    assert json(answer) == completion(message("Let me check.\n\nIt is noon."), usage=USAGE)
+    ChatCompletion.model_validate_json(answer.body, strict=True)
+
+
+def test_a_run_without_a_trace_has_no_header_for_it() -> None:
+    events = [RunStarted(run_id="r"), RunFinished()]
+
+    assert chat_completions.encode_response(events, reading(), status=200).headers == (
+        ("content-type", "application/json"),
+        ("x-palaver-run-id", "r"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        pytest.param([], completion(message("")), id="nothing"),
+        pytest.param([Refusal(text="No.")], completion(message(None, refusal="No.")), id="a refusal"),
+        pytest.param([Reasoning(text="Hm.")], completion(message("", reasoning_content="Hm.")), id="reasoning"),
+        pytest.param(
+            [ToolCall(call_id="c1", name="mine", arguments='{"a"'), ToolCall(call_id="c2", name="own")],
+            completion(
+                message(
+                    None,
+                    tool_calls=[
+                        {"id": "c1", "type": "function", "function": {"name": "mine", "arguments": '{"a"'}},
+                        {"id": "c2", "type": "function", "function": {"name": "own", "arguments": ""}},
+                    ],
+                ),
+                finish="tool_calls",
+            ),
+            id="calls",
+        ),
+        pytest.param(
+            [Text(text="ab", annotations=(Annotation(kind="url", url="https://a"),))],
+            completion(message("ab", annotations=[citation("https://a", 0, 2)])),
+            id="sources",
+        ),
+    ],
+)
+def test_what_a_message_holds(said: list[OutputValue], told: Any) -> None:
+    assert whole(*said) == told
+
+
+@pytest.mark.parametrize("end", [RunCancelled(), RunFinished(finish="interrupted")])
+def test_a_run_that_was_stopped_is_answered_with_what_was_said_cut_short(end: TerminalEvent) -> None:
+    told = whole("Hel", ToolCall(call_id="c1", name="own"), end=end)
+
+    assert told == completion(message("Hel"), finish="length")
+
+
+def test_a_failed_run_is_answered_with_its_error() -> None:
+    events = run("Hel", end=RunFailed(code="model_down", message="The model is down."))
+
+    answer = chat_completions.encode_response(events, reading(), status=502)
+
+    error = {"message": "The model is down.", "type": "model_error", "code": "model_down", "param": None}
+    assert answer.status == 502
+    assert answer.headers == (("content-type", "application/json"), *IDS, ("x-should-retry", "false"))
+    assert json(answer) == {
+        "error": error,
+        "detail": "The model is down.",
+        "response_id": f"resp_{RUN.removeprefix('run_')}",
+    }
+
+
+# Law 2
+
+
+def built(sent: list[Any]) -> Any:
+    """What OpenAI's own client makes of a stream."""
+    state = ChatCompletionStreamState()
+    for one in sent:
+        state.handle_chunk(ChatCompletionChunk.model_validate(one, strict=True))
+    return state.current_completion_snapshot.model_dump(
+        exclude_none=True, exclude={"choices": {"__all__": {"logprobs"}}}
+    )
+
+
+def tidied(document: Any) -> Any:
+    """Without what the two forms say differently: nulls, the object's name, places in lists, "" for no content."""
+    choice = document["choices"][0]
+    said = {name: value for name, value in choice["message"].items() if value or value == ""}
+    said["content"] = said.get("content") or ""
+    for listed in ("annotations", "tool_calls"):
+        for entry in said.get(listed, ()):
+            entry.pop("index", None)
+    return {
+        "message": said,
+        "finish": choice["finish_reason"],
+        "usage": document.get("usage"),
+        **{name: document[name] for name in ("id", "created", "model")},
+    }
+
+
+@settings(max_examples=150, deadline=None)
+@given(lawful_runs, st.sampled_from([(), ("mine",), ("mine", "yours")]))
+def test_the_whole_is_what_a_client_builds_from_the_stream(events: list[Event], tools: tuple[str, ...]) -> None:
+    *sent, done = streamed(events, reading(*tools, include_usage=True))
+    answer = json(chat_completions.encode_response(events, reading(*tools), status=200))
+
+    assert done == DONE
+    assert tidied(built(sent)) == tidied(answer)
+
+
+@given(lawful_runs, st.sampled_from([(), ("mine",)]))
+def test_no_chunk_says_nothing(events: list[Event], tools: tuple[str, ...]) -> None:
+    first, *sent, last, _ = streamed(events, reading(*tools))
+
+    assert first == chunk(FIRST)
+    assert last["choices"][0]["delta"] == {}
+    for one in sent:
+        ((name, value),) = one["choices"][0]["delta"].items()
+        assert value
+        if name == "tool_calls":
+            assert "id" in value[0] or value[0]["function"]["arguments"]

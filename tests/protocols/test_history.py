@@ -1,0 +1,200 @@
+"""What a call goes on from: references that were found, stored messages before its own, copies and contradictions."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from palaver.core.messages import Data, Message, Reasoning, Text, ToolCall, ToolResult
+from palaver.core.runs import Call
+from palaver.errors import HistoryConflict, ItemNotFound
+from palaver.protocols.history import new_messages
+from palaver.protocols.responses import adapter as responses
+from palaver.protocols.responses import item_pages
+from palaver.protocols.responses.request import ResponsesRequest, continue_history, resolve_references
+from tests.core.strategies import messages
+from tests.protocols.fixed_run import find, json, request
+
+CALL = ToolCall(call_id="c1", name="now", arguments="{}")
+STORED = [
+    Message(role="user", parts=(Text(text="Time?"),), id="u1"),
+    Message(role="assistant", parts=(Reasoning(text="Hm."), Text(text="Let me see."), CALL), id="a1"),
+]
+ANSWERED = [*STORED, Message.tool("c1", {"is": "noon"})]
+
+
+def decoded(body: Any) -> tuple[Call, ResponsesRequest]:
+    return responses.decode(replace(request(body), route="v1/responses"), find)
+
+
+def new(sent: Message, stored: list[Message] = ANSWERED, **more: Any) -> Message | None:
+    return new_messages(stored, [sent], **more).get(0)
+
+
+def reference(name: str) -> dict[str, str]:
+    return {"type": "item_reference", "id": name}
+
+
+# References
+
+
+def test_an_item_that_is_referred_to_stands_where_its_reference_stood() -> None:
+    stored = item_pages.message_items(ANSWERED, "conv_1")
+    body = {"instructions": "Be brief.", "input": [reference("a1"), reference("fc_c1"), reference("fco_c1"), {
+        "role": "user", "content": "And now?"}]}  # fmt: skip
+    call, reading = resolve_references(*decoded(body), {one.id: one.item for one in stored})
+
+    assert call.messages == (
+        Message.system("Be brief."),
+        Message(role="assistant", parts=(Text(text="Let me see."), CALL), id="a1"),
+        Message.tool("c1", '{"is":"noon"}'),
+        Message.user("And now?"),
+    )
+    assert (call.preface, reading.unresolved, reading.references) == (1, (), [])
+    assert reading.places == ("instructions", "input[0]", "input[2]", "input[3]")
+
+
+def test_a_reference_to_nothing_is_not_found() -> None:
+    call, reading = decoded({"input": [{"role": "user", "content": "x"}, reference("msg_1")]})
+    with pytest.raises(ItemNotFound) as caught:
+        resolve_references(call, reading, {})
+
+    assert json(responses.encode_error(caught.value, reading, status=404))["error"] == {
+        "message": "There is no stored item 'msg_1'.",
+        "type": "not_found",
+        "code": "item_not_found",
+        "param": "input[1].id",
+    }
+
+
+def test_without_references_nothing_changes() -> None:
+    call, reading = decoded({"input": "x"})
+    same = resolve_references(call, reading, {})
+
+    assert same[0] is call
+    assert same[1] is reading
+
+
+# What is stored comes before what is new
+
+
+@pytest.mark.parametrize("place", ["previous_response_id", "conversation"])
+def test_a_call_follows_what_is_stored(place: str) -> None:
+    call, reading = decoded({"instructions": "Be brief.", "input": "And now?", place: "resp_1"})
+    call, reading = continue_history(call, reading, ANSWERED)
+
+    assert call.messages == (Message.system("Be brief."), *ANSWERED, Message.user("And now?"))
+    assert call.preface == 1
+    assert reading.places == ("instructions", place, place, place, "input")
+
+
+def test_a_call_may_only_go_on() -> None:
+    call, reading = continue_history(*decoded({"previous_response_id": "resp_1"}), ANSWERED)
+
+    assert (call.messages, reading.places) == (tuple(ANSWERED), ("previous_response_id",) * 3)
+
+
+def test_a_contradiction_is_named_where_it_stands_in_the_body() -> None:
+    items = [{"role": "user", "content": "x"}, {"type": "function_call_output", "call_id": "c1", "output": "midnight"}]
+    call, reading = decoded({"instructions": "Be brief.", "previous_response_id": "resp_1", "input": items})
+    with pytest.raises(HistoryConflict) as caught:
+        continue_history(call, reading, ANSWERED)
+
+    assert json(responses.encode_error(caught.value, reading, status=400))["error"] == {
+        "message": "The stored result of call 'c1' is another one.",
+        "type": "invalid_request",
+        "code": "history_conflict",
+        "param": "input[1]",
+    }
+
+
+def test_copies_leave_no_gap() -> None:
+    items = [
+        {"type": "function_call", "call_id": "c1", "name": "now", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "output": '{"is":"noon"}'},
+        {"role": "user", "content": "And now?"},
+    ]
+    call, reading = decoded({"conversation": "conv_1", "input": items})
+    call, reading = continue_history(call, reading, ANSWERED)
+
+    assert call.messages == (*ANSWERED, Message.user("And now?"))
+    assert reading.places == (*["conversation"] * 3, "input[2]")
+
+
+# Copies and contradictions
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        STORED[0],
+        STORED[1],
+        replace(STORED[0], parts=(Text(text="Time?"), Data(name="x", value=1))),
+        replace(STORED[1], parts=(Text(text="Let me see."),)),
+        replace(STORED[1], parts=(Text(text="Let me see."), Reasoning(text="Hm."), Data(name="x", value=1))),
+        Message.assistant(CALL),
+        Message.tool("c1", {"is": "noon"}),
+        Message.tool("c1", '{"is":"noon"}'),
+    ],
+)
+def test_what_is_stored_is_not_taken_again(copy: Message) -> None:
+    assert new(copy) is None
+
+
+@pytest.mark.parametrize(
+    ("sent", "message"),
+    [
+        (replace(STORED[0], parts=(Text(text="Date?"),)), "The stored message 'u1' says something else."),
+        (replace(STORED[0], role="assistant"), "The stored message 'u1' says something else."),
+        (replace(STORED[1], parts=(Text(text="Let me"),)), "The stored message 'a1' says something else."),
+        (Message.assistant(replace(CALL, arguments="[]")), "The stored call 'c1' is another one."),
+        (Message.assistant(replace(CALL, name="rm")), "The stored call 'c1' is another one."),
+        (Message.tool("c1", "midnight"), "The stored result of call 'c1' is another one."),
+        (Message.tool("c1", {"is": "noon"}, is_error=True), "The stored result of call 'c1' is another one."),
+    ],
+)
+def test_what_contradicts_the_stored_is_refused(sent: Message, message: str) -> None:
+    with pytest.raises(HistoryConflict) as caught:
+        new(sent)
+
+    assert (caught.value.message, caught.value.pointer) == (message, "/messages/0")
+
+
+def test_what_is_new_stays() -> None:
+    fresh = [Message.user("And now?"), Message.assistant(ToolCall(call_id="c2", name="now")), Message.tool("c2", "x")]
+
+    assert new_messages(ANSWERED, fresh, start=5) == {5: fresh[0], 6: fresh[1], 7: fresh[2]}
+    both = Message.assistant(CALL, ToolCall(call_id="c2", name="now"))
+    assert new(both) == Message.assistant(ToolCall(call_id="c2", name="now"))
+
+
+def test_a_result_is_taken_only_of_a_call_that_is_the_clients() -> None:
+    result = Message.tool("c1", "noon")
+
+    assert new(result, STORED) == result
+    assert new(result, STORED, answerable={"c1"}) == result
+    with pytest.raises(HistoryConflict, match="Call 'c1' was not the client's to answer"):
+        new(result, STORED, answerable=())
+
+
+def test_a_call_whose_id_comes_again_waits_for_a_result_of_its_own() -> None:
+    again = [*ANSWERED, Message.assistant(CALL)]
+    result = Message.tool("c1", "midnight")
+
+    assert new(result, again) == result
+
+
+@given(st.lists(messages, max_size=4))
+def test_a_whole_copy_is_never_a_contradiction(given: list[Message]) -> None:
+    named = [
+        replace(
+            message,
+            id=f"m{index}",
+            parts=tuple(part for part in message.parts if not isinstance(part, ToolCall | ToolResult)),
+        )
+        for index, message in enumerate(given)
+    ]
+
+    assert new_messages(named, named) == {}

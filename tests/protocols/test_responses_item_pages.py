@@ -1,0 +1,298 @@
+"""Items of stored messages and pages of them: which there are, what they are called, and how they are listed."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from openai.types.conversations.conversation_item_list import ConversationItemList
+from openai.types.responses.response_item_list import ResponseItemList
+from pydantic import BaseModel
+
+from palaver.core.dialects import responses as dialect
+from palaver.core.fold import fold
+from palaver.core.messages import Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.errors import ItemNotFound, PalaverError
+from palaver.protocols import openai_errors
+from palaver.protocols.responses import adapter as responses
+from palaver.protocols.responses import item_pages
+from palaver.protocols.responses.item_pages import PageQuery
+from palaver.protocols.responses.request import ResponsesRequest
+from tests.core.strategies import messages
+from tests.protocols.fixed_run import MESSAGE, RUN, json, lawful, request
+
+OWNER = "resp_" + RUN.removeprefix("run_")
+CHAT = [
+    Message(role="user", parts=(Text(text="Time?"),), id="u1"),
+    Message(
+        role="assistant",
+        parts=(
+            Reasoning(text="Hm.", encrypted="sealed"),
+            Text(text="Let me see."),
+            ToolCall(call_id="c1", name="now", arguments='{"tz":'),
+            Text(text="Wait."),
+        ),
+        id="msg_a1",
+    ),
+    Message.tool("c1", "noon"),
+    Message.user("Thanks."),
+]
+
+
+def ids(given: list[Message]) -> list[str]:
+    return [item.id for item in item_pages.message_items(given, OWNER)]
+
+
+def listed(asked: PageQuery, given: list[Message] = CHAT) -> Any:
+    return json(item_pages.page_response(item_pages.message_items(given, OWNER), asked))
+
+
+def refusal(**query: str) -> tuple[str, str]:
+    with pytest.raises(PalaverError) as caught:
+        item_pages.parse_page_query(request(query=query))
+    error = json(openai_errors.error_response(caught.value, status=400))["error"]
+    return error["code"], error["param"]
+
+
+# Items
+
+
+def test_every_item_says_what_it_is_and_has_an_id() -> None:
+    text = {"annotations": [], "logprobs": []}
+    wanted = [
+        {
+            "type": "message", "id": "u1", "status": "completed", "role": "user",
+            "content": [{"type": "input_text", "text": "Time?"}],
+        },
+        {
+            "type": "reasoning", "id": "rs_a1", "status": "completed",
+            "summary": [{"type": "summary_text", "text": "Hm."}], "encrypted_content": "sealed",
+        },
+        {
+            "type": "message", "id": "msg_a1", "status": "completed", "role": "assistant",
+            "content": [{"type": "output_text", "text": "Let me see.", **text}],
+        },
+        {
+            "type": "function_call", "id": "fc_c1", "status": "incomplete", "call_id": "c1", "name": "now",
+            "arguments": '{"tz":',
+        },
+        {
+            "type": "message", "id": "msg_a1.2", "status": "completed", "role": "assistant",
+            "content": [{"type": "output_text", "text": "Wait.", **text}],
+        },
+        {"type": "function_call_output", "id": "fco_c1", "status": "completed", "call_id": "c1", "output": "noon"},
+        {
+            "type": "message", "id": f"{MESSAGE}_i3", "status": "completed", "role": "user",
+            "content": [{"type": "input_text", "text": "Thanks."}],
+        },
+    ]  # fmt: skip
+    items = item_pages.message_items(CHAT, OWNER)
+
+    assert [one.item for one in items] == wanted
+    assert [(one.message, one.parts) for one in items] == [
+        (0, (0,)), (1, (0,)), (1, (1,)), (1, (2,)), (1, (3,)), (2, (0,)), (3, (0,)),
+    ]  # fmt: skip
+
+
+def test_the_items_of_an_answer_are_those_that_it_had() -> None:
+    events = lawful(
+        Reasoning(text="Hm."), "Let me see.", ToolCall(call_id="c1", name="now", arguments="{}"),
+        ToolResult(call_id="c1", output={"is": "noon"}), "It is noon.",
+    )  # fmt: skip
+    output = json(responses.encode_response(events, ResponsesRequest(model="tutor"), status=200))["output"]
+    items = [one.item for one in item_pages.message_items(fold(events).messages, OWNER)]
+
+    assert [{**one, "id": ""} for one in items] == [{**one, "id": ""} for one in output]
+    assert [one["id"] for one in items][1:] == [one["id"] for one in output][1:], "all but reasoning, whose id is lost"
+
+
+def test_what_is_not_a_message_of_the_users_is_named_by_it() -> None:
+    raw = {"type": "web_search_call", "id": "ws_1", "action": {}}
+    nameless = {"type": "image_generation_call", "id": 5}
+    said = Message(
+        role="assistant",
+        parts=(
+            Data(name="chart", value=1),
+            Data(name="chart", value=2),
+            File(media_type="image/png", url="https://host/a.png"),
+            Data(name="responses:web_search_call", value=raw),
+            Data(name="responses:image_generation_call", value=nameless),
+            Data(name="approval-request", value={"id": "c1", "call_id": "c1", "name": "rm", "arguments": "{}"}),
+        ),
+        id="msg_a",
+    )
+    answer = Message.user(Data(name="approval-response", value={"id": "c1", "approve": True, "reason": None}))
+    items = [one.item for one in item_pages.message_items([said, answer], OWNER)]
+
+    names = ["dat_a", "dat_a.2", "fil_a", "ws_1", "item_a", "c1", f"apr_{RUN.removeprefix('run_')}_i1"]
+    assert [item["id"] for item in items] == names
+    assert items[3] == raw, "what a provider's tool did stays as it is"
+
+
+@pytest.mark.parametrize("role", ["user", "assistant", "tool"])
+def test_a_message_that_says_nothing_is_an_item_unless_it_is_an_answer(role: Any) -> None:
+    nothing = [Message(role=role, parts=(), id="m"), Message(role=role, parts=(Text(""), Reasoning("")), id="n")]
+
+    assert ids(nothing) == (["m", "n"] if role == "user" else [])
+
+
+def test_equal_names_are_told_apart_and_long_ones_shortened() -> None:
+    calls = Message.assistant(ToolCall(call_id="c1", name="now"), ToolCall(call_id="c1", name="now"))
+    same = Message(role="user", parts=(Text(text="x"),), id="u1")
+
+    assert ids([calls, same, same, replace(same, id="fc_c1"), replace(same, id="u1.2")]) == [
+        "fc_c1", "fc_c1.2", "u1", "u1.2", "fc_c1.3", "u1.2.2",
+    ]  # fmt: skip
+    assert [len(name) for name in ids([replace(same, id="x" * 64), replace(same, id="x" * 64)])] == [64, 53]
+
+
+@given(st.lists(messages, max_size=4))
+def test_each_item_is_what_the_dialect_writes_has_its_own_id_and_keeps_it(given: list[Message]) -> None:
+    items = item_pages.message_items(given, OWNER)
+    names = [one.id for one in items]
+    own = ("id", "status", "content")
+    bare = [{key: value for key, value in one.item.items() if key not in own} for one in items]
+
+    assert bare == [{key: value for key, value in item.items() if key not in own} for item in dialect.write(given)]
+    assert len(set(names)) == len(names)
+    assert all(name and len(name) <= 64 for name in names)
+    assert item_pages.message_items([*given, Message.user("more")], OWNER)[: len(items)] == items, (
+        "what is added renames none"
+    )
+
+
+@given(messages, st.data())
+def test_an_item_is_taken_out_and_the_others_stay(message: Message, data: st.DataObject) -> None:
+    items = item_pages.message_items([message], OWNER)
+    if not items:
+        return
+    gone = data.draw(st.sampled_from(items))
+    left = item_pages.without_item(message, gone)
+
+    rest = [one.item for one in items if one is not gone]
+    wrote = [] if left is None else [one.item for one in item_pages.message_items([left], OWNER)]
+    kinds = [item["type"] for item in rest]
+    if "message" in kinds:  # Two that stood apart may be one now.
+        assert {item["type"] for item in wrote} >= set(kinds)
+    else:
+        assert [item["type"] for item in wrote if item.get("content") != []] == kinds
+
+
+def test_an_item_is_found_by_its_id() -> None:
+    items = item_pages.message_items(CHAT, OWNER)
+
+    assert item_pages.find_item(items, "fc_c1") is items[3]
+    assert json(item_pages.item_response(items[1])) == {
+        "type": "reasoning", "id": "rs_a1", "status": "completed", "summary": [{"type": "summary_text", "text": "Hm."}],
+    }  # fmt: skip
+    with pytest.raises(ItemNotFound, match="There is no stored item 'fc_c2'"):
+        item_pages.find_item(items, "fc_c2")
+    assert item_pages.without_item(CHAT[2], items[5]) is None
+    assert item_pages.without_item(CHAT[1], items[3]) == replace(
+        CHAT[1], parts=(*CHAT[1].parts[:2], CHAT[1].parts[3])
+    ), "the rest of the message stays"
+
+
+# Pages
+
+
+@pytest.mark.parametrize(
+    ("query", "asked"),
+    [
+        ({}, PageQuery(after=None, limit=20, order="desc")),
+        ({"after": "msg_1", "limit": "1", "order": "asc"}, PageQuery(after="msg_1", limit=1, order="asc")),
+        ({"after": "", "limit": "100", "order": "desc"}, PageQuery(after=None, limit=100, order="desc")),
+        ({"include": "reasoning.encrypted_content"}, PageQuery(encrypted=True)),
+        ({"include[]": "reasoning.encrypted_content"}, PageQuery(encrypted=True)),
+    ],
+)
+def test_which_page_is_asked_for(query: dict[str, str], asked: PageQuery) -> None:
+    assert item_pages.parse_page_query(request(query=query)) == asked
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "param"),
+    [
+        ({"limit": "0"}, "invalid_value", "limit"),
+        ({"limit": "101"}, "invalid_value", "limit"),
+        ({"limit": "-5"}, "invalid_value", "limit"),
+        ({"limit": "ten"}, "invalid_type", "limit"),
+        ({"limit": ""}, "invalid_type", "limit"),
+        ({"order": "up"}, "invalid_value", "order"),
+        ({"after": "x" * 65}, "string_too_long", "after"),
+    ],
+)
+def test_a_query_that_is_wrong_is_named(query: dict[str, str], code: str, param: str) -> None:
+    assert refusal(**query) == (code, param)
+
+
+def test_pages_are_newest_first_and_follow_each_other() -> None:
+    names = [one.id for one in item_pages.message_items(CHAT, OWNER)][::-1]
+    first, second = listed(PageQuery(limit=5)), listed(PageQuery(limit=5, after=names[4]))
+
+    assert [item["id"] for item in first["data"]] == names[:5]
+    assert {**first, "data": []} == {
+        "object": "list", "data": [], "first_id": names[0], "last_id": names[4], "has_more": True,
+    }  # fmt: skip
+    assert ([item["id"] for item in second["data"]], second["has_more"]) == (names[5:], False)
+    assert [item["id"] for item in listed(PageQuery(order="asc"))["data"]] == names[::-1]
+
+
+def test_a_page_of_nothing_has_no_ids() -> None:
+    nothing = {"object": "list", "data": [], "first_id": None, "last_id": None, "has_more": False}
+
+    assert listed(PageQuery(), []) == nothing
+    assert listed(PageQuery(after="u1")) == nothing
+    assert json(item_pages.all_items_response([])) == nothing
+
+
+def test_what_was_added_is_listed_as_it_came() -> None:
+    items = item_pages.message_items(CHAT, OWNER)
+    added = json(item_pages.all_items_response(items))
+
+    assert (added["first_id"], added["last_id"], added["has_more"]) == ("u1", f"{MESSAGE}_i3", False)
+    assert len(added["data"]) == len(items)
+
+
+def test_sealed_reasoning_is_for_those_who_ask_for_it() -> None:
+    said = [listed(PageQuery(encrypted=encrypted, order="asc"))["data"][1] for encrypted in (False, True)]
+
+    assert [item.get("encrypted_content") for item in said] == [None, "sealed"]
+
+
+def test_a_page_after_an_unknown_item_is_not_found() -> None:
+    with pytest.raises(ItemNotFound) as caught:
+        listed(PageQuery(after="msg_of_somebody_else"))
+
+    assert caught.value.pointer == "/after"
+
+
+@given(st.lists(messages, max_size=4), st.sampled_from(["asc", "desc"]), st.integers(1, 3))
+def test_all_pages_together_are_the_list(given: list[Message], order: Any, limit: int) -> None:
+    pages = [listed(PageQuery(limit=limit, order=order), given)]
+    while pages[-1]["has_more"]:
+        pages.append(listed(PageQuery(limit=limit, order=order, after=pages[-1]["last_id"]), given))
+    names = [item["id"] for page in pages for item in page["data"]]
+
+    assert names == (ids(given) if order == "asc" else ids(given)[::-1])
+
+
+def test_a_refusal_is_shown_as_one() -> None:
+    assert item_pages.message_items([Message.assistant(Refusal(text="No."))], OWNER)[0].item["content"] == [
+        {"type": "refusal", "refusal": "No."}
+    ]
+
+
+@pytest.mark.parametrize("published", [ResponseItemList, ConversationItemList])
+def test_a_page_validates_against_the_types_that_openai_publishes(published: type[BaseModel]) -> None:
+    files = (File(media_type="image/png", url="https://host/a.png"), File(media_type="text/plain", file_id="file_1"))
+    asking = Data(name="approval-request", value={"id": "c9", "name": "rm", "arguments": "{}"})
+    answer = Data(name="approval-response", value={"id": "c9", "approve": True})
+    said = [
+        *CHAT, Message.system("Be brief."), Message.user("What is this?", *files),
+        Message.assistant(Refusal(text="No."), asking), Message.user(answer),
+    ]  # fmt: skip
+    page = item_pages.page_response(item_pages.message_items(said, OWNER), PageQuery(order="asc"))
+
+    assert len(published.model_validate_json(page.body).model_dump()["data"]) == 12

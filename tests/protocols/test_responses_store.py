@@ -1,0 +1,345 @@
+"""Stored responses: what is asked of them, how they are shown while they run and afterwards, and resumed."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from palaver.conform import grade
+from palaver.core.events import (
+    TERMINAL_EVENTS,
+    Event,
+    RunCancelled,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    TextDelta,
+    TextStarted,
+)
+from palaver.core.messages import Data, Reasoning, ToolCall, Usage
+from palaver.errors import PalaverError, ResponseNotFound
+from palaver.protocols import openai_errors
+from palaver.protocols.base import HttpResponse
+from palaver.protocols.responses import adapter as responses
+from palaver.protocols.responses import store
+from palaver.protocols.responses.request import ResponsesRequest
+from palaver.protocols.responses.store import StoredResponseQuery
+from tests.core.strategies import hostile, sloppy
+from tests.core.test_grammar_laws import RUN as ANY_RUN
+from tests.core.test_grammar_laws import stream_of
+from tests.protocols.fixed_run import IDS, RUN, STARTED, find, json, lawful, request
+
+AT = datetime(2026, 7, 1, 12, tzinfo=UTC)
+NOW = int(AT.timestamp())
+OPEN = ResponsesRequest(stream=True, model="tutor", workflow="tutor")
+MLFLOW = replace(OPEN, profile="invocations")
+BACKGROUND = replace(OPEN, background=True, queued_at=AT, echo={"background": True})
+RESPONSE = "resp_" + RUN.removeprefix("run_")
+QUEUED = RunStarted(run_id=RUN, at=AT)
+DONE = b"data: [DONE]\n\n"
+
+
+def shown(events: Sequence[Event], reading: ResponsesRequest = OPEN, **more: Any) -> Any:
+    return msgspec.json.decode(store.encode_stored(events, reading, started=QUEUED, **more))
+
+
+def streamed(events: list[Event], reading: ResponsesRequest = OPEN) -> bytes:
+    return b"".join(map(responses.stream_encoder(reading), events))
+
+
+def resumed(events: list[Event], reading: ResponsesRequest, after: int) -> bytes:
+    return b"".join(map(store.resumed_encoder(reading, after), events))
+
+
+def blocks(stream: bytes) -> list[bytes]:
+    """The frames of a stream, each with its empty line."""
+    return [block + b"\n\n" for block in stream.split(b"\n\n")[:-1]]
+
+
+def number(block: bytes) -> int | None:
+    data = block.partition(b"data: ")[2]
+    return None if data.startswith(b"[DONE]") else msgspec.json.decode(data).get("sequence_number")
+
+
+def last_snapshot(stream: bytes) -> Any:
+    """The response of the frame that ended the run."""
+    told = [msgspec.json.decode(block.partition(b"data: ")[2]) for block in blocks(stream)[:-1]]
+    return next(one["response"] for one in reversed(told) if "response" in one)
+
+
+def refusal(**query: str) -> tuple[str, str]:
+    with pytest.raises(PalaverError) as caught:
+        store.parse_query(request(query=query))
+    error = json(openai_errors.error_response(caught.value, status=400))["error"]
+    return error["code"], error["param"]
+
+
+# What is asked
+
+
+@pytest.mark.parametrize(
+    ("query", "asked"),
+    [
+        ({}, StoredResponseQuery()),
+        ({"stream": "false", "include[]": "x"}, StoredResponseQuery()),
+        ({"stream": "true"}, StoredResponseQuery(stream=True)),
+        ({"stream": "true", "starting_after": "0"}, StoredResponseQuery(stream=True, after=0)),
+        ({"stream": "true", "starting_after": "9" * 18}, StoredResponseQuery(stream=True, after=int("9" * 18))),
+    ],
+)
+def test_a_response_is_asked_for_whole_or_as_a_stream(query: dict[str, str], asked: StoredResponseQuery) -> None:
+    assert store.parse_query(request(query=query)) == asked
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "param"),
+    [
+        ({"stream": "1"}, "invalid_value", "stream"),
+        ({"stream": "True"}, "invalid_value", "stream"),
+        ({"stream": ""}, "invalid_value", "stream"),
+        ({"starting_after": "3"}, "invalid_value", "starting_after"),
+        ({"stream": "false", "starting_after": "3"}, "invalid_value", "starting_after"),
+        ({"stream": "true", "starting_after": "-1"}, "invalid_value", "starting_after"),
+        ({"stream": "true", "starting_after": "1.5"}, "invalid_type", "starting_after"),
+        ({"stream": "true", "starting_after": ""}, "invalid_type", "starting_after"),
+        ({"stream": "true", "starting_after": "²"}, "invalid_type", "starting_after"),
+        ({"stream": "true", "starting_after": "9" * 5000}, "invalid_type", "starting_after"),
+    ],
+)
+def test_a_query_that_is_wrong_is_named(query: dict[str, str], code: str, param: str) -> None:
+    assert refusal(**query) == (code, param)
+
+
+def test_a_response_and_its_run_are_two_spellings_of_one_thing() -> None:
+    assert store.run_of_response(RESPONSE) == RUN
+    assert store.run_of_previous(RESPONSE) == RUN
+    for unknown in (RUN, "conv_1", ""):
+        with pytest.raises(ResponseNotFound):
+            store.run_of_response(unknown)
+
+
+def test_a_previous_response_that_is_unknown_has_a_name_of_its_own() -> None:
+    with pytest.raises(ResponseNotFound) as caught:
+        store.run_of_previous("chatcmpl-1")
+    error = json(responses.encode_error(caught.value, OPEN, status=404))["error"]
+
+    assert error == {
+        "message": "There is no stored response 'chatcmpl-1'.",
+        "type": "not_found",
+        "code": "previous_response_not_found",
+        "param": "previous_response_id",
+    }
+    assert caught.value.code == "response_not_found"
+
+
+# What is shown
+
+
+def test_before_it_starts_a_response_is_queued() -> None:
+    whole = shown([], BACKGROUND, status_if_running="queued")
+
+    assert (whole["id"], whole["status"], whole["created_at"]) == (RESPONSE, "queued", NOW)
+    assert (whole["output"], whole["usage"], whole["completed_at"], whole["error"]) == ([], None, None, None)
+    assert whole["background"] is True
+
+
+def test_while_it_runs_a_response_has_the_items_that_are_done() -> None:
+    events = lawful("Let me see.", ToolCall(call_id="c1", name="now", arguments="{}"), Usage(1, 2), "It is ")
+    running = [event for event in events if not isinstance(event, TERMINAL_EVENTS)][
+        :-1
+    ]  # Without the end of the last text.
+    whole = shown(running)
+
+    assert isinstance(running[-1], TextDelta)
+    assert (whole["status"], whole["usage"], whole["completed_at"]) == ("in_progress", None, None)
+    assert [item["type"] for item in whole["output"]] == ["message", "function_call"]
+
+
+@pytest.mark.parametrize(
+    ("end", "status", "reason"),
+    [
+        (RunFinished(at=AT), "completed", None),
+        (RunFinished(finish="tool-calls", usage=Usage(1, 2)), "completed", None),
+        (RunFinished(finish="length"), "incomplete", "max_output_tokens"),
+        (RunFinished(finish="interrupted"), "incomplete", "interrupted"),
+        (RunCancelled(), "cancelled", "cancelled"),
+        (RunFailed(code="model_down", message="The model is down."), "failed", None),
+    ],
+)
+def test_at_the_end_it_is_what_the_stream_said_last(end: Any, status: str, reason: str | None) -> None:
+    events = lawful("Hi", end=end)
+    whole = shown(events)
+
+    assert whole == last_snapshot(streamed(events))
+    assert whole["status"] == status
+    assert whole["incomplete_details"] == (reason and {"reason": reason})
+    assert whole["output"][0]["content"][0]["text"] == "Hi"
+
+
+def test_a_failed_response_is_shown_with_its_error() -> None:
+    answer = store.stored_response(lawful(end=RunFailed(code="x", message="y")), OPEN, started=QUEUED)
+
+    assert answer.status == 200
+    assert answer.headers == (
+        ("content-type", "application/json"),
+        *IDS,
+    )
+    assert (json(answer)["status"], json(answer)["error"]) == ("failed", {"code": "x", "message": "y"})
+
+
+def test_a_run_that_was_cancelled_before_it_began_is_cancelled() -> None:
+    assert shown([RunCancelled(seq=0)], BACKGROUND)["status"] == "cancelled"
+
+
+def test_a_response_begun_on_invocations_is_shown_like_any_other() -> None:
+    body = {"input": "x", "tools": [{"type": "function", "name": "now"}], "conversation": "conv_1"}
+    begun = [
+        responses.decode(replace(request(body), route=route), find)[1] for route in ("invocations", "v1/responses")
+    ]
+    events = lawful("Hi", Data(name="chart", value=1))
+
+    assert shown(events, begun[0]) == shown(events, begun[1])
+    assert shown(events, begun[0])["conversation"] == {"id": "conv_1"}
+
+
+def test_what_was_asked_is_repeated() -> None:
+    body = {"input": "x", "previous_response_id": "resp_1", "store": False, "background": False, "metadata": {"a": "b"}}
+    _, reading = responses.decode(replace(request(body), route="v1/responses"), find)
+    whole = shown(lawful("Hi"), reading)
+
+    assert (whole["previous_response_id"], whole["conversation"]) == ("resp_1", None)
+    assert (whole["store"], whole["background"], whole["metadata"]) == (False, False, {"a": "b"})
+
+
+def test_a_deleted_response_is_gone() -> None:
+    assert store.deleted_response(RUN) == HttpResponse(
+        status=200,
+        headers=(("content-type", "application/json"),),
+        body=b'{"id":"%b","object":"response","deleted":true}' % RESPONSE.encode(),
+    )
+
+
+@given(sloppy | hostile, st.booleans())
+def test_a_response_is_shown_at_any_moment(values: list[object], is_chat: bool) -> None:
+    events, reading = stream_of(values), replace(MLFLOW, is_chat=is_chat)
+    final = last_snapshot(streamed(events, replace(reading, profile="open")))
+    done: list[Any] = []
+    for count in range(len(events)):
+        whole = msgspec.json.decode(store.encode_stored(events[:count], reading, started=RunStarted(run_id=ANY_RUN)))
+        assert whole["status"] == "in_progress"
+        assert [item for item in done if item not in whole["output"]] == [], "what is done stays"
+        done = whole["output"]
+    assert [item for item in done if item not in final["output"]] == []
+    assert msgspec.json.decode(store.encode_stored(events, reading, started=RunStarted(run_id=ANY_RUN))) == final
+
+
+# The background
+
+
+def test_a_call_in_the_background_is_answered_before_it_runs() -> None:
+    answer = responses.encode_queued(QUEUED, BACKGROUND)
+
+    assert answer.headers == (("content-type", "application/json"), ("x-palaver-run-id", RUN))
+    assert answer.body == store.encode_stored([], BACKGROUND, started=QUEUED, status_if_running="queued")
+    on_invocations = json(responses.encode_queued(QUEUED, replace(BACKGROUND, profile="invocations")))
+    assert [name for name, value in on_invocations.items() if value is None] == []
+
+
+@pytest.mark.parametrize("profile", ["open", "invocations"])
+def test_a_stream_in_the_background_is_the_same_whether_it_is_watched_from_its_queue_or_read_later(
+    profile: Any,
+) -> None:
+    reading = replace(BACKGROUND, profile=profile)
+    events = lawful("Hi", end=RunFinished(at=AT))
+    opening, rest = responses.queued_stream(QUEUED, reading)
+    watched = opening + b"".join(map(rest, events))
+
+    assert watched == streamed(events, reading)
+    assert len(blocks(opening)) == 2
+    if profile == "open":
+        assert grade(watched, "responses").broken == ()
+
+
+# Streams that are resumed
+
+
+@given(sloppy | hostile, st.data())
+def test_the_rest_of_a_stream_is_what_the_client_does_not_have(values: list[object], data: st.DataObject) -> None:
+    events, reading = stream_of(values), replace(OPEN, background=data.draw(st.booleans()))
+    everything = streamed(events, reading)
+    after = data.draw(st.integers(-1, len(blocks(everything)) + 2))
+    wanted = [block for block in blocks(everything) if (at := number(block)) is None or at > after]
+
+    assert resumed(events, reading, after) == b"".join(wanted)
+    assert resumed(events, replace(reading, profile="invocations"), after) == b"".join(wanted)
+
+
+def test_who_has_everything_is_told_only_that_it_is_over() -> None:
+    events, reading = lawful("Hi"), replace(OPEN, trace=True)
+    *_, last, _, _ = blocks(streamed(events, reading))  # The trace has no number, and came with the last frame.
+    end = number(last)
+    assert end is not None
+
+    assert resumed(events, reading, end) == resumed(events, reading, end + 100) == DONE
+    assert len(blocks(resumed(events, reading, end - 1))) == 3
+
+
+def test_a_stream_that_is_resumed_has_the_head_of_any_stream() -> None:
+    assert responses.stream_head(STARTED) == responses.response_head(STARTED, OPEN)
+    assert responses.stream_head(QUEUED).headers[3:] == (("x-palaver-run-id", RUN),), "no trace before it begins"
+
+
+def test_nothing_is_sent_again_while_the_client_has_it() -> None:
+    encode = store.resumed_encoder(OPEN, 4)
+    events = [
+        STARTED,
+        TextStarted(item="m", message="m"),
+        TextDelta(item="m", delta="a"),
+        TextDelta(item="m", delta="b"),
+    ]
+    sent = [encode(event) for event in events]
+
+    assert sent[:3] == [b"", b"", b""]
+    assert number(sent[3]) == 5
+
+
+def test_what_was_not_streamed_is_shown_the_same() -> None:
+    events = [replace(STARTED, at=AT), *lawful("Hi", end=RunFinished(at=AT))[1:]]
+
+    assert json(responses.encode_response(events, OPEN, status=200)) == shown(events)
+    assert shown(events)["created_at"] == NOW
+    assert shown([])["created_at"] == NOW, "before the log is there, too"
+
+
+# What others refer to
+
+
+def test_the_items_of_a_response_are_found_by_the_ids_that_it_gave_them() -> None:
+    events = lawful(Reasoning(text="Hm.", encrypted="sealed"), "Hi", ToolCall(call_id="c1", name="now"))
+    output = shown(events)["output"]
+    found = store.output_items(events, MLFLOW)
+
+    assert found == {item["id"]: item for item in output} | {
+        output[0]["id"]: {**output[0], "encrypted_content": "sealed"}
+    }
+    assert store.output_items([], OPEN) == {}
+
+
+def test_the_runs_of_items_are_told_by_their_ids() -> None:
+    tail = RUN.removeprefix("run_")
+    items = [
+        f"msg_{tail}_1",
+        f"rs_{tail}_12",
+        f"msg_{tail}_1.2",
+        "fc_call_" + "9" * 26 + "_1",
+        "fc_c1",
+        "msg_1",
+        f"x_{tail}",
+    ]
+
+    assert store.runs_of_items(items) == [RUN, "run_" + "9" * 26]

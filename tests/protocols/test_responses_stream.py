@@ -1,0 +1,500 @@
+"""Responses, streamed: the table of frames, row by row, in both profiles (contract: responses, 3.2 and 4)."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from msgspec.structs import replace
+
+from palaver.core.events import (
+    Event,
+    PartAdded,
+    ReasoningDelta,
+    ReasoningEnded,
+    RunCancelled,
+    RunFailed,
+    RunFinished,
+    TextDelta,
+    TextEnded,
+    TextStarted,
+    ToolDelta,
+    ToolEnded,
+    ToolStarted,
+)
+from palaver.core.grammar import OutputValue
+from palaver.core.messages import Annotation, Data, File, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
+from palaver.protocols.responses import adapter as responses
+from palaver.protocols.responses.request import ResponsesRequest
+from tests.core.strategies import hostile, sloppy
+from tests.core.test_grammar_laws import stream_of
+from tests.protocols.fixed_run import MESSAGE, RUN, STARTED, TRACE, lawful
+
+AT = datetime(2026, 7, 1, 12, tzinfo=UTC)
+NOW = int(AT.timestamp())
+OPEN = ResponsesRequest(stream=True, model="tutor", workflow="tutor")
+MLFLOW = replace(OPEN, profile="invocations")
+ITEM, TAIL = f"{MESSAGE}_1", RUN.removeprefix("run_")
+RESPONSE = f"resp_{TAIL}"
+
+
+def frames(events: list[Event], reading: ResponsesRequest = OPEN) -> list[Any]:
+    """The frames of a stream, taken apart; `event:` lines are checked on the way."""
+    encode = responses.stream_encoder(reading)
+    blocks = b"".join(map(encode, events)).decode().split("\n\n")
+    assert blocks.pop() == "", "every frame ends with an empty line"
+    taken: list[Any] = []
+    for block in blocks:
+        *named, data = block.split("\n")
+        content = data.removeprefix("data: ")
+        taken.append(content if content == "[DONE]" else msgspec.json.decode(content))
+        kind = taken[-1].get("type") if isinstance(taken[-1], dict) else None
+        assert named == ([f"event: {kind}"] if reading.profile == "open" and kind else [])
+    return taken
+
+
+def inner(*given: OutputValue | str, reading: ResponsesRequest = OPEN) -> list[Any]:
+    """The frames between the start and the end of a run, without their numbers."""
+    told = frames(lawful(*given), reading)
+    numbers = [one["sequence_number"] for one in told[:-1]]
+    assert numbers == list(range(len(numbers)))
+    last = next(n for n, one in enumerate(told) if one["type"] in ("response.completed", "responses.completed"))
+    return [{name: value for name, value in one.items() if name != "sequence_number"} for one in told[2:last]]
+
+
+def snapshot(told: list[Any]) -> Any:
+    """The response of the terminal frame."""
+    return next(one["response"] for one in reversed(told) if isinstance(one, dict) and "response" in one)
+
+
+def of(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"type": f"response.{kind}", **fields}
+
+
+def added(index: int, **item: Any) -> dict[str, Any]:
+    return of("output_item.added", output_index=index, item=item)
+
+
+def done(index: int, **item: Any) -> dict[str, Any]:
+    return of("output_item.done", output_index=index, item=item)
+
+
+def said(item: str, text: str, index: int = 0, notes: list[Any] | None = None) -> list[Any]:
+    """The frames of a text that comes in one piece."""
+    at = {"item_id": item, "output_index": index, "content_index": 0}
+    empty = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
+    part = {"type": "output_text", "text": text, "annotations": notes or [], "logprobs": []}
+    noted = [
+        of("output_text.annotation.added", **at, annotation_index=n, annotation=note)
+        for n, note in enumerate(notes or [])
+    ]
+    message = {"type": "message", "id": item, "role": "assistant"}
+    return [
+        added(index, **message, content=[], status="in_progress"),
+        of("content_part.added", **at, part=empty),
+        of("output_text.delta", **at, delta=text, logprobs=[]),
+        *noted,
+        of("output_text.done", **at, text=text, logprobs=[]),
+        of("content_part.done", **at, part=part),
+        done(index, **message, content=[part], status="completed"),
+    ]
+
+
+def test_a_stream_begins_with_the_response_and_ends_with_it_and_done() -> None:
+    events = lawful("Hello ", "world", Usage(input_tokens=3, output_tokens=4), end=RunFinished(at=AT))
+    events[0] = replace(STARTED, seq=0, at=AT)
+    told = frames(events)
+    part = {"type": "output_text", "text": "Hello world", "annotations": [], "logprobs": []}
+    whole = {
+        "id": RESPONSE, "object": "response", "created_at": NOW, "completed_at": NOW, "status": "completed",
+        "background": False, "error": None, "incomplete_details": None, "instructions": None, "max_output_tokens": None,
+        "max_tool_calls": None, "metadata": {}, "model": "tutor", "output": [
+            {"type": "message", "id": ITEM, "status": "completed", "role": "assistant", "content": [part]}],
+        "parallel_tool_calls": True, "presence_penalty": 0.0, "frequency_penalty": 0.0, "previous_response_id": None,
+        "conversation": None, "prompt_cache_key": None, "reasoning": None, "safety_identifier": None,
+        "service_tier": "default", "store": True, "temperature": 1.0, "text": {"format": {"type": "text"}},
+        "tool_choice": "auto", "tools": [], "top_logprobs": 0, "top_p": 1.0, "truncation": "disabled",
+        "usage": {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7,
+                  "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+                  "output_tokens_details": {"reasoning_tokens": 0}},
+    }  # fmt: skip
+    begun = {**whole, "status": "in_progress", "output": [], "completed_at": None, "usage": None}
+
+    assert [one["sequence_number"] for one in told[:-1]] == list(range(len(told) - 1))
+    assert told[0] == of("created", sequence_number=0, response=begun)
+    assert told[1] == of("in_progress", sequence_number=1, response=begun)
+    assert told[-2] == of("completed", sequence_number=len(told) - 2, response=whole)
+    assert told[-1] == "[DONE]"
+
+
+def test_in_the_background_a_response_is_queued_first_and_was_created_then() -> None:
+    events = lawful("Hi", end=RunFinished(at=AT))
+    reading = replace(OPEN, background=True, queued_at=AT - timedelta(seconds=9), echo={"background": True})
+    told = frames([replace(STARTED, seq=0, at=AT), *events[1:]], reading)
+    opening = [(one["type"], one["sequence_number"], one["response"]["status"]) for one in told[:3]]
+
+    assert opening == [
+        ("response.created", 0, "queued"),
+        ("response.queued", 1, "queued"),
+        ("response.in_progress", 2, "in_progress"),
+    ]
+    assert [one["sequence_number"] for one in told[:-1]] == list(range(len(told) - 1))
+    assert {one["response"]["created_at"] for one in told[:-1] if "response" in one} == {NOW - 9}
+    assert {one["response"]["background"] for one in told[:-1] if "response" in one} == {True}
+
+
+def test_invocations_leave_nulls_out_and_say_the_usage_once_more_for_the_ai_sdk() -> None:
+    told = frames(lawful("Hi", end=RunFinished(finish="length")), MLFLOW)
+
+    assert [name for name, value in told[0]["response"].items() if value is None] == []
+    assert [name for name, value in told[-2]["response"].items() if value is None] == []
+    assert told[-3] == {
+        "type": "responses.completed",
+        "sequence_number": len(told) - 3,
+        "response": {
+            "id": RESPONSE,
+            "status": "incomplete",
+            "incomplete_details": {"reason": "max_output_tokens"},
+            "usage": {
+                "input_tokens": 0, "output_tokens": 0, "total_tokens": 0,
+                "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+                "output_tokens_details": {"reasoning_tokens": 0},
+            },
+        },
+    }  # fmt: skip
+    assert "usage" not in told[-2]["response"]
+
+
+@pytest.mark.parametrize("reading", [OPEN, MLFLOW])
+def test_a_text_in_pieces(reading: ResponsesRequest) -> None:
+    at = {"item_id": ITEM, "output_index": 0, "content_index": 0}
+    first, part, _, *rest = said(ITEM, "Hi 🦀\u2028")
+
+    assert inner("Hi ", "🦀\u2028", reading=reading) == [
+        first,
+        part,
+        of("output_text.delta", **at, delta="Hi ", logprobs=[]),
+        of("output_text.delta", **at, delta="🦀\u2028", logprobs=[]),
+        *rest,
+    ]
+
+
+URL = Annotation(kind="url", url="https://host", title="Host", start=0, end=2)
+FILE = Annotation(kind="file", file_id="f1", title="a.txt", start=1)
+SPAN = Annotation(kind="span", start=1)
+URL_NOTE = {"type": "url_citation", "url": "https://host", "title": "Host", "start_index": 0, "end_index": 2}
+
+
+def test_annotations_follow_the_last_delta() -> None:
+    file = {"type": "file_citation", "file_id": "f1", "filename": "a.txt", "index": 1}
+    span = {"type": "palaver:span", "start_index": 1, "end_index": 3, "title": ""}
+
+    assert inner(Text(text="abc", annotations=(URL, FILE, SPAN))) == said(ITEM, "abc", notes=[URL_NOTE, file, span])
+
+
+def test_invocations_carry_urls_alone() -> None:
+    text = Text(text="abc", annotations=(URL, FILE, SPAN))
+
+    assert inner(text, reading=MLFLOW) == said(ITEM, "abc", notes=[URL_NOTE])
+
+
+def test_a_note_that_says_little_gets_what_clients_insist_on() -> None:
+    bare = {"type": "url_citation", "url": "https://host", "title": "", "start_index": 0, "end_index": 3}
+
+    assert inner(Text(text="abc", annotations=(Annotation(kind="url", url="https://host"),))) == said(
+        ITEM, "abc", notes=[bare]
+    )
+
+
+def test_reasoning_is_a_summary_of_one_part() -> None:
+    item = f"rs_{TAIL}_2"
+    at = {"item_id": item, "output_index": 0, "summary_index": 0}
+    told = inner(ReasoningDelta(delta="Hm"), ReasoningDelta(delta="."), ReasoningEnded(encrypted="sealed"))
+    summary = {"type": "summary_text", "text": "Hm."}
+
+    assert told == [
+        added(0, type="reasoning", id=item, summary=[], status="in_progress"),
+        of("reasoning_summary_part.added", **at, part={"type": "summary_text", "text": ""}),
+        of("reasoning_summary_text.delta", **at, delta="Hm"),
+        of("reasoning_summary_text.delta", **at, delta="."),
+        of("reasoning_summary_text.done", **at, text="Hm."),
+        of("reasoning_summary_part.done", **at, part=summary),
+        done(0, type="reasoning", id=item, status="completed", summary=[summary]),
+    ]
+
+
+def test_sealed_reasoning_is_given_to_those_who_ask_for_it() -> None:
+    reading = replace(OPEN, encrypted=True)
+
+    told = inner(Reasoning(text="Hm.", encrypted="sealed"), reading=reading)
+
+    assert told[-1]["item"]["encrypted_content"] == "sealed"
+
+
+def test_a_tool_round() -> None:
+    told = inner(
+        ToolStarted(call_id="c1", name="get_time"),
+        ToolDelta(delta='{"tz":'),
+        ToolDelta(delta='"UTC"}'),
+        ToolEnded(),
+        ToolResult(call_id="c1", output="12:00"),
+        "It is noon.",
+    )
+    at = {"item_id": "fc_c1", "output_index": 0}
+    call = {"type": "function_call", "id": "fc_c1", "call_id": "c1", "name": "get_time"}
+    result = {"type": "function_call_output", "id": "fco_c1", "call_id": "c1"}
+    arguments = '{"tz":"UTC"}'
+
+    assert told[:8] == [
+        added(0, **call, arguments="", status="in_progress"),
+        of("function_call_arguments.delta", **at, delta='{"tz":'),
+        of("function_call_arguments.delta", **at, delta='"UTC"}'),
+        of("function_call_arguments.done", **at, name="get_time", arguments=arguments),
+        done(0, **call, arguments=arguments, status="completed"),
+        added(1, **result, output="", status="in_progress"),
+        done(1, **result, output="12:00", status="completed"),
+        said(told[7]["item"]["id"], "It is noon.", 2)[0],
+    ]
+
+
+def test_arguments_that_came_whole_are_one_delta_and_none_are_none() -> None:
+    kinds = [one["type"] for one in inner(ToolCall(call_id="c1", name="a", arguments="{}"))]
+    bare = [one["type"] for one in inner(ToolCall(call_id="c1", name="a"))]
+
+    assert kinds.count("response.function_call_arguments.delta") == 1
+    assert bare == [
+        "response.output_item.added",
+        "response.function_call_arguments.done",
+        "response.output_item.done",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"), [("{}", "completed"), ("", "completed"), ("  ", "completed"), ("{bad", "incomplete")]
+)
+def test_a_call_whose_arguments_are_not_json_is_incomplete(arguments: str, status: str) -> None:
+    last = inner(ToolCall(call_id="c1", name="a", arguments=arguments))[-1]
+
+    assert (last["item"]["arguments"], last["item"]["status"]) == (arguments, status)
+
+
+@pytest.mark.parametrize(
+    ("output", "text"),
+    [("12:00", "12:00"), ("", ""), ({"a": [1, "ü"]}, '{"a":[1,"ü"]}'), (None, "null"), (True, "true")],
+)
+def test_an_output_is_always_text(output: Any, text: str) -> None:
+    told = inner(ToolCall(call_id="c1", name="a"), ToolResult(call_id="c1", output=output))
+
+    assert told[-1]["item"]["output"] == text
+    assert "palaver:is_error" not in told[-1]["item"]
+
+
+def test_a_failed_tool_says_so() -> None:
+    told = inner(ToolCall(call_id="c1", name="a"), ToolResult(call_id="c1", output="no", is_error=True))
+
+    assert told[-1]["item"]["palaver:is_error"] is True
+
+
+def test_a_refusal() -> None:
+    item = f"{MESSAGE}_2"
+    at = {"item_id": item, "output_index": 0, "content_index": 0}
+    message = {"type": "message", "id": item, "role": "assistant"}
+    part = {"type": "refusal", "refusal": "No."}
+
+    assert inner(Refusal(text="No.")) == [
+        added(0, **message, content=[], status="in_progress"),
+        of("content_part.added", **at, part={"type": "refusal", "refusal": ""}),
+        of("refusal.delta", **at, delta="No."),
+        of("refusal.done", **at, refusal="No."),
+        of("content_part.done", **at, part=part),
+        done(0, **message, content=[part], status="completed"),
+    ]
+    assert inner(Refusal(text="No."), reading=MLFLOW) == said(item, "No.")
+
+
+def test_an_approval_is_asked_for_under_the_calls_own_id() -> None:
+    value = {"id": "c1", "call_id": "c1", "name": "delete", "arguments": {"x": 1}, "message": "Sure?"}
+    item = {
+        "type": "mcp_approval_request", "id": "c1", "name": "delete", "arguments": '{"x":1}', "server_label": "tutor",
+        "status": "completed",
+    }  # fmt: skip
+
+    for reading in (OPEN, MLFLOW):
+        assert inner(Data(name="approval-request", value=value), reading=reading) == [added(0, **item), done(0, **item)]
+
+
+def test_an_approval_that_says_nothing_is_an_interrupt() -> None:
+    told = inner(Data(name="approval-request", value="?"))
+
+    assert told[0]["item"] == {
+        "type": "mcp_approval_request", "id": f"dat_{TAIL}_2", "name": "interrupt", "arguments": "{}",
+        "server_label": "tutor", "status": "completed",
+    }  # fmt: skip
+
+
+FILE_PART = File(media_type="image/png", data="iVBO", filename="p.png")
+
+
+def test_data_and_files_are_items_of_our_own() -> None:
+    data = {"type": "palaver:data", "id": f"dat_{TAIL}_2", "status": "completed", "name": "chart", "value": {"x": [1]}}
+    file = {"type": "palaver:file", "id": f"fil_{TAIL}_3", "status": "completed"} | {
+        "media_type": "image/png",
+        "data": "iVBO",
+        "filename": "p.png",
+    }
+
+    assert inner(Data(name="chart", value={"x": [1]}), FILE_PART) == [
+        added(0, **data),
+        done(0, **data),
+        added(1, **file),
+        done(1, **file),
+    ]
+
+
+def test_on_invocations_data_and_files_are_events_and_custom_outputs() -> None:
+    told = frames(lawful(Data(name="chart", value=1), FILE_PART), MLFLOW)
+    chart, picture = f"dat_{TAIL}_2", f"fil_{TAIL}_3"
+    file = {"media_type": "image/png", "data": "iVBO", "filename": "p.png"}
+
+    assert told[2:4] == [
+        {"type": "palaver:data", "sequence_number": 2, "item_id": chart, "name": "chart", "value": 1},
+        {"type": "palaver:file", "sequence_number": 3, "item_id": picture, **file},
+    ]
+    assert told[-2]["response"]["output"] == []
+    assert told[-2]["response"]["custom_outputs"] == {
+        "data": [{"id": chart, "name": "chart", "value": 1}],
+        "files": [{"id": picture, **file}],
+    }
+
+
+def test_transient_data_is_shown_on_invocations_and_kept_nowhere() -> None:
+    status = PartAdded(part=Data(name="status", value="Thinking"), transient=True)
+
+    assert inner(status) == []
+    told = frames(lawful(status), MLFLOW)
+    assert told[2]["transient"] is True
+    assert "custom_outputs" not in told[-2]["response"]
+
+
+@pytest.mark.parametrize("part", [Refusal(text="No."), FILE_PART])
+def test_whatever_is_transient_is_not_kept(part: Refusal | File) -> None:
+    shown = PartAdded(part=part, transient=True)
+
+    assert inner(shown) == []
+    told = frames(lawful(shown), MLFLOW)
+    assert [one.get("transient") for one in told[2:-3]] == ([True] if isinstance(part, File) else [])
+    assert "custom_outputs" not in told[-2]["response"]
+
+
+def test_data_may_stand_inside_a_text_and_keeps_its_place() -> None:
+    told = frames(lawful("a", Data(name="d", value=1), "b"))
+
+    assert [item["type"] for item in snapshot(told)["output"]] == ["message", "palaver:data"]
+
+
+def test_text_before_and_after_a_call_never_share_an_id() -> None:
+    call = ToolCall(call_id="c1", name="now")
+    told = frames(
+        lawful(
+            TextStarted(item="t", message="m"),
+            TextDelta(item="t", delta="one"),
+            call,
+            TextDelta(item="t", delta="two"),
+            TextEnded(item="t"),
+        )
+    )
+
+    assert [item["id"] for item in snapshot(told)["output"]] == ["t", "fc_c1", "t.2"]
+
+
+@pytest.mark.parametrize(
+    ("end", "kind", "status", "reason"),
+    [
+        (RunFinished(), "completed", "completed", None),
+        (RunFinished(finish="tool-calls"), "completed", "completed", None),
+        (RunFinished(finish="length"), "incomplete", "incomplete", "max_output_tokens"),
+        (RunFinished(finish="content-filter"), "incomplete", "incomplete", "content_filter"),
+        (RunFinished(finish="interrupted"), "incomplete", "incomplete", "interrupted"),
+        (RunCancelled(), "incomplete", "cancelled", "cancelled"),
+    ],
+)
+def test_how_a_run_ends(end: Any, kind: str, status: str, reason: str | None) -> None:
+    last = frames(lawful("Hi", end=end))[-2]
+
+    assert last["type"] == f"response.{kind}"
+    assert last["response"]["status"] == status
+    assert last["response"]["incomplete_details"] == ({"reason": reason} if reason else None)
+    assert [item["id"] for item in last["response"]["output"]] == [ITEM]
+
+
+def test_a_failed_run_says_so_twice_for_two_kinds_of_readers() -> None:
+    told = frames(lawful("Hi", end=RunFailed(code="model_down", message="The model is down.")))
+    error = {"message": "The model is down.", "type": "model_error", "code": "model_down", "param": None}
+
+    assert {**told[-3], "sequence_number": 0} == {
+        "type": "error", "sequence_number": 0, "code": "model_down", "message": "The model is down.", "param": None,
+        "error": error,
+    }  # fmt: skip
+    assert told[-2]["type"] == "response.failed"
+    assert told[-2]["response"]["status"] == "failed"
+    assert told[-2]["response"]["error"] == {"code": "model_down", "message": "The model is down."}
+    assert [item["id"] for item in told[-2]["response"]["output"]] == [ITEM]
+
+
+def test_on_invocations_the_summary_stands_between_the_error_and_the_end() -> None:
+    told = frames(lawful(end=RunFailed(code="x", message="y")), MLFLOW)
+
+    assert [one["type"] for one in told[2:-1]] == ["error", "responses.completed", "response.failed"]
+    assert told[3]["response"]["incomplete_details"] == {"reason": "failed"}
+
+
+def test_the_trace_is_told_to_those_who_ask() -> None:
+    told = frames(lawful("Hi"), replace(OPEN, trace=True, metadata={"a": "b"}))
+
+    assert told[-3]["response"]["metadata"] == {"a": "b", "trace_id": f"tr-{TRACE}"}
+    assert told[-2:] == [{"trace_id": f"tr-{TRACE}"}, "[DONE]"]
+    assert told[0]["response"]["metadata"] == {"a": "b"}
+
+
+FORM = replace(OPEN, is_chat=False)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [("Hi", "Hi"), ({"a": 1}, '{"a":1}'), (None, "null"), ([1, "ü"], '[1,"ü"]')]
+)
+def test_the_value_of_a_workflow_is_said_as_a_message(value: Any, text: str) -> None:
+    told = snapshot(frames(lawful(end=RunFinished(value=value)), FORM))["output"]
+    message, *data = told
+
+    assert message["content"][0]["text"] == text
+    assert message["id"] == f"{MESSAGE}_0"
+    output = {"type": "palaver:data", "id": f"dat_{TAIL}_0", "status": "completed", "name": "output", "value": value}
+    assert data == ([] if isinstance(value, str) else [output])
+
+
+def test_an_empty_value_is_no_message() -> None:
+    assert snapshot(frames(lawful(end=RunFinished(value="")), FORM))["output"] == []
+
+
+def test_a_value_that_was_streamed_is_not_said_again() -> None:
+    text = snapshot(frames(lawful("Hi", end=RunFinished(value="Hi")), FORM))["output"]
+    data = snapshot(frames(lawful(Data(name="output", value=1), end=RunFinished(value=1)), FORM))["output"]
+
+    assert [item["type"] for item in text] == ["message"]
+    assert [item["type"] for item in data] == ["palaver:data", "message"]
+
+
+def test_a_chat_that_says_nothing_has_no_items() -> None:
+    assert snapshot(frames(lawful()))["output"] == []
+
+
+@given(sloppy | hostile)
+def test_encoding_twice_gives_the_same_bytes_and_the_whole_equals_the_last_snapshot(values: list[object]) -> None:
+    events = stream_of(values)
+    for reading in (OPEN, MLFLOW, replace(FORM, encrypted=True)):
+        told = frames(events, reading)
+        assert told == frames(events, reading)
+        if not isinstance(events[-1], RunFailed):
+            answer = responses.encode_response(events, reading, status=200)
+            assert msgspec.json.decode(answer.body) == snapshot(told)

@@ -1,0 +1,433 @@
+"""Events as parts of a UI message: the table of the contract, row by row (other protocols, 2.2)."""
+
+from typing import Any
+
+import pytest
+
+from palaver.core.events import (
+    Event,
+    PartAdded,
+    ReasoningDelta,
+    RunCancelled,
+    RunFailed,
+    RunFinished,
+    RunStarted,
+    ToolDelta,
+    ToolEnded,
+    ToolStarted,
+)
+from palaver.core.grammar import Grammar
+from palaver.core.messages import Annotation, Data, File, Message, Reasoning, Refusal, Text, ToolCall, ToolResult, Usage
+from palaver.protocols.ui_stream.encoder import UIPart
+from palaver.protocols.ui_stream.request import UIRequest
+from tests.protocols.fixed_run import MESSAGE, RUN, STARTED, lawful
+from tests.protocols.ui_parts import (
+    ASKED,
+    CALL,
+    OLD,
+    OWN,
+    RESULT,
+    START,
+    STEP,
+    STEP_END,
+    STOP,
+    call,
+    parts_of,
+    result,
+    said,
+    text,
+    told,
+)
+
+# Row by row
+
+
+def test_a_run_starts_with_its_ids_and_a_step() -> None:
+    assert parts_of(STARTED) == [START, STEP]
+
+
+def test_a_run_without_a_trace_tells_none() -> None:
+    assert parts_of(RunStarted(run_id="run_1", session="chat-1")) == [
+        {"type": "start", "messageId": "msg_1", "messageMetadata": {"runId": "run_1", "chatId": "chat-1"}},
+        STEP,
+    ]
+
+
+def test_a_client_goes_on_in_its_last_message() -> None:
+    assert parts_of(STARTED, client=UIRequest(message="m7"))[0]["messageId"] == "m7"
+
+
+def test_text_is_a_part_with_its_id() -> None:
+    assert said("Hel", "lo") == text(f"{MESSAGE}_1", "Hel", "lo")
+
+
+def test_reasoning_is_a_part_with_its_id() -> None:
+    assert said(ReasoningDelta(delta="Hm"), ReasoningDelta(delta="m.")) == [
+        {"type": "reasoning-start", "id": "rs_01k00000000000000000000000_2"},
+        {"type": "reasoning-delta", "id": "rs_01k00000000000000000000000_2", "delta": "Hm"},
+        {"type": "reasoning-delta", "id": "rs_01k00000000000000000000000_2", "delta": "m."},
+        {"type": "reasoning-end", "id": "rs_01k00000000000000000000000_2"},
+    ]
+
+
+def test_sealed_reasoning_goes_with_the_message_so_that_it_comes_back() -> None:
+    assert said(Reasoning(text="Hm", encrypted="gAAA"))[-1] == {
+        "type": "reasoning-end",
+        "id": "rs_01k00000000000000000000000_2",
+        "providerMetadata": {"palaver": {"encrypted": "gAAA"}},
+    }
+
+
+def test_annotations_are_sources_after_their_text() -> None:
+    notes = (
+        Annotation(kind="url", url="https://e.org", title="E"),
+        Annotation(kind="span", start=0, end=2),
+        Annotation(kind="url", url="https://f.org"),
+        Annotation(kind="file", file_id="f1"),
+        Annotation(kind="file", file_id="f2", title="b.pdf"),
+        Annotation(kind="url"),
+    )
+    document = {"type": "source-document", "mediaType": "application/octet-stream"}
+    source = f"{MESSAGE}_1.s"
+
+    assert said(Text(text="See", annotations=notes)) == [
+        *text(f"{MESSAGE}_1", "See"),
+        {"type": "source-url", "sourceId": f"{source}1", "url": "https://e.org", "title": "E"},
+        {"type": "source-url", "sourceId": f"{source}3", "url": "https://f.org"},
+        {**document, "sourceId": f"{source}4", "title": "f1"},
+        {**document, "sourceId": f"{source}5", "title": "b.pdf", "filename": "b.pdf"},
+    ]
+
+
+def test_a_call_of_the_workflows_own_is_marked_as_run_by_the_server() -> None:
+    assert said(CALL, RESULT) == [*call(), result()]
+
+
+def test_a_clients_call_is_not() -> None:
+    assert said(CALL, client=UIRequest(tools=frozenset({"get_time"}))) == call(runner={"dynamic": True})
+
+
+@pytest.mark.parametrize("arguments", ["", " \n"])
+def test_no_arguments_are_an_empty_object(arguments: str) -> None:
+    assert said(ToolCall(call_id="c1", name="now", arguments=arguments))[-1] == {
+        "type": "tool-input-available",
+        "toolCallId": "c1",
+        "toolName": "now",
+        "input": {},
+        **OWN,
+    }
+
+
+@pytest.mark.parametrize(("arguments", "value"), [('"x"', "x"), ("[1]", [1]), ("null", None), ("1", 1)])
+def test_arguments_are_any_json(arguments: str, value: Any) -> None:
+    assert said(ToolCall(call_id="c1", name="now", arguments=arguments))[-1]["input"] == value
+
+
+def test_arguments_that_are_not_json_are_an_error_with_their_text() -> None:
+    assert said(ToolCall(call_id="c1", name="now", arguments='{"tz":'))[-1] == {
+        "type": "tool-input-error",
+        "toolCallId": "c1",
+        "toolName": "now",
+        "input": '{"tz":',
+        "errorText": "The arguments are not valid JSON.",
+        **OWN,
+    }
+
+
+@pytest.mark.parametrize("output", ["12", {"a": [1, None]}, None, 0])
+def test_a_result_is_the_value_itself(output: Any) -> None:
+    assert said(CALL, ToolResult(call_id="c1", output=output))[-1] == result() | {"output": output}
+
+
+@pytest.mark.parametrize(("output", "words"), [("No.", "No."), ({"why": "é"}, '{"why":"é"}'), (None, "null")])
+def test_a_failed_result_is_told_in_words(output: Any, words: str) -> None:
+    assert said(CALL, ToolResult(call_id="c1", output=output, is_error=True))[-1] == {
+        "type": "tool-output-error",
+        "toolCallId": "c1",
+        "errorText": words,
+        **OWN,
+    }
+
+
+def test_a_result_of_a_clients_call_says_that_the_server_ran_it() -> None:
+    parts = said(CALL, RESULT, client=UIRequest(tools=frozenset({"get_time"})))
+
+    assert parts == [*call(runner={"dynamic": True}), result()]
+
+
+def test_data_has_its_name_in_its_type() -> None:
+    assert told(Data(name="chart", value={"x": [1]})) == [{"type": "data-chart", "id": "i1", "data": {"x": [1]}}]
+
+
+def test_transient_data_has_no_id() -> None:
+    assert told(Data(name="status", value="Busy"), transient=True) == [
+        {"type": "data-status", "data": "Busy", "transient": True}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("part", "shown"),
+    [
+        (
+            File(media_type="image/png", url="https://e.org/a.png", filename="a.png"),
+            {
+                "type": "data-file",
+                "data": {"media_type": "image/png", "url": "https://e.org/a.png", "filename": "a.png"},
+            },
+        ),
+        (Refusal(text="No."), {"type": "data-refusal", "data": {"text": "No."}}),
+    ],
+)
+def test_whatever_is_not_kept_is_shown_as_transient_data(part: Any, shown: Any) -> None:
+    assert told(part, transient=True) == [{**shown, "transient": True}]
+
+
+@pytest.mark.parametrize(
+    ("file", "part"),
+    [
+        (
+            File(media_type="image/png", url="https://e.org/a.png", data="ignored"),
+            {"type": "file", "url": "https://e.org/a.png", "mediaType": "image/png"},
+        ),
+        (
+            File(media_type="image/png", data="iVBO"),
+            {"type": "file", "url": "data:image/png;base64,iVBO", "mediaType": "image/png"},
+        ),
+        (
+            File(media_type="text/plain", file_id="f1", filename="a.txt"),
+            {
+                "type": "data-file",
+                "id": "i1",
+                "data": {"media_type": "text/plain", "file_id": "f1", "filename": "a.txt"},
+            },
+        ),
+    ],
+)
+def test_a_file_is_a_url_where_it_has_one(file: File, part: UIPart) -> None:
+    assert told(file) == [part]
+
+
+def test_a_refusal_is_a_text_that_says_so() -> None:
+    start, *rest = text("i1", "I will not.")
+
+    assert told(Refusal(text="I will not.")) == [{**start, "providerMetadata": {"palaver": {"refusal": True}}}, *rest]
+
+
+def test_nothing_is_told_of_a_part_that_holds_nothing() -> None:
+    assert parts_of(STARTED, PartAdded(item="i1")) == [START, STEP]
+
+
+# Approvals
+
+
+@pytest.mark.parametrize("version", [6, 7])
+def test_an_approval_is_asked_about_its_call(version: int) -> None:
+    asked = said(CALL, Data(name="approval-request", value=ASKED), client=UIRequest(version=version))
+
+    assert asked == [*call(), {"type": "tool-approval-request", "approvalId": "a1", "toolCallId": "c1"}]
+
+
+def test_an_approval_is_asked_after_the_whole_of_its_call() -> None:
+    events = lawful(
+        ToolStarted(item="t", call_id="c1", name="get_time"),
+        ToolDelta(item="t", delta='{"tz":"UTC"}'),
+        PartAdded(item="i1", part=Data(name="approval-request", value=ASKED)),
+        ToolEnded(item="t"),
+    )
+
+    asked = {"type": "tool-approval-request", "approvalId": "a1", "toolCallId": "c1"}
+    assert parts_of(*events)[2:-2] == [*call(), asked]
+
+
+@pytest.mark.parametrize(
+    ("value", "client"),
+    [
+        pytest.param(ASKED, UIRequest(version=5), id="version 5 does not know them"),
+        pytest.param({**ASKED, "call_id": None}, UIRequest(), id="about no call"),
+        pytest.param({**ASKED, "call_id": "c9"}, UIRequest(), id="about an unknown call"),
+        pytest.param({**ASKED, "id": None}, UIRequest(), id="without an id"),
+        pytest.param("please", UIRequest(), id="of no known shape"),
+    ],
+)
+def test_any_other_approval_is_data(value: Any, client: UIRequest) -> None:
+    asked = said(CALL, PartAdded(item="i1", part=Data(name="approval-request", value=value)), client=client)
+
+    assert asked == [*call(), {"type": "data-approval-request", "id": "i1", "data": value}]
+
+
+def test_an_approval_of_a_call_that_has_its_result_is_data() -> None:
+    asked = said(CALL, RESULT, PartAdded(item="i1", part=Data(name="approval-request", value=ASKED)))
+
+    assert asked[-1] == {"type": "data-approval-request", "id": "i1", "data": ASKED}
+
+
+# Calls of the history
+
+
+def continued(*given: Any, client: UIRequest) -> list[UIPart]:
+    grammar = Grammar(RUN, history=[Message.assistant(OLD)])
+    events: list[Event] = [*grammar.start(STARTED)]
+    for value in given:
+        events += grammar.feed(value)
+    return parts_of(*events, *grammar.end(RunFinished()), client=client)[2:-2]
+
+
+GONE = ToolResult(call_id="h1", output="gone")
+INPUT = {"type": "tool-input-available", "toolCallId": "h1", "toolName": "delete", "input": {"x": 1}, **OWN}
+OUTPUT = {"type": "tool-output-available", "toolCallId": "h1", "output": "gone", **OWN}
+
+
+def test_a_call_that_the_client_does_not_show_is_shown_before_its_result() -> None:
+    parts = continued(GONE, Text(text="Done."), client=UIRequest(waiting={"h1": OLD}))
+
+    assert parts == [INPUT, OUTPUT, STEP_END, STEP, *text(f"{MESSAGE}_2", "Done.")]
+
+
+def test_a_result_without_a_call_that_we_know_has_one_made_up() -> None:
+    assert continued(GONE, client=UIRequest()) == [INPUT | {"toolName": "unknown", "input": {}}, OUTPUT]
+
+
+def test_a_call_that_the_client_shows_gets_its_result_there() -> None:
+    client = UIRequest(shown={"h1": True}, waiting={"h1": OLD})
+
+    assert continued(GONE, Text(text="Done."), client=client) == [
+        OUTPUT,
+        STEP_END,
+        STEP,
+        *text(f"{MESSAGE}_2", "Done."),
+    ]
+
+
+def test_a_call_that_the_client_knows_by_type_is_not_called_dynamic() -> None:
+    client = UIRequest(shown={"h1": False}, waiting={"h1": OLD})
+
+    expected = {"type": "tool-output-available", "toolCallId": "h1", "output": "gone", "providerExecuted": True}
+    assert continued(GONE, client=client) == [expected]
+
+
+@pytest.mark.parametrize(("shown", "before"), [({}, [INPUT]), ({"h1": True}, [])])
+def test_a_call_of_the_history_may_be_asked_about_again(shown: Any, before: Any) -> None:
+    asked = Data(name="approval-request", value={"id": "a1", "call_id": "h1"})
+
+    parts = continued(asked, client=UIRequest(shown=shown, waiting={"h1": OLD}))
+
+    assert parts == [*before, {"type": "tool-approval-request", "approvalId": "a1", "toolCallId": "h1"}]
+
+
+@pytest.mark.parametrize(("shown", "before"), [({}, [INPUT]), ({"h1": True}, [])])
+def test_a_new_call_by_the_id_of_one_that_was_answered_is_told_by_another(shown: Any, before: Any) -> None:
+    again = ToolCall(call_id="h1", name="get_time", arguments='{"tz":"UTC"}')
+
+    parts = continued(GONE, again, client=UIRequest(shown=shown, waiting={"h1": OLD}))
+
+    assert parts == [*before, OUTPUT, STEP_END, STEP, *call("h1.2")]
+
+
+def test_so_is_its_result_and_what_is_asked_about_it() -> None:
+    client = UIRequest(shown={"c1": True, "c1.2": True})
+
+    assert said(CALL, RESULT, client=client) == [*call("c1.3"), result("c1.3")]
+    assert said(CALL, Data(name="approval-request", value=ASKED), client=client) == [
+        *call("c1.3"),
+        {"type": "tool-approval-request", "approvalId": "a1", "toolCallId": "c1.3"},
+    ]
+
+
+def test_a_call_that_waits_may_be_told_again() -> None:
+    client = UIRequest(shown={"c1": True}, waiting={"c1": CALL})
+
+    assert said(CALL, RESULT, client=client) == [*call("c1"), result("c1")]
+
+
+# The end
+
+
+def end_of(end: Any, *given: Any) -> list[UIPart]:
+    return parts_of(*lawful(*given, end=end))[2:]
+
+
+@pytest.mark.parametrize("finish", ["stop", "length", "tool-calls", "content-filter", "error"])
+def test_a_run_finishes_for_its_reason(finish: Any) -> None:
+    assert end_of(RunFinished(finish=finish)) == [STEP_END, {"type": "finish", "finishReason": finish}]
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        (RunCancelled(), "cancelled"),
+        (RunFinished(finish="cancelled"), "cancelled"),
+        (RunFinished(finish="interrupted"), "interrupted"),
+    ],
+)
+def test_what_was_stopped_is_an_abort(end: Any, reason: str) -> None:
+    assert end_of(end, "Hel") == [*text(f"{MESSAGE}_1", "Hel"), {"type": "abort", "reason": reason}]
+
+
+def test_a_failed_run_ends_with_its_message() -> None:
+    assert end_of(RunFailed(code="x", message="The model is down."), "Hel") == [
+        *text(f"{MESSAGE}_1", "Hel"),
+        {"type": "error", "errorText": "The model is down."},
+        STEP_END,
+        {"type": "finish", "finishReason": "error"},
+    ]
+
+
+def test_usage_adds_up_in_the_metadata_of_the_end() -> None:
+    parts = parts_of(
+        *lawful(
+            Usage(input_tokens=1, output_tokens=2),
+            Usage(input_tokens=2, output_tokens=2, cached_input_tokens=1, reasoning_tokens=0),
+        )
+    )
+
+    usage = {"inputTokens": 3, "outputTokens": 4, "totalTokens": 7, "cachedInputTokens": 1, "reasoningTokens": 0}
+    assert parts[2:] == [STEP_END, {**STOP, "messageMetadata": {"usage": usage}}]
+
+
+def test_the_usage_of_the_end_replaces_the_sum() -> None:
+    parts = end_of(RunFinished(usage=Usage(input_tokens=9, output_tokens=1)), Usage(input_tokens=1, output_tokens=2))
+
+    assert parts[-1]["messageMetadata"] == {"usage": {"inputTokens": 9, "outputTokens": 1, "totalTokens": 10}}
+
+
+OUTPUT_TEXT, OUTPUT_DATA = f"{MESSAGE}_output", "dat_01k00000000000000000000000_output"
+
+
+@pytest.mark.parametrize(
+    ("value", "words", "data"),
+    [
+        ("Just text.", ["Just text."], []),
+        ("", [], []),
+        ({"a": "é"}, ['{"a":"é"}'], [{"a": "é"}]),
+        (None, ["null"], [None]),
+    ],
+)
+def test_the_value_of_a_workflow_that_is_no_chat_is_a_text_and_data(value: Any, words: Any, data: Any) -> None:
+    assert end_of(RunFinished(value=value)) == [
+        *(part for word in words for part in text(OUTPUT_TEXT, word)),
+        *({"type": "data-output", "id": OUTPUT_DATA, "data": one} for one in data),
+        STEP_END,
+        STOP,
+    ]
+
+
+def test_a_value_that_was_streamed_is_not_told_again() -> None:
+    assert end_of(RunFinished(value="Hello"), "Hel", "lo") == [*text(f"{MESSAGE}_1", "Hel", "lo"), STEP_END, STOP]
+    assert end_of(RunFinished(value={"a": 1}), PartAdded(item="i1", part=Data(name="output", value={"a": 1}))) == [
+        {"type": "data-output", "id": "i1", "data": {"a": 1}},
+        *text(OUTPUT_TEXT, '{"a":1}'),
+        STEP_END,
+        STOP,
+    ]
+
+
+def test_a_value_after_a_result_stands_in_a_step_of_its_own() -> None:
+    assert end_of(RunFinished(value="4"), CALL, RESULT) == [
+        *call(),
+        result(),
+        STEP_END,
+        STEP,
+        *text(OUTPUT_TEXT, "4"),
+        STEP_END,
+        STOP,
+    ]
