@@ -66,7 +66,7 @@ async def serving(url: str, count: int = 4, seed: int = 5) -> AsyncIterator[Serv
         for server in servers:
             stack.push_async_callback(server.close)
             stack.push_async_callback(server.engine.drain, 0)
-            await server.arrive()
+            await server.runtime.start()
         clients = [
             await stack.enter_async_context(
                 httpx.AsyncClient(transport=_transport(server), base_url="http://localhost", timeout=30)

@@ -42,7 +42,7 @@ async def keyed_server(url: str = MEMORY_URL, **options: Any) -> AsyncIterator[K
     database = open_database(url)
     settings = Settings(**options)
     server = Server(Registry([echo, scripted]), settings, database=database)
-    await server.api()
+    await server.rest_api.get()
     try:
         async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
             yield KeyedServer(server, database, http)

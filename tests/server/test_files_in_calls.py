@@ -226,8 +226,8 @@ async def test_a_call_without_files_asks_the_database_nothing(monkeypatch: pytes
         async def refuse(work: object, *_: Any) -> None:
             asked.append(work)
 
-        monkeypatch.setattr(server.database, "read", refuse)
-        monkeypatch.setattr(server.database, "write", refuse)
+        monkeypatch.setattr(server.runtime.database, "read", refuse)
+        monkeypatch.setattr(server.runtime.database, "write", refuse)
         url = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
         for content in ("Hi.", [url]):
             body = {"messages": [{"role": "user", "content": content}]}

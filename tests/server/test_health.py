@@ -128,7 +128,7 @@ async def test_a_database_that_is_gone_is_told(monkeypatch: pytest.MonkeyPatch) 
     async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost") as http:
         before = await http.get("/status")
         with monkeypatch.context() as patch:
-            patch.setattr(server.database, "read", gone)
+            patch.setattr(server.runtime.database, "read", gone)
             answer = await http.get("/status")
         await server.close()
 

@@ -55,7 +55,7 @@ async def test_a_key_is_made_shown_once_and_listed_without_its_secret(house: Key
     assert shown["expires_at"] == "2099-01-01T00:00:00.000000Z"
     (key,) = await house.database.read(kept.find_keys, [secret.id])
     assert (key.project, key.made_by, key.hash) == ("default", admin.id, core_keys.hash_secret(secret.secret))
-    await house.server.callers.close()
+    await house.server.authenticator.close()
     listed = (await house.http.get("/api/keys", headers=by_admin)).json()
     assert [row["id"] for row in listed["data"]] == [shown["id"], f"key_{admin.id}"]
     assert listed["next"] is None
@@ -273,7 +273,7 @@ async def test_a_login_that_fails_does_not_tell_why(house: KeyedServer) -> None:
     _, header = await house.give("read")
     revoked, of_revoked = await house.give("read")
     await house.database.write(kept.revoke_key, "default", revoked.id, at=datetime.now(UTC))
-    house.server.callers.changed(revoked.id)
+    house.server.authenticator.changed(revoked.id)
     _, of_expired = await house.give("read", expires_at=datetime.now(UTC) - timedelta(hours=1))
     wrong = secret_of(header)[:-4] + "0000"
 

@@ -27,7 +27,7 @@ from palaver.workflows.workflow import Workflow
 @asynccontextmanager
 async def serving(url: str, *workflows: Workflow, **settings: Any) -> AsyncIterator[tuple[Server, httpx.AsyncClient]]:
     server = Server(Registry(workflows or [scripted]), Settings(**settings), database=open_database(url))
-    await server.arrive()
+    await server.runtime.start()
     async with httpx.AsyncClient(transport=_transport(server), base_url="http://localhost", timeout=30) as http:
         try:
             yield server, http
@@ -79,11 +79,11 @@ async def test_a_run_that_waits_begins_where_somebody_is_free(postgres_url: str)
     ):
         made = (await here.post("/v1/responses", json={"model": "scripted", "input": "hi", "background": True})).json()
         told = await here.get(f"/v1/responses/{made['id']}", params={"stream": "true"})
-        row = await other.database.read(runs.get_run, "default", "run_" + made["id"].removeprefix("resp_"))
+        row = await other.runtime.database.read(runs.get_run, "default", "run_" + made["id"].removeprefix("resp_"))
 
     assert "response.completed" in told.text
     assert row is not None
-    assert row.process == other.presence._process.id
+    assert row.process == other.runtime.presence._process.id
 
 
 async def test_a_key_that_is_made_or_revoked_elsewhere_is_known_at_once(postgres_url: str) -> None:
@@ -111,12 +111,12 @@ async def test_a_key_that_is_made_or_revoked_elsewhere_is_known_at_once(postgres
 async def test_after_a_silence_everything_is_looked_at(postgres_url: str) -> None:
     key, shown = api_keys.new_api_key(project="default", name="one", scopes=ALL_SCOPES, now=datetime.now(UTC))
     async with serving(postgres_url) as (server, http):
-        await server.database.write(api_keys.insert_key, key)
+        await server.runtime.database.write(api_keys.insert_key, key)
         headers = {"x-api-key": shown}
         assert (await http.get("/api/workflows", headers=headers)).status_code == 200
-        server._hearing.heard(Notification("missed", ()))
+        server.runtime.notifications.heard(Notification("missed", ()))
 
-        assert not server.callers._keys.knows(key.id)
+        assert not server.authenticator._keys.knows(key.id)
         assert (await http.get("/api/workflows", headers=headers)).status_code == 200
 
 
@@ -125,11 +125,11 @@ async def test_that_followers_cannot_be_told_is_no_harm(postgres_url: str, monke
         raise Overloaded("gone")
 
     async with serving(postgres_url) as (server, http):
-        monkeypatch.setattr(server.records, "followed", fail)
+        monkeypatch.setattr(server.runtime.records, "followed", fail)
         body = {"messages": [], "flags": {"stream": True}, "inputs": {"script": [{"text": "a"}, {"sleep": 0.2}]}}
         async with http.stream("POST", "/scripted/invoke", json=body) as answer:
-            server._hearing.heard(Notification("followed", [answer.headers["x-palaver-run-id"]]))
-            server._hearing.heard(Notification("followed", ["run_of_others"]))
+            server.runtime.notifications.heard(Notification("followed", [answer.headers["x-palaver-run-id"]]))
+            server.runtime.notifications.heard(Notification("followed", ["run_of_others"]))
             lines = [line async for line in answer.aiter_lines()]
 
     assert lines

@@ -308,8 +308,8 @@ async def test_a_real_server_is_sent_our_runs_and_keeps_equal_records(protocol: 
             failed = {"messages": [{"role": "user", "content": "fail: no"}]}
             (await house.http.post("/scripted/invoke", json=failed)).raise_for_status()
             await send(house.http, chat("foreign", "Hi", "Ho"))
-            await house.server.telemetry.flushed()
-            await until(lambda: house.server.telemetry.sending.sent >= 2)
+            await house.server.runtime.telemetry.flushed()
+            await until(lambda: house.server.runtime.telemetry.exporter.sent >= 2)
             metrics = (await house.http.get("/metrics")).text
             ours, theirs = await records(house.http), await records(there)
 

@@ -208,7 +208,7 @@ async def test_what_passes_is_a_503_so_that_exporters_keep_their_spans(
         async def failing(*_: Any, **__: Any) -> None:
             raise error
 
-        monkeypatch.setattr(house.server.telemetry.writer, "_add_rows", failing)
+        monkeypatch.setattr(house.server.runtime.telemetry.writer, "_add_rows", failing)
         answer = await post(house.http, in_json(SPAN))
 
         assert (answer.status_code, answer.headers["retry-after"], answer.json()["code"]) == (503, "1", 14)
@@ -216,8 +216,8 @@ async def test_what_passes_is_a_503_so_that_exporters_keep_their_spans(
 
 async def test_a_writer_that_is_behind_refuses_more(monkeypatch: pytest.MonkeyPatch) -> None:
     async with traced_server() as house:
-        monkeypatch.setattr(house.server.telemetry.writer, "_room", 1)
-        with house.server.telemetry.writer.holding(1):
+        monkeypatch.setattr(house.server.runtime.telemetry.writer, "_room", 1)
+        with house.server.runtime.telemetry.writer.holding(1):
             behind = await post(house.http, request(span("a")), PROTOBUF)
         await send(house.http, span("a"))
 
@@ -230,7 +230,7 @@ async def test_what_cannot_be_kept_for_a_mistake_of_ours_is_told_as_refused(monk
         async def failing(*_: Any, **__: Any) -> None:
             raise ValueError("odd")
 
-        monkeypatch.setattr(house.server.telemetry.writer, "_add_rows", failing)
+        monkeypatch.setattr(house.server.runtime.telemetry.writer, "_add_rows", failing)
         answer = await post(house.http, in_json(SPAN))
 
         assert answer.json()["partialSuccess"]["rejectedSpans"] == "1"
@@ -242,7 +242,7 @@ async def test_something_broken_is_told_in_the_senders_form(monkeypatch: pytest.
         def broken() -> None:
             raise ValueError("secret")
 
-        monkeypatch.setattr(house.server.telemetry.writer, "check", broken)
+        monkeypatch.setattr(house.server.runtime.telemetry.writer, "check", broken)
         answer = await post(house.http, in_json(SPAN))
 
         assert (answer.status_code, answer.json()["code"]) == (500, 13)

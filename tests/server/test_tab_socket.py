@@ -46,7 +46,7 @@ async def torrent(messages: list[Message]) -> AsyncIterator[str]:
 @pytest.fixture
 async def server() -> AsyncIterator[Server]:
     made = Server(Registry([echo, scripted, torrent]), Settings(stream_stall=60))
-    await made.api()
+    await made.rest_api.get()
     yield made
     await made.engine.drain(0)
     await made.close()
@@ -184,7 +184,7 @@ async def test_a_slow_reader_costs_little_and_loses_nothing(server: Server) -> N
 
 async def test_a_reader_that_takes_nothing_at_all_is_left() -> None:
     server = Server(Registry([torrent]), Settings(stream_stall=0.2))
-    await server.api()
+    await server.rest_api.get()
     async with open_tab(server) as tab:
         tab.reads.clear()
         tab.send(1, "/torrent/invocations", {"input": "go", "stream": True})
@@ -323,7 +323,7 @@ async def test_a_server_that_stops_lets_answers_end_and_begins_none(server: Serv
 
 async def test_a_connection_that_takes_nothing_is_broken_off() -> None:
     server = Server(Registry([torrent]), Settings(stream_stall=0.2))
-    await server.api()
+    await server.rest_api.get()
     connection = FakeConnection()
     async with open_tab(server, connection=connection) as tab:
         tab.reads.clear()
@@ -459,7 +459,7 @@ async def test_a_key_that_is_revoked_closes_its_sockets(monkeypatch: pytest.Monk
             tab.send(1, "/scripted/invocations", asked(*FOREVER))
             await until(lambda: "begin " in tab.text(1))
             await house.database.write(api_keys.revoke_key, key.project, key.id, at=datetime.now(UTC))
-            house.server.callers.changed(key.id)
+            house.server.authenticator.changed(key.id)
             await until(lambda: tab.closed, 5)
             await until(lambda: house.server.engine.active_count == 0, 5)
             other.send(1, "/health")

@@ -315,14 +315,14 @@ async def test_a_turn_may_be_left_to_the_background() -> None:
 async def test_a_turn_that_ends_the_one_before_waits_until_that_has_begun() -> None:
     async with thread_server() as (http, server):
         thread, other = await new_thread(http, "interrupt"), new_run_id()
-        await server.database.write(threads.claim_thread, "default", thread, other)
+        await server.runtime.database.write(threads.claim_thread, "default", thread, other)
         release("b")
 
         second = asyncio.ensure_future(take_turn(http, thread, "b"))
         for _ in range(20):
             await asyncio.sleep(0.01)
         waits = not second.done()
-        await server.database.write(threads.release_thread, "default", thread, other)
+        await server.runtime.database.write(threads.release_thread, "default", thread, other)
 
         assert waits
         assert (await wait_for_run(http, (await second)["run"]["id"]))["status"] == "finished"

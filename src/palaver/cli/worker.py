@@ -62,15 +62,14 @@ def hold_worker_lock(url: str) -> Generator[None]:
 async def _run_worker(
     workflows: list[Workflow], evaluators: list[DeclaredEvaluator], settings: Settings, url: str
 ) -> None:
-    from palaver.server.app import Server  # Imported late: --help must not wait for SQLAlchemy.
-    from palaver.server.worker import run_worker
+    from palaver.server.runtime import ProcessRuntime, run_worker  # Imported late: --help must not wait for SQLAlchemy.
     from palaver.storage.database import open_database
     from palaver.storage.paths import redact_url
 
     database = await asyncio.to_thread(open_database, url)
     connections = declared_workflows(settings.connections, os.environ)
     registry = Registry(workflows, connections=connections, evaluators=evaluators)
-    worker = Server(registry, settings, database=database, kind="worker")
+    runtime = ProcessRuntime(registry, settings, database, kind="worker")
     names = ", ".join(registry.names())
     text = f"Working on background runs of {names}: {settings.background_runs} at once, from {redact_url(url)}"
-    await run_worker(worker, started=lambda: click.echo(f"{text}  (Ctrl+C stops)", err=True))
+    await run_worker(runtime, started=lambda: click.echo(f"{text}  (Ctrl+C stops)", err=True))

@@ -3,7 +3,7 @@
 Modules:
 
     app                   the ASGI application: routes, guards and answers a request
-    runtime               engine, recorder, telemetry: what runs workflows in a process
+    runtime               what runs workflows in a process: engine, recording, tracing, background loops
     routing               the table of paths
     security              checks before routing: Host, Origin, sizes, media type, trusted proxies
     auth                  credentials, sessions and callers
@@ -37,6 +37,5 @@ Modules:
     serve                 the process: listening socket, uvicorn, signals
     uvicorn_protocols     HTTP and WebSocket connections
     supervisor            several worker processes on one socket, and --reload
-    worker                a process that only takes background work
     in_process_client     an HTTP client of the application, without a socket
 """

@@ -6,69 +6,97 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from sqlalchemy import Connection, select
 
 from palaver.core import json, masking
 from palaver.core.descriptions import Description
 from palaver.discovery.registry import Registry
+from palaver.engine.engine import Engine
 from palaver.errors import PalaverError
 from palaver.outbound import printable
 from palaver.protocols.agenta import inspect as inspection
 from palaver.protocols.base import HttpRequest, HttpResponse, WorkflowLookup
 from palaver.protocols.chat_completions import models as listing
 from palaver.server.error_responses import add_headers, json_answer
-from palaver.server.metrics import METRICS_CONTENT_TYPE
-from palaver.server.request import Exchange
+from palaver.server.metrics import METRICS_CONTENT_TYPE, Metrics
+from palaver.server.settings import VERSION
 from palaver.storage.database import Database
 from palaver.workflows.signature import underlying_callable
 from palaver.workflows.thread_pool import ThreadPool
 from palaver.workflows.workflow import Workflow
 
-if TYPE_CHECKING:
-    from palaver.server.app import Server
-    from palaver.server.routing import RouteMatch
-
-
-VERSION = version("palaver")
 _VERSION_HEADER = ("x-api-version", VERSION)
 
 
-async def answer_server_route(server: "Server", exchange: Exchange, found: "RouteMatch", path: str) -> HttpResponse:
-    """The answer of the route that was found."""
-    match found.name:
-        case "asset":
-            return await server.pages.answer(exchange, found, path)
-        case "page":
-            return add_headers(await server.pages.answer(exchange, found, path), _VERSION_HEADER)
-        case "v1/traces":
-            return await server.telemetry.traces.answer(exchange)
-        case "health":
-            return json_answer(200, {"status": "ok"})
-        case "ready":
-            waiting = ["shutdown"] if server.engine.draining else server.waiting_for
-            return (
-                json_answer(503, {"status": "not ready", "waiting": waiting})
-                if waiting
-                else json_answer(200, {"status": "ready"})
-            )
-        case "version" | "livez":
-            return add_headers(json_answer(200, {"version": VERSION}), _VERSION_HEADER)
-        case "status":
-            return await server.health.answer()
-        case "metrics":
-            return HttpResponse(
-                status=200, headers=(("content-type", METRICS_CONTENT_TYPE),), body=server.metrics.text()
-            )
-        case _:
-            api = await server.api()
-            from palaver.server import openapi
+class LazyApi:
+    """The REST API, loaded in a thread: importing Litestar takes half a second."""
 
-            return json_answer(
-                200, openapi.openapi_document(server.registry.descriptions(), server.registry.default, api, VERSION)
-            )
+    def __init__(self, load: Callable[[], Any]) -> None:
+        self._load = load
+        self._app: Any = None
+        self._loading: asyncio.Task[None] | None = None
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._app is not None
+
+    def start_loading(self) -> "asyncio.Task[None]":
+        if self._loading is None:
+            self._loading = asyncio.get_running_loop().create_task(self._load_in_thread())
+        return self._loading
+
+    async def get(self) -> Any:
+        """The Litestar application, once it is loaded."""
+        if self._app is None:
+            await asyncio.shield(self.start_loading())
+        return self._app
+
+    async def _load_in_thread(self) -> None:
+        self._app = await asyncio.to_thread(self._load)
+
+
+class ServerEndpoints:
+    """Health, readiness, version, status, metrics and the OpenAPI document."""
+
+    def __init__(
+        self, registry: Registry, engine: Engine, health: "HealthChecks", metrics: Metrics, api: LazyApi
+    ) -> None:
+        self._registry = registry
+        self._engine = engine
+        self._health = health
+        self._metrics = metrics
+        self._api = api
+
+    async def answer(self, route: str) -> HttpResponse:
+        """Answer a GET of one of `routing.SERVER_ROUTES`."""
+        match route:
+            case "health":
+                return json_answer(200, {"status": "ok"})
+            case "ready":
+                return self._ready()
+            case "version" | "livez":
+                return add_headers(json_answer(200, {"version": VERSION}), _VERSION_HEADER)
+            case "status":
+                return await self._health.answer()
+            case "metrics":
+                return HttpResponse(
+                    status=200, headers=(("content-type", METRICS_CONTENT_TYPE),), body=self._metrics.text()
+                )
+            case _:
+                api = await self._api.get()
+                from palaver.server.openapi import openapi_document
+
+                document = openapi_document(self._registry.descriptions(), self._registry.default, api, VERSION)
+                return json_answer(200, document)
+
+    def _ready(self) -> HttpResponse:
+        if self._engine.draining:
+            return json_answer(503, {"status": "not ready", "waiting": ["shutdown"]})
+        if not self._api.is_loaded:
+            return json_answer(503, {"status": "not ready", "waiting": ["api"]})
+        return json_answer(200, {"status": "ready"})
 
 
 _JSON = (("content-type", "application/json"),)

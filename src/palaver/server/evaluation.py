@@ -33,20 +33,9 @@ def create_runner(
 
     def make() -> "SliceRunner":
         from palaver.evaluation.registry import EvaluatorRegistry
-        from palaver.evaluation.runner.slice_runner import SliceRunner
 
         evaluators = EvaluatorRegistry(registry.evaluators, served=registry.names)
-        return SliceRunner(
-            engine,
-            database,
-            process=process,
-            find=registry.workflow,
-            evaluators=evaluators,
-            context=create_evaluator_context(evaluators, registry, settings, engine),
-            now=utc_now,
-            redact=redacting.run if redacting.cleans else None,
-            prices=settings.prices,
-        )
+        return create_slice_runner(engine, database, registry, settings, redacting, process, evaluators)
 
     return EvaluationWorker(
         engine,
@@ -56,6 +45,33 @@ def create_runner(
         make=make,
         most=max(1, settings.threads // 2) if settings.background_runs else 0,
         now=utc_now,
+    )
+
+
+def create_slice_runner(
+    engine: Engine,
+    database: Database,
+    registry: Registry,
+    settings: Settings,
+    redaction: RedactionPolicy,
+    process: str,
+    evaluators: "EvaluatorRegistry",
+    *,
+    allow_private: bool | None = None,
+) -> "SliceRunner":
+    """What runs the cells of evaluations in this process."""
+    from palaver.evaluation.runner.slice_runner import SliceRunner
+
+    return SliceRunner(
+        engine,
+        database,
+        process=process,
+        find=registry.workflow,
+        evaluators=evaluators,
+        context=create_evaluator_context(evaluators, registry, settings, engine, allow_private=allow_private),
+        now=utc_now,
+        redact=redaction.run if redaction.cleans else None,
+        prices=settings.prices,
     )
 
 

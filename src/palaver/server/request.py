@@ -65,6 +65,7 @@ def _join_repeated(headers: _Pairs) -> dict[bytes, bytes]:
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 SOCKET_WRITER_EXTENSION = "palaver.wire"

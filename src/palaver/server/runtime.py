@@ -1,113 +1,277 @@
-"""What a process needs to run workflows: engine, recorder, telemetry and the loops around them."""
+"""What a process needs to run workflows, wired once: for the server, `palaver worker` and commands.
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+`WorkflowRuntime` is the engine with what records, traces and redacts its runs. `ProcessRuntime` adds the loops of a
+server or worker: heartbeat, background runs, evaluations, retention, and notifications from other processes.
+"""
+
+import asyncio
+import signal
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING
 
 from palaver.discovery.registry import Registry
-from palaver.engine.engine import Engine, utc_now
+from palaver.engine.abandoned_runs import AbandonedRuns
+from palaver.engine.engine import Admission, Engine, utc_now
 from palaver.engine.files import FileFetcher
 from palaver.engine.heartbeat import Heartbeat, new_process_id
+from palaver.engine.queue import RunQueue
 from palaver.engine.recorder import Recorder
+from palaver.engine.retention import RetentionTask
+from palaver.engine.run_reader import RunReader
 from palaver.engine.tracing import RunTracer
-from palaver.evaluation.registry import EvaluatorRegistry
-from palaver.evaluation.runner.slice_runner import SliceRunner
-from palaver.server.endpoints import VERSION
-from palaver.server.evaluation import create_evaluator_context
+from palaver.server.auth import Authenticator
+from palaver.server.connection_sync import ConnectionSync
+from palaver.server.evaluation import create_live_scorer, create_runner, create_slice_runner
 from palaver.server.metrics import Metrics
+from palaver.server.notifications import ChangeFeed, NotificationRouter
 from palaver.server.otlp_exporter import OtlpExporter, combine_sinks, configured_endpoint
 from palaver.server.otlp_receiver import OtlpReceiver
 from palaver.server.redaction import RedactionPolicy
-from palaver.server.settings import Settings
-from palaver.storage.database import Database
+from palaver.server.settings import VERSION, Settings
+from palaver.storage.database import MEMORY_URL, Database, LazyDatabase
+from palaver.storage.processes import ProcessKind
 from palaver.traces.decode_worker import RequestDecoder
 from palaver.traces.writer import SpanWriter
 from palaver.workflows.thread_pool import ThreadPool
 
+if TYPE_CHECKING:
+    from palaver.evaluation.registry import EvaluatorRegistry
+    from palaver.evaluation.runner.slice_runner import SliceRunner
+
 
 class Telemetry:
-    """All of it that one server has."""
+    """Spans of our own runs, which are stored and exported, and those that other programs send over OTLP."""
 
-    def __init__(self, settings: Settings, database: Database, redacting: RedactionPolicy) -> None:
-        redact = redacting.span
+    def __init__(self, settings: Settings, database: Database, redaction: RedactionPolicy) -> None:
+        redact = redaction.span
         self.writer = SpanWriter(database, redact=redact, now=utc_now)
-        self.sending = OtlpExporter(configured_endpoint(settings), redact=redact)
-        sink = combine_sinks(self.writer.put, self.sending)
-        self.tracing = RunTracer(sink, content=settings.trace_content, clean=redacting.by_author)
-        """What makes spans of runs."""
-        reader = RequestDecoder(redact, redacting.house_rules, cores=settings.workers + 1)
-        self.traces = OtlpReceiver(self.writer, reader, settings, now=utc_now)
-        """What takes those of others."""
+        self.exporter = OtlpExporter(configured_endpoint(settings), redact=redact)
+        sink = combine_sinks(self.writer.put, self.exporter)
+        self.tracing = RunTracer(sink, content=settings.trace_content, clean=redaction.by_author)
+        reader = RequestDecoder(redact, redaction.house_rules, cores=settings.workers + 1)
+        self.receiver = OtlpReceiver(self.writer, reader, settings, now=utc_now)
 
     def follow(self, metrics: Metrics) -> None:
-        """Let it be known how many there are."""
+        """Add our counters to /metrics."""
         metrics.follow("palaver_spans_written", "Spans that were kept.", lambda: self.writer.written)
         metrics.follow("palaver_spans_dropped", "Spans of runs that were not.", lambda: self.writer.dropped)
-        metrics.follow("palaver_spans_sent", "Spans of runs that were sent on.", lambda: self.sending.sent)
-        metrics.follow("palaver_spans_unsent", "Spans of runs that were not.", lambda: self.sending.dropped)
+        metrics.follow("palaver_spans_sent", "Spans of runs that were sent on.", lambda: self.exporter.sent)
+        metrics.follow("palaver_spans_unsent", "Spans of runs that were not.", lambda: self.exporter.dropped)
 
     async def flushed(self) -> None:
-        """Wait until the spans of all runs by now are written, or given up."""
+        """Wait until the spans of all runs so far are written or dropped."""
         await self.tracing.flush()
         await self.writer.flushed()
 
     async def close(self) -> None:
-        """Write and send what is left, and let all go."""
+        """Write and export what is left, and release threads and connections."""
         await self.tracing.close()
-        await self.traces.close()
-        await self.sending.close()
+        await self.receiver.close()
+        await self.exporter.close()
+
+
+class WorkflowRuntime:
+    """The engine of a process, and what records, traces and redacts its runs."""
+
+    def __init__(
+        self, registry: Registry, settings: Settings, database: Database, *, admission: Admission | None = None
+    ) -> None:
+        self.registry = registry
+        self.settings = settings
+        self.database = database
+        self.process = new_process_id()
+        self.redaction = RedactionPolicy(settings, registry)
+        self.redact_run = self.redaction.run if self.redaction.cleans else None
+        if self.redact_run is not None:
+            database.set_redactor(self.redaction)
+        self.recorder = Recorder(database, process=self.process, now=utc_now, redact=self.redact_run)
+        self.telemetry = Telemetry(settings, database, self.redaction)
+        self.engine = Engine(
+            store=self.recorder,
+            tracing=self.telemetry.tracing,
+            fetch=FileFetcher(database, allow_private=settings.allow_private_urls),
+            admission=admission,
+            threads=ThreadPool(settings.threads),
+            bounds=settings.run_bounds,
+            history=settings.history_bounds,
+            record=settings.record,
+            debug=settings.debug,
+        )
+
+    def heartbeat(self, kind: ProcessKind, died: Callable[[Sequence[str]], Awaitable[None]] | None = None) -> Heartbeat:
+        """The heartbeat of this process; `died` is called with the ids of processes that ended without a word."""
+        return Heartbeat(
+            self.process,
+            self.database,
+            self.engine,
+            kind=kind,
+            version=VERSION,
+            now=utc_now,
+            interval=self.settings.heartbeat_seconds,
+            tracing=self.telemetry.tracing,
+            on_dead=died,
+        )
+
+    async def flush(self) -> None:
+        """Write what is left of runs that have ended, and of their spans. Nothing can be traced afterwards."""
+        await self.recorder.flush()
+        await self.telemetry.close()
 
 
 @asynccontextmanager
 async def evaluation_runtime(
-    registry: Registry, settings: Settings, database: Database, known: EvaluatorRegistry
-) -> AsyncGenerator[SliceRunner]:
-    """What runs the cells of evaluations here, as long as the block takes; others on the database see that we live.
+    registry: Registry, settings: Settings, database: Database, evaluators: "EvaluatorRegistry"
+) -> AsyncGenerator["SliceRunner"]:
+    """Run the cells of evaluations in this process, without a server; other processes see its heartbeat.
 
-    Who gives the command may send cases anywhere.
+    The operator started the command, so evaluators may reach private addresses.
     """
-    process = new_process_id()
-    redacting = RedactionPolicy(settings, registry)
-    redact = redacting.run if redacting.cleans else None
-    if redact is not None:
-        database.set_redactor(redacting)
-    await redacting.begin(database, utc_now)
-    recorder = Recorder(database, process=process, now=utc_now, redact=redact)
-    telemetry = Telemetry(settings, database, redacting)
-    engine = Engine(
-        store=recorder,
-        tracing=telemetry.tracing,
-        fetch=FileFetcher(database, allow_private=settings.allow_private_urls),
-        threads=ThreadPool(settings.threads),
-        bounds=settings.run_bounds,
-        history=settings.history_bounds,
-        record=settings.record,
-        debug=settings.debug,
-    )
-    presence = Heartbeat(
-        process,
-        database,
-        engine,
-        kind="worker",
-        version=VERSION,
-        now=utc_now,
-        interval=settings.heartbeat_seconds,
-        tracing=telemetry.tracing,
-    )
-    await presence.start(only_server=False)
-    try:
-        yield SliceRunner(
+    runtime = WorkflowRuntime(registry, settings, database)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(runtime.flush)
+        await runtime.redaction.begin(database, utc_now)
+        heartbeat = runtime.heartbeat("worker")
+        stack.push_async_callback(heartbeat.stop)
+        await heartbeat.start(only_server=False)
+        stack.push_async_callback(runtime.engine.drain, 0)
+        yield create_slice_runner(
+            runtime.engine,
+            database,
+            registry,
+            settings,
+            runtime.redaction,
+            runtime.process,
+            evaluators,
+            allow_private=True,
+        )
+
+
+class ProcessRuntime(WorkflowRuntime):
+    """All that a server or a worker runs besides answering requests. Owns the database."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        settings: Settings,
+        database: Database | None = None,
+        *,
+        kind: ProcessKind = "server",
+        only_server: bool = False,
+        admission: Admission | None = None,
+    ) -> None:
+        super().__init__(registry, settings, database or LazyDatabase(settings.db or MEMORY_URL), admission=admission)
+        database, engine = self.database, self.engine
+        self._only_server = only_server  # Of its database: then the runs of all other processes are dead.
+        self.runner = create_runner(engine, database, registry, settings, self.redaction, self.process)
+        self.live_scorer = create_live_scorer(engine, database, registry, settings, self.process)
+        self.presence = self.heartbeat(kind, self.runner.release_slices_of)
+        orphans = AbandonedRuns(database, seconds=settings.orphan_seconds)
+        self.records = RunReader(engine, self.recorder, database, now=utc_now, orphans=orphans)
+        self.authenticator = Authenticator(database, settings)
+        self.retention = RetentionTask(database, run_days=settings.run_days, spans=settings.spans_kept, now=utc_now)
+        self.backlog = RunQueue(
             engine,
             database,
-            process=process,
-            find=registry.workflow,
-            evaluators=known,
-            context=create_evaluator_context(known, registry, settings, engine, allow_private=True),
+            process=self.process,
+            find_workflow=registry.workflow,
+            workflow_names=registry.names,
+            max_runs=settings.background_runs,
             now=utc_now,
-            redact=redact,
-            prices=settings.prices,
         )
+        self.connections = ConnectionSync(registry, database, settings, alone=only_server, now=utc_now)
+        self.change_feed = ChangeFeed(database)
+        self.notifications = NotificationRouter(
+            engine,
+            self.records,
+            self.presence,
+            self.backlog,
+            self.authenticator,
+            self.connections,
+            self.change_feed,
+            self.runner,
+        )
+        self.is_started = False
+        self._is_listening = False
+        self._starting = asyncio.Lock()
+        self._stack = AsyncExitStack()
+        for close in (self.database.close, self.flush, self.authenticator.close, self.notifications.end):
+            self._stack.push_async_callback(close)
+
+    async def start(self) -> None:
+        """Start all loops, once. If one of them fails to start, those already started are stopped."""
+        async with self._starting:
+            if self.is_started:
+                return
+            async with AsyncExitStack() as stack:
+                await self._start(stack)
+                self._stack.push_async_callback(stack.pop_all().aclose)
+            self.is_started = True
+
+    async def _start(self, stack: AsyncExitStack) -> None:
+        is_shared = not isinstance(self.database, LazyDatabase) or bool(
+            self.settings.db
+        )  # Else only this process can use it.
+        await self.redaction.begin(self.database, utc_now)
+        if is_shared:
+            stack.push_async_callback(self.presence.stop)
+            await self.presence.start(only_server=self._only_server)
+            if not self._is_listening:  # It cannot be undone, and a start that failed may be tried again.
+                await self.database.listen(self.notifications.heard)
+                self._is_listening = True
+            stack.push_async_callback(self.change_feed.end)
+            if self.change_feed.has_others:
+                await self.change_feed.begin()
+        stack.push_async_callback(self.connections.end)
+        await self.connections.begin(stored=is_shared)
+        stack.push_async_callback(self.backlog.stop)
+        if is_shared:
+            self.backlog.start()
+        stack.push_async_callback(self.runner.end)
+        self.runner.begin(polls=is_shared)
+        stack.push_async_callback(self.live_scorer.end)
+        self.live_scorer.begin(polls=is_shared)
+        stack.push_async_callback(self.retention.stop)
+        self.retention.start()
+
+    async def stop(self) -> None:
+        """Stop all loops, write what is left, and close the database. No run may be alive."""
+        await self._stack.aclose()
+
+
+async def run_worker(runtime: ProcessRuntime, *, started: Callable[[], None] = lambda: None) -> None:
+    """Run background work until a signal. The first lets runs end within `shutdown_seconds`, a second ends them."""
+    loop, signals = asyncio.get_running_loop(), asyncio.Semaphore(0)
+    engine = runtime.engine
+    with _on_stop_signal(signals.release):
+        try:
+            await runtime.start()
+            started()
+            await signals.acquire()
+            draining = loop.create_task(engine.drain(runtime.settings.shutdown_seconds))
+            second = loop.create_task(signals.acquire())
+            await asyncio.wait([draining, second], return_when=asyncio.FIRST_COMPLETED)
+            second.cancel()
+            if not draining.done():
+                draining.cancel()
+                await engine.drain(0)
+            await asyncio.gather(draining, return_exceptions=True)
+        finally:
+            await runtime.stop()
+
+
+@contextmanager
+def _on_stop_signal(callback: Callable[[], None]) -> Generator[None]:
+    """Call `callback` in this loop for each SIGINT and SIGTERM. The loop's own handlers don't work on Windows."""
+    loop = asyncio.get_running_loop()
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(callback)
+
+    before = {sign: signal.signal(sign, handle) for sign in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
     finally:
-        await engine.drain(0)
-        await presence.stop()
-        await recorder.flush()
-        await telemetry.close()
+        for sign, handler in before.items():
+            signal.signal(sign, handler)

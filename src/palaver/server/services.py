@@ -6,13 +6,14 @@ services are made for write it.
 
 import asyncio
 import logging
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from palaver.core import json
 from palaver.core.descriptions import Description, Schemas
 from palaver.discovery.registry import Registry
+from palaver.engine.engine import Engine
 from palaver.errors import ConflictingFields, InvalidBody, PalaverError, ShuttingDown, StillRunning, Unauthorized
 from palaver.protocols.base import HttpResponse
 from palaver.protocols.services import adapter, response
@@ -37,16 +38,12 @@ from palaver.server.auth import Authenticator, Caller, read_credential
 from palaver.server.calls import CallHandler
 from palaver.server.endpoints import HealthChecks
 from palaver.server.error_responses import error_status
-from palaver.server.request import Exchange, Receive, Scope, Send
+from palaver.server.request import Asgi, Exchange, Receive, Scope, Send
 from palaver.server.routing import RouteMatch
 from palaver.server.settings import KIB, Settings
 from palaver.server.tab_socket import envelopes
 from palaver.server.tab_socket.envelopes import SocketRequest
 from palaver.server.tab_socket.socket import CONNECTION_EXTENSION, refuse_handshake
-
-if TYPE_CHECKING:
-    from palaver.server.app import Server
-
 
 _ANY_OBJECT = Schemas(inputs={"type": "object", "additionalProperties": True})
 BUILT_IN_SERVICES = {
@@ -173,35 +170,52 @@ def max_message_bytes(settings: Settings) -> int:
     return max(settings.max_body + KIB, settings.ws_max)
 
 
-async def handle_service_socket(server: "Server", scope: Scope, receive: Receive, send: Send) -> None:
-    """A socket that somebody wants to open."""
-    await receive()
-    exchange = Exchange({**scope, "method": "GET", "scheme": envelopes.http_scheme(scope)}, receive, send)
-    try:
-        security.check_request(exchange, server.settings)
-        security.check_origin(exchange, server.settings)  # Anybody's page can open one.
-    except PalaverError as error:
-        await refuse_handshake(exchange, server.refusal(error, routing.match_path("/services")))
-        server.note(exchange, "services socket")
-        return
-    exchange.status = 101
-    socket = ServiceSocket(server, scope, receive, send, exchange.query.get("api_key", ""))
-    try:
-        await socket.serve()
-    finally:
-        server.note(exchange, "services socket")
+class ServiceSockets:
+    """Accepts the sockets of services; their calls go to `app`."""
+
+    def __init__(
+        self,
+        app: Asgi,
+        settings: Settings,
+        engine: Engine,
+        encode_error: Callable[[PalaverError, RouteMatch | None], HttpResponse],
+        log_request: Callable[[Exchange, str], None],
+    ) -> None:
+        self.app = app
+        self.settings = settings
+        self.engine = engine
+        self._encode_error = encode_error
+        self._log_request = log_request
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a WebSocket until it is closed."""
+        await receive()
+        exchange = Exchange({**scope, "method": "GET", "scheme": envelopes.http_scheme(scope)}, receive, send)
+        try:
+            security.check_request(exchange, self.settings)
+            security.check_origin(exchange, self.settings)  # Any page can open a WebSocket.
+        except PalaverError as error:
+            await refuse_handshake(exchange, self._encode_error(error, routing.match_path("/services")))
+            self._log_request(exchange, "services socket")
+            return
+        exchange.status = 101
+        socket = ServiceSocket(self, scope, receive, send, exchange.query.get("api_key", ""))
+        try:
+            await socket.serve()
+        finally:
+            self._log_request(exchange, "services socket")
 
 
 class ServiceSocket:
     """A socket that is open."""
 
-    def __init__(self, server: "Server", scope: Scope, receive: Receive, send: Send, key: str) -> None:
-        self._server = server
+    def __init__(self, sockets: ServiceSockets, scope: Scope, receive: Receive, send: Send, key: str) -> None:
+        self._sockets = sockets
         self._scope = scope
         self._receive = receive
         self._send = send
         self._key = key.strip()
-        self._path = routing.strip_prefix(server.settings.root_path, scope["path"]).rstrip("/") + "/stream"
+        self._path = routing.strip_prefix(sockets.settings.root_path, scope["path"]).rstrip("/") + "/stream"
         self._call: _ServiceCall | None = None
         self._task: asyncio.Task[None] | None = None
         self._let_in = self._is_leaving = False
@@ -260,7 +274,7 @@ class ServiceSocket:
 
     async def _answer(self, call: "_ServiceCall", scope: Scope) -> None:
         try:
-            await self._server(scope, call.receive, call.send)
+            await self._sockets.app(scope, call.receive, call.send)
         except Exception as error:
             log.debug("A call on a socket broke off: %r", error)  # The application has logged it.
         self._let_in = self._let_in or call.status not in _REJECTED_STATUSES
@@ -272,7 +286,7 @@ class ServiceSocket:
     async def tell(self, message: str) -> None:
         """Send a message; one that takes nothing is left."""
         try:
-            async with asyncio.timeout(self._server.settings.stream_stall):
+            async with asyncio.timeout(self._sockets.settings.stream_stall):
                 await self._send({"type": "websocket.send", "text": message})
         except TimeoutError:
             if self._connection is not None:
@@ -282,7 +296,7 @@ class ServiceSocket:
 
     def stop(self, run: str) -> bool:
         """End a run of ours, whatever its author says of clients that leave; False where it is not known yet."""
-        going = self._server.engine.find(run)
+        going = self._sockets.engine.find(run)
         if going is not None:
             going.cancel()
         return going is not None

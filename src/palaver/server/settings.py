@@ -3,6 +3,7 @@
 import tomllib
 from collections.abc import Mapping
 from functools import cache
+from importlib.metadata import version
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -20,6 +21,7 @@ from palaver.evaluation.providers.config import Provider
 from palaver.testsets.limits import DEFAULT_LIMITS, TestsetLimits
 from palaver.traces.prices import Price
 
+VERSION = version("palaver")
 Source = Literal["flag", "env", "file", "default"]
 KIB, MIB = 1024, 1024 * 1024
 FILE_ONLY_SETTINGS = frozenset({"connections", "projects", "providers", "redact", "prices"})

@@ -12,8 +12,10 @@ from typing import NamedTuple
 from palaver.core.descriptions import Description
 from palaver.discovery.registry import Registry
 from palaver.protocols.base import Headers, HttpResponse
+from palaver.server.error_responses import add_headers
 from palaver.server.request import Exchange
 from palaver.server.routing import RouteMatch, path_not_found
+from palaver.server.settings import VERSION
 from palaver.server.snippets import curl_command
 
 BUILT_WEB = Path(__file__).parents[1] / "web"
@@ -31,6 +33,7 @@ _HEADERS: Headers = (
     ("referrer-policy", "no-referrer"),
     ("cross-origin-opener-policy", "same-origin"),
 )
+_VERSION_HEADER = ("x-api-version", VERSION)
 _IMMUTABLE = ("cache-control", "public, max-age=31536000, immutable")
 _CONTENT_TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -93,11 +96,12 @@ class WebPages:
             return await self._file(found.parameters["file"], exchange.headers)
         if self._document is not None:
             self._look()  # Whoever works on the page builds it again and again.
-            return _document_answer(self._document)
+            return add_headers(_document_answer(self._document), _VERSION_HEADER)
         if path.strip("/"):
             raise path_not_found(path)
 
-        return plain_home_page(self._registry, exchange.headers["host"], self._root_path)
+        page = plain_home_page(self._registry, exchange.headers["host"], self._root_path)
+        return add_headers(page, _VERSION_HEADER)
 
     async def _file(self, name: str, asked: Mapping[str, str]) -> HttpResponse:
         """One of the files, packed as the browser likes it; 304 to one that has it."""

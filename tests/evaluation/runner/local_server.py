@@ -80,19 +80,19 @@ async def serving(
 ) -> AsyncIterator[Server]:
     """A server at work on that database, which stays open."""
     server = Server(Registry(workflows, evaluators=evaluators), settings, database=database)
-    await server.arrive()
+    await server.runtime.start()
     try:
         yield server
     finally:
         await server.engine.drain(0)
-        await server.runner.end()
-        await server.backlog.stop()
-        await server.housekeeping.stop()
-        await server.connected.end()
-        await server.presence.stop()
-        await server.changes.end()
-        await server.recorder.flush()
-        await server.telemetry.close()
+        await server.runtime.runner.end()
+        await server.runtime.backlog.stop()
+        await server.runtime.retention.stop()
+        await server.runtime.connections.end()
+        await server.runtime.presence.stop()
+        await server.runtime.change_feed.end()
+        await server.runtime.recorder.flush()
+        await server.runtime.telemetry.close()
 
 
 async def ended(database: Database, id: str = "ev_1", *, seconds: float = 20) -> Evaluation:

@@ -289,7 +289,7 @@ async def test_a_run_that_goes_on_ends_and_one_that_waits_is_refused(house: Keye
         async for line in lines:
             if "begin" in line:
                 break
-        house.server.backlog._max_runs = 0
+        house.server.runtime.backlog._max_runs = 0
         later = await house.http.post("/v1/responses", json={"model": "far", "input": "x", "background": True})
         gone = await house.http.delete("/api/connections/far")
         said = "\n".join([line async for line in lines])
@@ -388,7 +388,7 @@ async def served(url: str, *workflows: Workflow, **settings: Any) -> Server:
     server = Server(
         Registry(workflows or [echo]), Settings(allow_private_urls=True, **settings), database=open_database(url)
     )
-    await server.arrive()
+    await server.runtime.start()
     return server
 
 
@@ -487,7 +487,7 @@ async def test_what_was_kept_and_cannot_be_read_is_asked_again(tmp_path: Path, f
         said = await http.post("/one/invoke", json={"messages": [{"role": "user", "content": "Hi"}]})
 
         async def is_kept() -> bool:
-            rows = await server.database.read(kept.list_connections, "default")
+            rows = await server.runtime.database.read(kept.list_connections, "default")
             return all(row.evidence and row.evidence["dialect"] == "invoke" for row in rows)
 
         await until(is_kept)
@@ -512,7 +512,7 @@ async def test_what_it_says_when_it_is_asked_again_is_kept(tmp_path: Path, monke
             refreshed = (await http.post("/api/workflows/far/refresh")).json()
             answers.clear()
             silent = (await http.post("/api/workflows/far/refresh")).json()
-            row = await server.database.read(kept.get_connection, "default", "far")
+            row = await server.runtime.database.read(kept.get_connection, "default", "far")
         await server.close()
 
     assert (refreshed["is_chat"], refreshed["state"]) == (False, "ready")
@@ -530,7 +530,7 @@ async def test_every_process_serves_it_and_lets_it_go(
     monkeypatch.setattr(remote, "REFRESH_INTERVAL_S", 0)
     here, there = await served(postgres_url), await served(postgres_url)
     if kind == "looking":
-        monkeypatch.setattr(there.connected, "changed", lambda: None)
+        monkeypatch.setattr(there.runtime.connections, "changed", lambda: None)
     async with client(here) as http:
         (await http.post("/api/connections", json={"url": f"{far}/scripted", "name": "far"})).raise_for_status()
 
@@ -542,7 +542,7 @@ async def test_every_process_serves_it_and_lets_it_go(
         refreshed = (await http.post("/api/workflows/far/refresh")).json()["checked_at"]
 
         async def is_told() -> bool:
-            (one,) = there.connected.all_here()
+            (one,) = there.runtime.connections.all_here()
             return connection_sync.msgspec.to_builtins(one.mark.checked_at)[:23] == refreshed[:23]
 
         await until(is_told)

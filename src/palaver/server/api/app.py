@@ -6,11 +6,7 @@ from typing import NamedTuple
 from litestar import Litestar
 from litestar.openapi.config import OpenAPIConfig
 
-from palaver.discovery.registry import Registry
-from palaver.engine.run_reader import RunReader
-from palaver.evaluation.live.worker import LiveEvaluationWorker
 from palaver.evaluation.registry import EvaluatorRegistry
-from palaver.evaluation.runner.worker import EvaluationWorker
 from palaver.server.api import (
     board_runs,
     boards,
@@ -54,43 +50,33 @@ from palaver.server.api import house as house_routes
 from palaver.server.api.evaluation_figures import Figures
 from palaver.server.api.problems import HANDLERS
 from palaver.server.api.run_views import speaking
-from palaver.server.auth import Authenticator
 from palaver.server.calls import CallHandler, ThreadRunner
-from palaver.server.connection_sync import ConnectionSync
 from palaver.server.evaluation import create_evaluator_context, create_planner
 from palaver.server.rate_limit import RateLimits
-from palaver.server.redaction import RedactionPolicy
-from palaver.server.settings import Settings, Source
-from palaver.storage.database import Database
+from palaver.server.runtime import ProcessRuntime
+from palaver.server.settings import Source
 
 
-class House(NamedTuple):
-    """What the routes stand on."""
+class ApiDependencies(NamedTuple):
+    """What the routes use."""
 
-    registry: Registry
-    settings: Settings
-    version: str
-    database: Database
-    callers: Authenticator
-    rates: RateLimits
-    records: RunReader
-    calling: CallHandler
-    turning: ThreadRunner
+    runtime: ProcessRuntime
+    rate_limits: RateLimits
+    calls: CallHandler
+    thread_runner: ThreadRunner
     sources: Mapping[str, Source]
-    connected: ConnectionSync
-    runner: EvaluationWorker
-    redacting: RedactionPolicy
-    online: LiveEvaluationWorker
+    version: str
 
 
-def make(house: House) -> Litestar:
+def create_api(dependencies: ApiDependencies) -> Litestar:
     """The application, with its OpenAPI document."""
-    registry, settings, version, database, callers, rates, records, calling, turning, sources, connected = house[:11]
-    runner = house.runner
-    turned = turns.House(database, settings, records, rates, calling, turning)
-    on_boards = board_runs.House(registry, settings, database, turning.engine, records, turning.backlog)
+    runtime, rates, version = dependencies.runtime, dependencies.rate_limits, dependencies.version
+    registry, settings, database, records = runtime.registry, runtime.settings, runtime.database, runtime.records
+    callers, connected, runner = runtime.authenticator, runtime.connections, runtime.runner
+    turned = turns.TurnDependencies(database, settings, records, rates, dependencies.calls, dependencies.thread_runner)
+    on_boards = board_runs.BoardRunDependencies(registry, settings, database, runtime.engine, records, runtime.backlog)
     known = EvaluatorRegistry(registry.evaluators, served=registry.names)
-    reach = create_evaluator_context(known, registry, settings, turning.engine)
+    reach = create_evaluator_context(known, registry, settings, runtime.engine)
     planning = create_planner(registry, database, settings, known, reach)
     figures = Figures(database)
     return Litestar(
@@ -116,14 +102,14 @@ def make(house: House) -> Litestar:
             *testset_revisions.routes(database, settings),
             *testset_rows.routes(database),
             *testset_files.routes(database, settings, rates),
-            *testset_cutting.routes(database, settings, house.redacting.case),
+            *testset_cutting.routes(database, settings, runtime.redaction.case),
             *evaluations.routes(database, settings, planning, wake=runner.wake, soon=figures.soon),
             *evaluation_results.routes(database, figures),
             *evaluation_events.routes(database, settings, rates),
             *evaluation_reading.routes(database, settings, rates, figures),
             *evaluators.routes(known, reach, settings),
             *reviews.routes(database, settings),
-            *online.routes(database, settings, known, reach, wake=house.online.wake),
+            *online.routes(database, settings, known, reach, wake=runtime.live_scorer.wake),
             *bootstrap.routes(registry, settings, database, version),
             *traces.routes(database, settings),
             *trace_export.routes(database, settings, rates),
@@ -132,7 +118,7 @@ def make(house: House) -> Litestar:
             *trace_scores.routes(database),
             *spans.routes(database, settings),
             *views.routes(database, settings),
-            *house_routes.routes(database, settings, sources, version),
+            *house_routes.routes(database, settings, dependencies.sources, version),
         ],
         openapi_config=OpenAPIConfig(title="Palaver", version=version, path="/api/_openapi"),
         exception_handlers=HANDLERS,

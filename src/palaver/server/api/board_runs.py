@@ -80,7 +80,7 @@ class Ended(msgspec.Struct, frozen=True):
     runs: list[str]
 
 
-class House(msgspec.Struct, frozen=True):
+class BoardRunDependencies(msgspec.Struct, frozen=True):
     """What such runs stand on."""
 
     registry: Registry
@@ -99,9 +99,9 @@ class _Column(msgspec.Struct, frozen=True):
     parameters: Mapping[str, Any]
 
 
-def routes(house: House) -> list[HTTPRouteHandler]:
+def routes(dependencies: BoardRunDependencies) -> list[HTTPRouteHandler]:
     """The routes."""
-    database, settings = house.database, house.settings
+    database, settings = dependencies.database, dependencies.settings
 
     @post(
         "/api/boards/{board:str}/run",
@@ -118,7 +118,7 @@ def routes(house: House) -> list[HTTPRouteHandler]:
             raise InvalidValue("Only a board in single mode is run: in a chat, say something in its threads.")
         named = _named(found, body.cells)
         columns = {
-            column.id: await _column(house, caller, column)
+            column.id: await _column(dependencies, caller, column)
             for column in found.grid.columns
             if any(cell.column == column.id for cell in named)
         }
@@ -133,8 +133,8 @@ def routes(house: House) -> list[HTTPRouteHandler]:
         )
         rows = {row.id: row for row in found.grid.rows}
         made = {
-            (cell.row, cell.column): _new(house.engine, columns[cell.column], rows[cell.row], origin, name)
-            for cell, name in zip(named, house.engine.new_run_ids(len(named)), strict=True)
+            (cell.row, cell.column): _new(dependencies.engine, columns[cell.column], rows[cell.row], origin, name)
+            for cell, name in zip(named, dependencies.engine.new_run_ids(len(named)), strict=True)
         }
 
         def work(db: Connection) -> HttpResponse:
@@ -157,8 +157,8 @@ def routes(house: House) -> list[HTTPRouteHandler]:
             )
 
         answered = await once(request, database, raw, work)
-        house.backlog.start()  # Where nobody told us that we start.
-        house.backlog.wake()
+        dependencies.backlog.start()  # Where nobody told us that we start.
+        dependencies.backlog.wake()
         return answered
 
     @post(
@@ -174,7 +174,7 @@ def routes(house: House) -> list[HTTPRouteHandler]:
         while some := await database.write(boards.cancel_queued_board_runs, project, board, _AT_ONCE, utc_now()):
             ended += some
         going = await database.read(boards.list_board_runs, project, board, "running")
-        await asyncio.gather(*(house.records.cancel(project, run) for run in going))
+        await asyncio.gather(*(dependencies.records.cancel(project, run) for run in going))
         return answer(request, Ended([*ended, *going]))
 
     return [run_board, cancel_board]
@@ -222,11 +222,11 @@ def _chosen(
 # Their runs
 
 
-async def _column(house: House, caller: Caller, column: BoardColumn) -> _Column:
-    workflow = house.registry.workflow(column.workflow)
-    if workflow.options.record != "full" or house.settings.record != "full":
+async def _column(dependencies: BoardRunDependencies, caller: Caller, column: BoardColumn) -> _Column:
+    workflow = dependencies.registry.workflow(column.workflow)
+    if workflow.options.record != "full" or dependencies.settings.record != "full":
         raise InvalidValue(f"What {column.workflow!r} is asked is not recorded: so it cannot wait in the background.")
-    resolved = await resolve_variant(house.database, caller.project, workflow, column.variant)
+    resolved = await resolve_variant(dependencies.database, caller.project, workflow, column.variant)
     return _Column(workflow, resolved, merge_parameters(resolved, column.parameters))
 
 

@@ -62,20 +62,20 @@ class Taken(msgspec.Struct, frozen=True):
     messages: list[NodeView]
 
 
-class House(msgspec.Struct, frozen=True):
-    """What turns stand on."""
+class TurnDependencies(msgspec.Struct, frozen=True):
+    """What the route uses."""
 
     database: Database
     settings: Settings
     records: RunReader
-    rates: RateLimits
-    calling: CallHandler
-    turning: ThreadRunner
+    rate_limits: RateLimits
+    calls: CallHandler
+    thread_runner: ThreadRunner
 
 
-def routes(house: House) -> list[HTTPRouteHandler]:
+def routes(dependencies: TurnDependencies) -> list[HTTPRouteHandler]:
     """The route."""
-    database, settings = house.database, house.settings
+    database, settings = dependencies.database, dependencies.settings
 
     @post(
         "/api/threads/{thread:str}/turns",
@@ -99,20 +99,20 @@ def routes(house: House) -> list[HTTPRouteHandler]:
         if once is not None:
             before = await database.write(idempotency.claim_for_run, once, run)
             if before is not None:
-                return await _given_again(house, request, once, before)
+                return await _given_again(dependencies, request, once, before)
         try:
-            joined = await house.turning.take(caller, thread, look, given, run)
+            joined = await dependencies.thread_runner.take(caller, thread, look, given, run)
         except BaseException:
             if once is not None:
                 await asyncio.shield(database.write(idempotency.release_claim, once, run))
             raise
-        row = await house.records.get_row(caller.project, run)
-        named = run_headers(await house.records.get_started_event(row))
-        whole = await _taken(house, joined, row, named)
+        row = await dependencies.records.get_row(caller.project, run)
+        named = run_headers(await dependencies.records.get_started_event(row))
+        whole = await _taken(dependencies, joined, row, named)
         if once is not None:
             kept = StoredResponse(status=whole.status, headers=whole.headers, body=whole.body, run=run)
             await database.write(idempotency.store_response, once, kept)
-        return _told(house, request, row, named) if _wants_stream(request) else response(whole)
+        return _told(dependencies, request, row, named) if _wants_stream(request) else response(whole)
 
     return [take_turn]
 
@@ -131,15 +131,17 @@ def _look(body: TakeTurn, messages: list[Message], raw: bytes) -> TurnPlan:
     return checked
 
 
-async def _taken(house: House, joined: ResolvedCall, row: RunRow, named: Headers) -> HttpResponse:
+async def _taken(dependencies: TurnDependencies, joined: ResolvedCall, row: RunRow, named: Headers) -> HttpResponse:
     """The run as it begins, and what was said."""
     project, thread = joined.origin.project, joined.origin.thread
     assert thread is not None
     beside: dict[str | None, list[str]] = {}
     if joined.said:
-        beside = await house.database.read(message_tree.list_children_ids, project, thread, [joined.said[0].parent])
-    shown = Taken(run_view(row, house.records), [node_view(node, dict(beside), {}) for node in joined.said])
-    whole = shown_as(shown, status=202, location=f"{house.settings.root_path}/api/runs/{row.id}")
+        beside = await dependencies.database.read(
+            message_tree.list_children_ids, project, thread, [joined.said[0].parent]
+        )
+    shown = Taken(run_view(row, dependencies.records), [node_view(node, dict(beside), {}) for node in joined.said])
+    whole = shown_as(shown, status=202, location=f"{dependencies.settings.root_path}/api/runs/{row.id}")
     return add_headers(whole, *named)
 
 
@@ -147,30 +149,36 @@ def _wants_stream(request: Asked) -> bool:
     return SSE in request.headers.get("accept", "")
 
 
-def _told(house: House, request: Asked, row: RunRow, named: Headers, *, replayed: bool = False) -> Response[Any]:
+def _told(
+    dependencies: TurnDependencies, request: Asked, row: RunRow, named: Headers, *, replayed: bool = False
+) -> Response[Any]:
     caller = caller_of(request)
-    following = house.records.follow(caller.project, row.id)
+    following = dependencies.records.follow(caller.project, row.id)
     head = add_headers(HEAD, *named, *((REPLAYED_HEADER,) if replayed else ()))
 
     async def tell(exchange: Exchange) -> None:
-        with house.rates.streams.held(caller):
-            await replay_events(exchange, head, frames(), following, stall=house.settings.stream_stall)
+        with dependencies.rate_limits.streams.held(caller):
+            await replay_events(exchange, head, frames(), following, stall=dependencies.settings.stream_stall)
 
     return Told(tell)
 
 
-async def _given_again(house: House, request: Asked, once: IdempotentRequest, before: StoredResponse) -> Response[Any]:
+async def _given_again(
+    dependencies: TurnDependencies, request: Asked, once: IdempotentRequest, before: StoredResponse
+) -> Response[Any]:
     """What was answered before: the same, or the run's stream from its start."""
     assert before.run is not None
     kept: StoredResponse | None = before
-    row = await house.calling.appeared(caller_of(request).project, before.run)
+    row = await dependencies.calls.appeared(caller_of(request).project, before.run)
     if _wants_stream(request):
-        return _told(house, request, row, run_headers(await house.records.get_started_event(row)), replayed=True)
+        return _told(
+            dependencies, request, row, run_headers(await dependencies.records.get_started_event(row)), replayed=True
+        )
     try:
         async with asyncio.timeout(_KEPT_SECONDS):
             while kept is None or kept.status is None:  # It is being answered just now.
                 await asyncio.sleep(_LOOK)
-                kept = await house.database.write(idempotency.claim_for_run, once, row.id)
+                kept = await dependencies.database.write(idempotency.claim_for_run, once, row.id)
     except TimeoutError:
         raise Overloaded("The same was asked a moment ago, and is not answered yet: try again.") from None
     return response(HttpResponse(status=kept.status, headers=(*kept.headers, REPLAYED_HEADER), body=kept.body))

@@ -6,21 +6,21 @@ scope is checked, it is counted and logged. Its answer goes through an outbox, w
 
 import asyncio
 import logging
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from palaver.errors import NotFound, PalaverError, RateLimited, ShuttingDown
 from palaver.protocols.base import HttpResponse
 from palaver.server import routing, scopes, security
-from palaver.server.request import Exchange, Receive, Scope, Send
+from palaver.server.auth import Authenticator, Caller
+from palaver.server.notifications import ChangeFeed
+from palaver.server.rate_limit import RateLimits
+from palaver.server.request import Asgi, Exchange, Receive, Scope, Send
+from palaver.server.settings import Settings
 from palaver.server.tab_socket import envelopes
 from palaver.server.tab_socket.envelopes import MalformedRequest, SocketRequest
 from palaver.server.tab_socket.outbox import Outbox, ResponseQueue
-
-if TYPE_CHECKING:
-    from palaver.server.app import Server  # It opens sockets.
-    from palaver.server.auth import Caller
 
 log = logging.getLogger("palaver.server")
 
@@ -34,39 +34,60 @@ _CLOSE_TIMEOUT_S = 2.0
 _POLICY_VIOLATION, _PROTOCOL_ERROR, _SERVICE_RESTART = 1008, 1002, 1012
 
 
-async def handle_tab_socket(server: "Server", scope: Scope, receive: Receive, send: Send) -> None:
-    """A WebSocket that somebody wants to open: guarded like any request, and refused like one."""
-    await receive()
-    exchange = Exchange({**scope, "method": "GET", "scheme": envelopes.http_scheme(scope)}, receive, send)
-    try:
-        caller = await _admit(server, exchange)
-    except PalaverError as error:
-        await refuse_handshake(exchange, server.refusal(error, None))
-        server.note(exchange, "socket")
-        return
-    exchange.status = 101
-    socket = TabSocket(server, scope, receive, send, caller)
-    try:
-        await socket.serve()
-    finally:
-        server.rates.sockets.release(caller)
-        server.note(exchange, "socket")
-    await socket.ended()
+class TabSockets:
+    """Accepts the sockets of tabs; their requests go to `app`."""
 
+    def __init__(
+        self,
+        app: Asgi,
+        settings: Settings,
+        authenticator: Authenticator,
+        change_feed: ChangeFeed,
+        rate_limits: RateLimits,
+        encode_error: Callable[[PalaverError, None], HttpResponse],
+        log_request: Callable[[Exchange, str], None],
+    ) -> None:
+        self.app = app
+        self.settings = settings
+        self.authenticator = authenticator
+        self.change_feed = change_feed
+        self._rate_limits = rate_limits
+        self._encode_error = encode_error
+        self._log_request = log_request
 
-async def _admit(server: "Server", exchange: Exchange) -> "Caller":
-    """Who opens it, if they may; as one more of theirs."""
-    place = routing.resolve_path(server.settings.root_path, exchange.path, exchange.scope.get("raw_path") or b"")
-    security.check_request(exchange, server.settings)
-    security.check_origin(exchange, server.settings)  # Anybody's page can open one, and do more on it than look.
-    caller = await server.callers.resolve(exchange)
-    if place.bad or place.path.rstrip("/") != SOCKET_PATH:
-        raise NotFound(f"There is no socket at {place.path[:80]}.")
-    scopes.require_scope(scopes.required_scope(place.found, exchange.method, place.path), caller)
-    server.rates.request(caller)
-    await server.changes.begin()
-    server.rates.sockets.acquire(caller)
-    return caller
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a WebSocket until it is closed. Its handshake is checked and refused like any request."""
+        await receive()
+        exchange = Exchange({**scope, "method": "GET", "scheme": envelopes.http_scheme(scope)}, receive, send)
+        try:
+            caller = await self._admit(exchange)
+        except PalaverError as error:
+            await refuse_handshake(exchange, self._encode_error(error, None))
+            self._log_request(exchange, "socket")
+            return
+        exchange.status = 101
+        socket = TabSocket(self, scope, receive, send, caller)
+        try:
+            await socket.serve()
+        finally:
+            self._rate_limits.sockets.release(caller)
+            self._log_request(exchange, "socket")
+        await socket.ended()
+
+    async def _admit(self, exchange: Exchange) -> Caller:
+        """Return the caller, and count the socket as one more of theirs."""
+        settings = self.settings
+        place = routing.resolve_path(settings.root_path, exchange.path, exchange.scope.get("raw_path") or b"")
+        security.check_request(exchange, settings)
+        security.check_origin(exchange, settings)  # Any page can open a WebSocket, and do more on it than read.
+        caller = await self.authenticator.resolve(exchange)
+        if place.bad or place.path.rstrip("/") != SOCKET_PATH:
+            raise NotFound(f"There is no socket at {place.path[:80]}.")
+        scopes.require_scope(scopes.required_scope(place.found, exchange.method, place.path), caller)
+        self._rate_limits.request(caller)
+        await self.change_feed.begin()
+        self._rate_limits.sockets.acquire(caller)
+        return caller
 
 
 async def refuse_handshake(exchange: Exchange, answer: HttpResponse) -> None:
@@ -84,8 +105,8 @@ async def refuse_handshake(exchange: Exchange, answer: HttpResponse) -> None:
 class TabSocket:
     """A socket that is open."""
 
-    def __init__(self, server: "Server", scope: Scope, receive: Receive, send: Send, caller: "Caller") -> None:
-        self._server = server
+    def __init__(self, sockets: TabSockets, scope: Scope, receive: Receive, send: Send, caller: Caller) -> None:
+        self._sockets = sockets
         self._scope = scope
         self._receive = receive
         self._send = send
@@ -105,8 +126,8 @@ class TabSocket:
         if self._connection is not None:
             self._connection.leaving = self._leave
         self._reading = asyncio.get_running_loop().create_task(self._read_on())
-        watched = self._server.callers.watched(self._caller, self._turn_away)
-        told = self._server.changes.told(self._caller.project, self._outbox.change)
+        watched = self._sockets.authenticator.watched(self._caller, self._turn_away)
+        told = self._sockets.change_feed.told(self._caller.project, self._outbox.change)
         try:
             with watched, told:
                 await asyncio.wait([self._reading])
@@ -153,7 +174,7 @@ class TabSocket:
                 raise ShuttingDown("The server is stopping: ask again in a moment.")
             if len(self._open) >= MAX_OPEN_REQUESTS:
                 raise RateLimited(f"A socket may have {MAX_OPEN_REQUESTS} requests open: wait for one of them to end.")
-            scope = envelopes.http_scope(asked, body, self._scope, root_path=self._server.settings.root_path)
+            scope = envelopes.http_scope(asked, body, self._scope, root_path=self._sockets.settings.root_path)
         except PalaverError as error:
             await self._tell_problem(asked.id, error)
             return
@@ -165,7 +186,7 @@ class TabSocket:
 
     async def _answer(self, request: "_OpenRequest", scope: Scope) -> None:
         try:
-            await self._server(scope, request.receive, request.send)
+            await self._sockets.app(scope, request.receive, request.send)
         except Exception as error:
             # The application has logged it. Its headers are out: elsewhere the connection would end.
             log.debug("An answer on a socket broke off: %r", error)
@@ -195,7 +216,7 @@ class TabSocket:
     async def _write_on(self) -> None:
         try:
             while (message := self._outbox.take()) is not None:
-                async with asyncio.timeout(self._server.settings.stream_stall):
+                async with asyncio.timeout(self._sockets.settings.stream_stall):
                     await self._send({"type": "websocket.send", "text": message.decode()})
             self._writing = None
         except TimeoutError:
