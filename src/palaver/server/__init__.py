@@ -12,6 +12,7 @@ Modules:
     request               one HTTP request and its response
     error_responses       the table from error codes to HTTP statuses
     calls                 a call of a workflow, from its body to the end of its answer
+    idempotency           Idempotency-Key
     conversations         what a call continues, and the lock on its conversation
     file_references       stored files that a call refers to
     variants              the variant that a call runs with

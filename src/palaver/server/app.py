@@ -269,7 +269,6 @@ class Server:
             ApiDependencies(
                 runtime=self.runtime,
                 rate_limits=self.rate_limits,
-                calls=self.calls,
                 thread_runner=self.thread_runner,
                 sources=sources,
                 version=VERSION,

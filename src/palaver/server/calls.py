@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from datetime import datetime
@@ -19,10 +18,10 @@ from palaver.engine.engine import Engine, utc_now
 from palaver.engine.ids import new_run_id
 from palaver.engine.queue import RunQueue
 from palaver.engine.run_reader import RunReader
-from palaver.errors import ConflictingFields, InvalidValue, Overloaded, PalaverError, RunNotFound
+from palaver.errors import ConflictingFields, Overloaded, PalaverError, RunNotFound
 from palaver.protocols.base import Adapter, BackgroundAdapter, HttpRequest, HttpResponse
 from palaver.protocols.ui_stream.request import UIRequest
-from palaver.server import conversations, file_references, security, streaming
+from palaver.server import conversations, file_references, idempotency, security, streaming
 from palaver.server.auth import Authenticator, Caller
 from palaver.server.conversations import ConversationResolver, ResolvedCall, TurnPlan
 from palaver.server.error_responses import add_headers, error_status, final_status, with_error_headers
@@ -32,7 +31,8 @@ from palaver.server.request import NO_HEADERS, Exchange, RequestHeaders
 from palaver.server.routing import Endpoint, RouteMatch
 from palaver.server.settings import Settings
 from palaver.server.streaming import RunStream, StreamMonitor
-from palaver.storage import idempotency, runs
+from palaver.storage import idempotency as claims
+from palaver.storage import runs
 from palaver.storage.database import Database
 from palaver.storage.idempotency import IdempotentRequest
 from palaver.storage.runs import RunRow
@@ -40,83 +40,14 @@ from palaver.storage.threads import repository as threads
 from palaver.storage.threads.repository import Thread
 from palaver.workflows.workflow import Workflow
 
-TURNS_PROTOCOL = "turns"
-"""What such runs say that they were begun by."""
-
-
-class TurnOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run is given beside what was said; the thread has the rest."""
-
-    variant: str | None = None
-    parameters: Mapping[str, Any] = {}
-    inputs: Mapping[str, Any] = {}
-    background: bool = False
-    trace_parent: str | None = None
-
-
-class ThreadRunner:
-    """Begins such runs."""
-
-    def __init__(
-        self,
-        registry: Registry,
-        settings: Settings,
-        engine: Engine,
-        records: RunReader,
-        joining: ConversationResolver,
-        backlog: RunQueue,
-    ) -> None:
-        self._registry = registry
-        self._settings = settings
-        self.engine = engine
-        self._records = records
-        self._joining = joining
-        self.backlog = backlog
-
-    async def take(
-        self, caller: Caller, thread: str, look: TurnPlan, given: TurnOptions, run_id: str | None = None
-    ) -> ResolvedCall:
-        """Say something in a thread and begin to answer it. All that was said is durable, and the run has a name."""
-        found = await self._joining.thread(caller.project, thread, None)
-        workflow = self._registry.workflow(found.workflow)
-        if self.engine.active_count >= self._settings.max_streams_total:
-            raise Overloaded("This server answers as many calls as it can: try again in a moment.")
-        call = Call(
-            workflow=workflow.description.name,
-            parameters=given.parameters,
-            inputs=given.inputs,
-            background=given.background,
-            trace_parent=given.trace_parent,
-        )
-        origin = Origin(project=caller.project, key=caller.key, protocol=TURNS_PROTOCOL, background=given.background)
-        asked = ResolvedCall(call, None, origin, run_id)
-        asked = await self._joining.with_variant(caller.project, workflow, asked, given.variant, found)
-        return await self._begin(found, workflow, asked, look)
-
-    async def _begin(self, thread: Thread, workflow: Workflow, asked: ResolvedCall, look: TurnPlan) -> ResolvedCall:
-        async with self._joining.in_thread(thread, workflow, workflow.options.turns, asked, look) as joined:
-            if asked.call.background:
-                self.backlog.start()  # Where nobody told us that we start.
-                await self.backlog.enqueue(workflow, joined.call, joined.origin, joined.run_id)
-                return joined
-            run, producer = self.engine.open(workflow, joined.call, origin=joined.origin, run_id=joined.run_id)
-            await self._records.flush()  # Whoever finds the thread taken must find the run that took it.
-        run.start(producer)
-        self._records.abandoned.add(run)
-        return joined
-
-
-_THREAD, _ANSWER, _VARIANT, _KEY = "x-palaver-thread", "x-palaver-answer", "x-palaver-variant", "idempotency-key"
+_THREAD, _ANSWER, _VARIANT, _KEY = "x-palaver-thread", "x-palaver-answer", "x-palaver-variant", idempotency.HEADER
 _NAMES = frozenset(name.encode() for name in (_THREAD, _ANSWER, _VARIANT, _KEY))
-_PRINTABLE = re.compile(r"[\x21-\x7e]{1,128}")
-_LONGEST_ROUTE = 200
 
 
 class CallHeaders(NamedTuple):
-    """Those headers."""
+    """The headers of a call that belong to no protocol."""
 
     thread: str | None = None
-    """The thread, and the message in it that is to be answered."""
     answer: str | None = None
     variant: str | None = None
     key: str | None = None
@@ -126,44 +57,31 @@ NO_CALL_HEADERS = CallHeaders()
 
 
 def read_call_headers(headers: RequestHeaders) -> CallHeaders:
-    """What they say. Most calls have none, and pay for one look."""
     if headers.raw.keys().isdisjoint(_NAMES):
-        return NO_CALL_HEADERS
-    marks = CallHeaders(*(headers.get(name) for name in (_THREAD, _ANSWER, _VARIANT, _KEY)))
-    if (marks.thread is None) != (marks.answer is None):
+        return NO_CALL_HEADERS  # As of most calls: one look, and no decoding.
+    call_headers = CallHeaders(*(headers.get(name) for name in (_THREAD, _ANSWER, _VARIANT, _KEY)))
+    if (call_headers.thread is None) != (call_headers.answer is None):
         raise ConflictingFields(f"{_THREAD} and {_ANSWER} belong together: the thread, and the message to answer.")
-    if marks.key is not None and not _PRINTABLE.fullmatch(marks.key):
-        raise InvalidValue("An Idempotency-Key is 1 to 128 printable ASCII characters.")
-    return marks
+    if call_headers.key is not None:
+        idempotency.validate_key(call_headers.key)
+    return call_headers
 
 
 def idempotency_claim(
-    marks: CallHeaders, caller: Caller, place: str, said: tuple[bytes, bytes], now: datetime
-) -> IdempotentRequest | None:
-    """What is to be done once, if they say so; `place` is method and path, `said` the query and the body."""
-    if marks.key is None:
-        return None
+    call_headers: CallHeaders, caller: Caller, route: str, content: tuple[bytes, bytes], now: datetime
+) -> IdempotentRequest:
+    """The claim of a call with an Idempotency-Key; `content` is its query and its body."""
+    assert call_headers.key is not None
     digest = hashlib.sha256()
-    others = (marks.thread, marks.answer, marks.variant)
-    for piece in (*said, *((mark or "").encode() for mark in others)) if any(others) else said:
+    others = (call_headers.thread, call_headers.answer, call_headers.variant)
+    for piece in (*content, *((mark or "").encode() for mark in others)) if any(others) else content:
         digest.update(len(piece).to_bytes(8))
         digest.update(piece)
-    return IdempotentRequest(
-        project=caller.project,
-        owner=caller.key or "",
-        route=place[:_LONGEST_ROUTE],
-        key=marks.key,
-        digest=digest.digest(),
-        at=now,
-    )
+    return idempotency.create_claim(caller, call_headers.key, route, digest.digest(), now)
 
 
-REPLAYED_HEADER = ("idempotency-replayed", "true")
-"""Says that an answer was given before."""
 _CallContext = AbstractAsyncContextManager[ResolvedCall]
 """A call, for as long as it is joined to what it goes on from."""
-_POLL_INTERVAL_S = 0.05
-_RUN_START_TIMEOUT_S = 10.0
 
 
 class CallHandler:
@@ -349,24 +267,23 @@ class CallHandler:
         self, exchange: Exchange, said: CallHeaders, request: HttpRequest, asked: ResolvedCall
     ) -> ResolvedCall:
         """The call under a run's name; or, if it was made before, under that one's."""
-        place = f"{exchange.method} {exchange.path}"
+        route = f"{exchange.method} {exchange.path}"
         query: bytes = exchange.scope["query_string"]
-        once = idempotency_claim(said, exchange.caller, place, (query, request.body), utc_now())
-        assert once is not None
+        once = idempotency_claim(said, exchange.caller, route, (query, request.body), utc_now())
         run = new_run_id()
-        before = await self._database.write(idempotency.claim_for_run, once, run)
+        before = await self._database.write(claims.claim_for_run, once, run)
         return asked._replace(run_id=run, once=once, said_before=None if before is None else before.run)
 
     async def _release(self, asked: ResolvedCall) -> None:
         """Let another do what was not done."""
         if asked.once is not None and asked.run_id is not None:
-            await self._database.write(idempotency.release_claim, asked.once, asked.run_id)
+            await self._database.write(claims.release_claim, asked.once, asked.run_id)
 
     async def _tell_again(self, exchange: Exchange, endpoint: Endpoint, reading: Any, run: str) -> None:
         """The answer of a run that was begun before: as it was, as far as it has come."""
         adapter, caller = self._padded.get(endpoint.protocol, endpoint.adapter), exchange.caller
         assert adapter is not None
-        row = await self.appeared(caller.project, run)
+        row = await idempotency.wait_for_run(self._records, caller.project, run)
         exchange.run_id = run
         with self._rates.streams.held(caller):
             head = adapter.response_head(await self._records.get_started_event(row), reading)
@@ -375,7 +292,7 @@ class CallHandler:
                 stall = self._settings.stream_stall
                 await replay_events(
                     exchange,
-                    add_headers(head, REPLAYED_HEADER),
+                    add_headers(head, idempotency.REPLAYED_HEADER),
                     adapter.stream_encoder(reading),
                     following,
                     stall=stall,
@@ -387,19 +304,9 @@ class CallHandler:
         if not log:
             raise RunNotFound(f"What the run {run!r} said was not kept.")
         status = final_status(log[-1], endpoint.column)
-        await exchange.answer(add_headers(adapter.encode_response(log, reading, status=status), REPLAYED_HEADER))
-
-    async def appeared(self, project: str, run: str) -> RunRow:
-        """A run that somebody is about to begin, once it is there."""
-        try:
-            async with asyncio.timeout(_RUN_START_TIMEOUT_S):
-                while True:
-                    try:
-                        return await self._records.get_row(project, run)
-                    except RunNotFound:
-                        await asyncio.sleep(_POLL_INTERVAL_S)
-        except TimeoutError:
-            raise Overloaded("The same was asked a moment ago, and has not begun: try again.") from None
+        await exchange.answer(
+            add_headers(adapter.encode_response(log, reading, status=status), idempotency.REPLAYED_HEADER)
+        )
 
     # Sessions
 
@@ -457,3 +364,69 @@ def _active_run(db: Connection, project: str, thread: str) -> RunRow | None:
 def _error_answer(adapter: Adapter, error: PalaverError, stream: RunStream | None, endpoint: Endpoint) -> HttpResponse:
     reading = stream.reading if stream is not None else None
     return with_error_headers(adapter.encode_error(error, reading, status=error_status(error, endpoint.column)), error)
+
+
+TURNS_PROTOCOL = "turns"
+"""What such runs say that they were begun by."""
+
+
+class TurnOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run is given beside what was said; the thread has the rest."""
+
+    variant: str | None = None
+    parameters: Mapping[str, Any] = {}
+    inputs: Mapping[str, Any] = {}
+    background: bool = False
+    trace_parent: str | None = None
+
+
+class ThreadRunner:
+    """Begins such runs."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        settings: Settings,
+        engine: Engine,
+        records: RunReader,
+        joining: ConversationResolver,
+        backlog: RunQueue,
+    ) -> None:
+        self._registry = registry
+        self._settings = settings
+        self.engine = engine
+        self._records = records
+        self._joining = joining
+        self.backlog = backlog
+
+    async def take(
+        self, caller: Caller, thread: str, look: TurnPlan, given: TurnOptions, run_id: str | None = None
+    ) -> ResolvedCall:
+        """Say something in a thread and begin to answer it. All that was said is durable, and the run has a name."""
+        found = await self._joining.thread(caller.project, thread, None)
+        workflow = self._registry.workflow(found.workflow)
+        if self.engine.active_count >= self._settings.max_streams_total:
+            raise Overloaded("This server answers as many calls as it can: try again in a moment.")
+        call = Call(
+            workflow=workflow.description.name,
+            parameters=given.parameters,
+            inputs=given.inputs,
+            background=given.background,
+            trace_parent=given.trace_parent,
+        )
+        origin = Origin(project=caller.project, key=caller.key, protocol=TURNS_PROTOCOL, background=given.background)
+        asked = ResolvedCall(call, None, origin, run_id)
+        asked = await self._joining.with_variant(caller.project, workflow, asked, given.variant, found)
+        return await self._begin(found, workflow, asked, look)
+
+    async def _begin(self, thread: Thread, workflow: Workflow, asked: ResolvedCall, look: TurnPlan) -> ResolvedCall:
+        async with self._joining.in_thread(thread, workflow, workflow.options.turns, asked, look) as joined:
+            if asked.call.background:
+                self.backlog.start()  # Where nobody told us that we start.
+                await self.backlog.enqueue(workflow, joined.call, joined.origin, joined.run_id)
+                return joined
+            run, producer = self.engine.open(workflow, joined.call, origin=joined.origin, run_id=joined.run_id)
+            await self._records.flush()  # Whoever finds the thread taken must find the run that took it.
+        run.start(producer)
+        self._records.abandoned.add(run)
+        return joined

@@ -1,10 +1,11 @@
 """What a call continues (a previous response, a conversation, a thread), and its lock on that conversation."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 from sqlalchemy import Connection
@@ -175,8 +176,16 @@ def _from_last_answer(messages: Sequence[Message]) -> Sequence[Message]:
     return messages[last:]
 
 
+_T = TypeVar("_T")
 _POLL_INTERVAL_S = 0.05
-"""Seconds until a turn that waits looks again."""
+
+
+async def poll(find: Callable[[], Awaitable[_T | None]], *, timeout_s: float) -> _T:
+    """Call `find` until it returns something. Raises TimeoutError."""
+    async with asyncio.timeout(timeout_s):
+        while (found := await find()) is None:  # noqa: ASYNC110 - another process may write it, and notifies nobody
+            await asyncio.sleep(_POLL_INTERVAL_S)
+        return found
 
 
 class TurnLock:
@@ -226,15 +235,16 @@ class TurnLock:
         except RunNotFound:
             await asyncio.sleep(_POLL_INTERVAL_S)  # It is about to begin.
 
+    async def _try_lock(self, project: str, thread: str, run: str) -> bool | None:
+        return await self._database.write(threads.claim_thread, project, thread, run) or None
+
     async def _queue(self, project: str, thread: str, run: str) -> None:
         place = project, thread
         if self._waiting.get(place, 0) >= self._most_queued:
             raise RateLimited(f"{self._most_queued} turns wait in the conversation {thread!r} already.", retry_after=1)
         self._waiting[place] = self._waiting.get(place, 0) + 1
         try:
-            async with asyncio.timeout(self._seconds):
-                while not await self._database.write(threads.claim_thread, project, thread, run):  # noqa: ASYNC110
-                    await asyncio.sleep(_POLL_INTERVAL_S)
+            await poll(partial(self._try_lock, project, thread, run), timeout_s=self._seconds)
         except TimeoutError:
             raise ConversationLocked(f"The turns before this one in {thread!r} have not ended.") from None
         finally:

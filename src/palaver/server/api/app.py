@@ -50,7 +50,7 @@ from palaver.server.api import house as house_routes
 from palaver.server.api.evaluation_figures import Figures
 from palaver.server.api.problems import HANDLERS
 from palaver.server.api.run_views import speaking
-from palaver.server.calls import CallHandler, ThreadRunner
+from palaver.server.calls import ThreadRunner
 from palaver.server.evaluation import create_evaluator_context, create_planner
 from palaver.server.rate_limit import RateLimits
 from palaver.server.runtime import ProcessRuntime
@@ -62,7 +62,6 @@ class ApiDependencies(NamedTuple):
 
     runtime: ProcessRuntime
     rate_limits: RateLimits
-    calls: CallHandler
     thread_runner: ThreadRunner
     sources: Mapping[str, Source]
     version: str
@@ -73,7 +72,7 @@ def create_api(dependencies: ApiDependencies) -> Litestar:
     runtime, rates, version = dependencies.runtime, dependencies.rate_limits, dependencies.version
     registry, settings, database, records = runtime.registry, runtime.settings, runtime.database, runtime.records
     callers, connected, runner = runtime.authenticator, runtime.connections, runtime.runner
-    turned = turns.TurnDependencies(database, settings, records, rates, dependencies.calls, dependencies.thread_runner)
+    turned = turns.TurnDependencies(database, settings, records, rates, dependencies.thread_runner)
     on_boards = board_runs.BoardRunDependencies(registry, settings, database, runtime.engine, records, runtime.backlog)
     known = EvaluatorRegistry(registry.evaluators, served=registry.names)
     reach = create_evaluator_context(known, registry, settings, runtime.engine)

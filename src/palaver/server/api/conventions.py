@@ -21,7 +21,7 @@ from litestar.params import QueryParameter
 from palaver.core import json
 from palaver.core.ids import sortable_id
 from palaver.core.json import decode_struct
-from palaver.errors import StaleBase
+from palaver.errors import InvalidValue, StaleBase
 from palaver.protocols.base import HttpResponse
 from palaver.server import security
 from palaver.server.request import Exchange
@@ -54,6 +54,7 @@ __all__ = [
     "takes",
     "told_time",
     "unless_stale",
+    "parse_timestamp",
     "utc_now",
 ]
 
@@ -86,6 +87,17 @@ def caller_of(request: Asked) -> "Caller":
 
 
 # Times and ids
+
+
+def parse_timestamp(text: str | None, pointer: str) -> datetime | None:
+    """Parse an RFC 3339 time of a query; one without a zone is UTC."""
+    if text is None:
+        return None
+    try:
+        parsed = msgspec.convert(text, datetime)
+    except msgspec.ValidationError:
+        raise InvalidValue("This is no time: give one like 2026-11-15T07:20:00Z.", pointer=pointer) from None
+    return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed
 
 
 def utc_now() -> datetime:

@@ -1,7 +1,6 @@
 """Idempotency-Key: a POST that is sent again, because its answer was lost, does nothing and gets the same answer."""
 
 import hashlib
-import re
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -9,15 +8,12 @@ from typing import Any
 from litestar import Response
 from sqlalchemy import Connection
 
-from palaver.errors import InvalidValue
 from palaver.protocols.base import HttpResponse
 from palaver.server.api.conventions import Asked, caller_of, response, utc_now
+from palaver.server.idempotency import HEADER, REPLAYED_HEADER, create_claim, validate_key
 from palaver.storage import idempotency
 from palaver.storage.database import Database
 from palaver.storage.idempotency import IdempotentRequest, StoredResponse
-
-_KEY = re.compile(r"[\x21-\x7e]{1,128}")
-_LONGEST_ROUTE = 200
 
 
 async def once(
@@ -48,27 +44,20 @@ async def answered(
 def _told(kept: StoredResponse, *, again: bool) -> Response[Any]:
     told = response(HttpResponse(status=kept.status or 200, headers=tuple(kept.headers), body=kept.body))
     if again:
-        told.headers["idempotency-replayed"] = "true"
+        name, value = REPLAYED_HEADER
+        told.headers[name] = value
     return told
 
 
 def asked_once(request: Asked, raw: bytes, now: datetime) -> IdempotentRequest | None:
     """What is to be done once, if the request says so."""
-    key = request.headers.get("idempotency-key")
+    key = request.headers.get(HEADER)
     if key is None:
         return None
-    if not _KEY.fullmatch(key):
-        raise InvalidValue("An Idempotency-Key is 1 to 128 printable ASCII characters.")
-    caller = caller_of(request)
+    validate_key(key)
     query = request.scope["query_string"]
-    return IdempotentRequest(
-        project=caller.project,
-        owner=caller.key or "",
-        route=f"{request.method} {request.scope['path']}"[:_LONGEST_ROUTE],
-        key=key,
-        digest=hashlib.sha256(len(query).to_bytes(8) + query + raw).digest(),
-        at=now,
-    )
+    digest = hashlib.sha256(len(query).to_bytes(8) + query + raw).digest()
+    return create_claim(caller_of(request), key, f"{request.method} {request.scope['path']}", digest, now)
 
 
 def _kept(answer: HttpResponse) -> StoredResponse:

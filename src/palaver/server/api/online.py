@@ -28,6 +28,7 @@ from palaver.server.api.conventions import (
     answer,
     caller_of,
     new_id,
+    parse_timestamp,
     read_body,
     shown_as,
     takes,
@@ -35,7 +36,7 @@ from palaver.server.api.conventions import (
     utc_now,
 )
 from palaver.server.api.idempotency import once
-from palaver.server.api.trace_views import Since, Until, moment
+from palaver.server.api.trace_views import Since, Until
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.storage.live import evaluators
@@ -206,7 +207,7 @@ def routes(
     async def online_rule_stats(
         request: Asked, rule: FromPath[str], by: FromQuery[TimeStep] = "hour", since: Since = None, until: Until = None
     ) -> RuleStats:
-        times = {"since": moment(since, "?from"), "until": moment(until, "?to")}
+        times = {"since": parse_timestamp(since, "?from"), "until": parse_timestamp(until, "?to")}
 
         def work(db: Connection, project: str) -> RuleStats:
             evaluators.get_live_evaluator(db, project, rule)

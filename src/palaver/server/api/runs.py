@@ -1,9 +1,7 @@
 """/api/runs: what ran, by whatever protocol, in whatever process: listed, looked at, followed and cancelled."""
 
-from datetime import UTC, datetime
 from typing import Annotated, Any
 
-import msgspec
 from litestar import Response, get, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath, QueryParameter
@@ -23,6 +21,7 @@ from palaver.server.api.conventions import (
     Window,
     answer,
     caller_of,
+    parse_timestamp,
     streams,
 )
 from palaver.server.api.run_views import HEAD, RunInput, RunReply, RunView, Told, frames, run_view, said_so_far
@@ -78,8 +77,8 @@ def routes(database: Database, settings: Settings, records: RunReader, rates: Ra
             evaluation=evaluation,
             key=None if key is None else parse_key_id(key) or _NO_KEY,
             user=user,
-            since=_moment(since, "?from"),
-            until=_moment(until, "?to"),
+            since=parse_timestamp(since, "?from"),
+            until=parse_timestamp(until, "?to"),
             search=search,
         )
         page = await database.read(runs.list_runs, caller_of(request).project, filters, Window(limit, after))
@@ -149,17 +148,6 @@ async def _said(records: RunReader, project: str, found: StoredRun) -> RunReply 
     else:
         reply = found.reply
     return RunReply(messages=reply.messages, value=reply.value)
-
-
-def _moment(given: str | None, pointer: str) -> datetime | None:
-    """A time; without a zone it is in ours."""
-    if given is None:
-        return None
-    try:
-        moment = msgspec.convert(given, datetime)
-    except msgspec.ValidationError:
-        raise InvalidValue("This is no time: give one like 2026-11-15T07:20:00Z.", pointer=pointer) from None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
 
 
 def _last_event_id(request: Asked) -> int:

@@ -19,11 +19,12 @@ from palaver.server.api.conventions import (
     Window,
     answer,
     caller_of,
+    parse_timestamp,
     read_body,
     takes,
 )
 from palaver.server.api.spans import shortened
-from palaver.server.api.trace_views import Asker, SessionRow, Since, Until, missing_trace, moment, session_row
+from palaver.server.api.trace_views import Asker, SessionRow, Since, Until, missing_trace, session_row
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.storage.spans import sessions as span_sessions
@@ -86,7 +87,7 @@ def routes(database: Database, settings: Settings) -> list[HTTPRouteHandler]:
         limit: Limit = 50,
         after: After = None,
     ) -> Page[SessionRow]:
-        query = SpanQuery(since=moment(since, "?from"), until=moment(until, "?to"))
+        query = SpanQuery(since=parse_timestamp(since, "?from"), until=parse_timestamp(until, "?to"))
         project, window = caller_of(request).project, Window(limit, after)
         found = await ask(query, span_sessions.list_sessions, project, query, window, name=search)
         return found.map(session_row)

@@ -1,7 +1,7 @@
 """Traces, spans and sessions as the REST API shows them, and what may be asked of them."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Annotated, Any, Concatenate, ParamSpec, TypeVar
 
@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 
 from palaver.core import json
 from palaver.errors import InvalidJson, InvalidValue, NotFound, QueryTimeout
-from palaver.server.api.conventions import Time, told_time
+from palaver.server.api.conventions import Time, parse_timestamp, told_time
 from palaver.server.settings import Settings
 from palaver.storage.database import Database
 from palaver.storage.driver_errors import query_timeout
@@ -216,18 +216,9 @@ def asked_by_url(filter_: str | None, search: str | None, since: str | None, unt
             read = span_filters.parse_filter(json.decode(filter_.encode()), "?filter")
         except InvalidJson as error:
             raise InvalidValue(f"filter is no JSON: {error.message}", pointer="?filter") from None
-    return SpanQuery(filter=read, search=search, since=moment(since, "?from"), until=moment(until, "?to"))
-
-
-def moment(given: str | None, pointer: str) -> datetime | None:
-    """A time; without a zone it is UTC."""
-    if given is None:
-        return None
-    try:
-        read = msgspec.convert(given, datetime)
-    except msgspec.ValidationError:
-        raise InvalidValue("This is no time: give one like 2026-11-15T07:20:00Z.", pointer=pointer) from None
-    return read.replace(tzinfo=UTC) if read.tzinfo is None else read
+    return SpanQuery(
+        filter=read, search=search, since=parse_timestamp(since, "?from"), until=parse_timestamp(until, "?to")
+    )
 
 
 class Asker:

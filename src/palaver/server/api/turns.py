@@ -22,10 +22,11 @@ from palaver.server.api.run_views import HEAD, SSE, RunView, Told, frames, run_v
 from palaver.server.api.thread_messages import MOST_MESSAGES
 from palaver.server.api.thread_views import NodeView, node_view
 from palaver.server.api.threads import said, with_files
-from palaver.server.calls import REPLAYED_HEADER, CallHandler, ThreadRunner, TurnOptions
+from palaver.server.calls import ThreadRunner, TurnOptions
 from palaver.server.conversations import HEAD as END
-from palaver.server.conversations import ResolvedCall, ThreadTurn, TurnPlan, plan_append, plan_regenerate
+from palaver.server.conversations import ResolvedCall, ThreadTurn, TurnPlan, plan_append, plan_regenerate, poll
 from palaver.server.error_responses import add_headers
+from palaver.server.idempotency import REPLAYED_HEADER, wait_for_run
 from palaver.server.rate_limit import RateLimits
 from palaver.server.replay import replay_events
 from palaver.server.request import Exchange
@@ -37,7 +38,7 @@ from palaver.storage.runs import RunRow
 from palaver.storage.threads import message_tree
 
 Object = dict[str, Any]
-_LOOK, _KEPT_SECONDS = 0.05, 10.0
+_RESPONSE_TIMEOUT_S = 10.0
 
 
 class TakeTurn(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +70,6 @@ class TurnDependencies(msgspec.Struct, frozen=True):
     settings: Settings
     records: RunReader
     rate_limits: RateLimits
-    calls: CallHandler
     thread_runner: ThreadRunner
 
 
@@ -168,17 +168,19 @@ async def _given_again(
 ) -> Response[Any]:
     """What was answered before: the same, or the run's stream from its start."""
     assert before.run is not None
-    kept: StoredResponse | None = before
-    row = await dependencies.calls.appeared(caller_of(request).project, before.run)
+    row = await wait_for_run(dependencies.records, caller_of(request).project, before.run)
     if _wants_stream(request):
         return _told(
             dependencies, request, row, run_headers(await dependencies.records.get_started_event(row)), replayed=True
         )
+
+    async def find() -> StoredResponse | None:
+        kept = await dependencies.database.write(idempotency.claim_for_run, once, row.id)
+        return None if kept is None or kept.status is None else kept  # Else the first request is still being answered.
+
     try:
-        async with asyncio.timeout(_KEPT_SECONDS):
-            while kept is None or kept.status is None:  # It is being answered just now.
-                await asyncio.sleep(_LOOK)
-                kept = await dependencies.database.write(idempotency.claim_for_run, once, row.id)
+        kept = before if before.status is not None else await poll(find, timeout_s=_RESPONSE_TIMEOUT_S)
     except TimeoutError:
         raise Overloaded("The same was asked a moment ago, and is not answered yet: try again.") from None
+    assert kept.status is not None
     return response(HttpResponse(status=kept.status, headers=(*kept.headers, REPLAYED_HEADER), body=kept.body))
