@@ -47,7 +47,7 @@ class Servers:
 
     async def check(self, run: str, *, status: str | None = None) -> None:
         """A run has one end, in its log and in its row, whoever asks."""
-        database = self.chance.choice(self.servers).database
+        database = self.chance.choice(self.servers).runtime.database
         row, log = (
             await database.read(runs.get_run, "default", run),
             await database.read(runs.read_events, "default", run),

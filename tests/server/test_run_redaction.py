@@ -152,7 +152,7 @@ async def test_an_item_that_goes_on_waits_and_what_ended_is_kept(database: Datab
 
 async def test_a_run_that_waited_is_given_all_and_kept_without_it_in_the_end(database: Database) -> None:
     async with serving(database, *FLOWS, redact=RULES) as (server, http):
-        await server.arrive()
+        await server.runtime.start()
         body = {"model": "parrot", "input": f"Mail {MAIL}", "background": True, "instructions": f"As {MAIL}"}
         made = (await http.post("/v1/responses", json=body)).json()
         while (await http.get(f"/v1/responses/{made['id']}")).json()["status"] not in ("completed", "failed"):  # noqa: ASYNC110
@@ -169,9 +169,9 @@ async def test_a_run_that_never_began_is_kept_without_it(database: Database) -> 
         call = Call(workflow="parrot", messages=(Message.user(f"Mail {MAIL}"),), background=True)
         started = await server.backlog.enqueue(parrot, call, Origin(background=True, stored=True), "run_waits")
         waiting = await database.read(everything)
-        row = await server.records.cancel("default", started.run_id)
+        row = await server.runtime.records.cancel("default", started.run_id)
         kept = await database.read(everything)
-        await server.records.cancel("default", started.run_id)
+        await server.runtime.records.cancel("default", started.run_id)
 
     assert row.status == "cancelled"
     assert (MAIL in waiting, MAIL in kept, f"Mail {MASK}" in kept) == (True, False, True)

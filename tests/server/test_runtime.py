@@ -23,7 +23,7 @@ async def database(tmp_path: Path) -> AsyncIterator[Database]:
 
 
 async def known(database: Database) -> list[str]:
-    return [process.kind for process in await database.read(processes.known)]
+    return [process.kind for process in await database.read(processes.list_processes)]
 
 
 async def test_if_a_part_fails_to_start_those_before_it_are_stopped(

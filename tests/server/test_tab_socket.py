@@ -203,7 +203,7 @@ async def test_a_piece_may_end_in_the_middle_of_a_character(server: Server, monk
             await asyncio.sleep(0)
         await send({"type": "http.response.body", "body": b""})
 
-    monkeypatch.setattr(server, "_api", answer)
+    monkeypatch.setattr(server.rest_api, "_app", answer)
     async with open_tab(server) as tab:
         tab.send(1, "/api/workflows")
         await tab.over(1)
@@ -219,7 +219,7 @@ async def test_an_answer_that_breaks_off_is_told_so(
         await send({"type": "http.response.body", "body": b"half", "more_body": True})
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(server, "_api", breaks)
+    monkeypatch.setattr(server.rest_api, "_app", breaks)
     with caplog.at_level(logging.CRITICAL, "palaver.server"):
         async with open_tab(server) as tab:
             tab.send(1, "/api/workflows")

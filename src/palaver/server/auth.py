@@ -1,4 +1,8 @@
-"""Authentication: read a request's credential and find the caller it belongs to."""
+"""Authentication: read a request's credential and find the caller it belongs to.
+
+A server that only this machine can reach, and for which no key was ever created, has one caller with every scope.
+After the first key there is no way back: an expired or revoked key does not open the server again.
+"""
 
 import asyncio
 import logging
@@ -26,18 +30,21 @@ from palaver.storage.database import Database
 
 _AUTH_SCHEMES = (b"bearer", b"apikey")
 _KEY_HEADERS = (b"x-api-key", b"api-key")
-_COOKIE_SEPARATOR = re.compile(rb"[;,]")  # A comma where two Cookie headers were joined; no value of ours has one.
+_COOKIE_SEPARATOR = re.compile(rb"[;,]")  # A comma joins two Cookie headers; our own values have none.
 
 
 class Credential(NamedTuple):
-    """What a request shows."""
+    """A key or session token, as sent."""
 
     kind: Literal["key", "session"]
     text: str
 
 
 def read_credential(head: RequestHeaders, cookie: str) -> Credential | None:
-    """The one credential in the headers of a request, good or not. Nothing in a URL is ever one."""
+    """Return the credential in the headers, valid or not. Credentials in a URL are ignored.
+
+    Raises ConflictingFields for two different ones.
+    """
     raw = head.raw
     found: list[Credential] = []
     if (authorization := raw.get(b"authorization")) is not None:
@@ -61,19 +68,19 @@ def _cookie_value(cookies: bytes, name: bytes) -> str | None:
     values = [value for named, _, value in pairs if named == name]
     if not values:
         return None
-    return _decode_text(values[0]) if len(values) == 1 else ""  # Of two, none: we never set two.
+    return _decode_text(values[0]) if len(values) == 1 else ""  # We never set it twice: accept neither.
 
 
 # Cookies
 
 
 def cookie_name(settings: Settings) -> str:
-    """What the cookie is called. Browsers take the longer name over https only, from this host alone, for all paths."""
+    """The name of the session cookie. Browsers accept `__Host-` only over https, for this host and all paths."""
     return "palaver" if settings.is_loopback else "__Host-palaver"
 
 
 def session_cookie(settings: Settings, value: str, *, seconds: int, scheme: str = "http") -> str:
-    """The header that gives a browser its session; for 0 seconds, the one that takes it away."""
+    """The Set-Cookie header of a session; with 0 seconds, the one that deletes it."""
     secure = "" if settings.is_loopback and scheme != "https" else "; Secure"
     return f"{cookie_name(settings)}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}"
 
@@ -82,9 +89,8 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 CACHE_TTL_S = 2.0
-"""How long an answer is good: no process is further behind the others than that."""
+"""How far a process may lag behind changes made by others."""
 MAX_CACHE_ENTRIES = 4096
-"""How many answers are kept, of whatever strangers ask for."""
 
 
 class _CacheEntry(NamedTuple, Generic[V]):
@@ -93,7 +99,7 @@ class _CacheEntry(NamedTuple, Generic[V]):
 
 
 class TTLCache(Generic[K, V]):
-    """Values by name, None for what is not there."""
+    """A cache with single-flight loading. A name that does not exist is cached as None."""
 
     def __init__(
         self,
@@ -102,80 +108,78 @@ class TTLCache(Generic[K, V]):
         monotonic: Callable[[], float] = time.monotonic,
         most: int = MAX_CACHE_ENTRIES,
     ) -> None:
-        self._ask = ask
+        self._load = ask
         self._monotonic = monotonic
         self._most = most
-        self._said: dict[K, _CacheEntry[V]] = {}
-        self._asking: dict[K, asyncio.Task[V | None]] = {}
-        self._dropped = 0
+        self._entries: dict[K, _CacheEntry[V]] = {}
+        self._loading: dict[K, asyncio.Task[V | None]] = {}
+        self._invalidations = 0
 
     async def get(self, name: K) -> V | None:
-        """The value of that name. Those who want it at the same time ask once."""
-        said = self._said.get(name)
-        if said is not None and self._monotonic() < said.until:
-            return said.value
-        asking = self._asking.get(name)
-        if asking is None:
-            asking = self._asking[name] = asyncio.get_running_loop().create_task(self._asked(name))
-            asking.add_done_callback(_retrieve_exception)
-        return await asyncio.shield(asking)  # Whoever leaves takes nothing from the others.
+        """Return the value; concurrent misses of a name load it once."""
+        entry = self._entries.get(name)
+        if entry is not None and self._monotonic() < entry.until:
+            return entry.value
+        task = self._loading.get(name)
+        if task is None:
+            task = self._loading[name] = asyncio.get_running_loop().create_task(self._load_one(name))
+            task.add_done_callback(_retrieve_exception)
+        return await asyncio.shield(task)  # A caller that is cancelled must not cancel the load for the others.
 
     async def refresh(self, names: Collection[K]) -> None:
-        """See to it that all of these are known and new, with one question."""
+        """Load those of `names` that are missing or expired, together."""
         now = self._monotonic()
-        old = [name for name in names if (said := self._said.get(name)) is None or now >= said.until]
+        old = [name for name in names if (entry := self._entries.get(name)) is None or now >= entry.until]
         if old:
-            await self._keep(old)
+            await self._load_many(old)
 
     def knows(self, name: K) -> bool:
-        """Was anything said of it, however long ago?"""
-        return name in self._said
+        """Whether there is a value, even an expired one."""
+        return name in self._entries
 
     def last(self, name: K) -> V | None:
-        """What was said last, however long ago."""
-        said = self._said.get(name)
-        return None if said is None else said.value
+        """The last value, even if it has expired."""
+        entry = self._entries.get(name)
+        return None if entry is None else entry.value
 
     def drop(self, name: K) -> None:
-        """Forget it: it has changed. An answer that is on its way may be of before, so it is not kept either."""
-        self._dropped += 1
-        self._said.pop(name, None)
-        self._asking.pop(name, None)
+        """Remove a value that has changed. A load in progress may have read the old one, so it is not stored either."""
+        self._invalidations += 1
+        self._entries.pop(name, None)
+        self._loading.pop(name, None)
 
     def drop_all(self) -> None:
-        """Forget everything."""
-        self._dropped += 1
-        self._said.clear()
-        self._asking.clear()
+        self._invalidations += 1
+        self._entries.clear()
+        self._loading.clear()
 
-    async def _asked(self, name: K) -> V | None:
+    async def _load_one(self, name: K) -> V | None:
         try:
-            return (await self._keep([name])).get(name)
+            return (await self._load_many([name])).get(name)
         finally:
-            if self._asking.get(name) is asyncio.current_task():
-                del self._asking[name]
+            if self._loading.get(name) is asyncio.current_task():
+                del self._loading[name]
 
-    async def _keep(self, names: Collection[K]) -> Mapping[K, V]:
-        dropped = self._dropped
-        found = await self._ask(names)
-        if dropped == self._dropped:
+    async def _load_many(self, names: Collection[K]) -> Mapping[K, V]:
+        dropped = self._invalidations
+        found = await self._load(names)
+        if dropped == self._invalidations:
             until = self._monotonic() + CACHE_TTL_S
             for name in names:
-                self._said.pop(name, None)  # It goes to the end: the first is always the one asked longest ago.
-                self._said[name] = _CacheEntry(found.get(name), until)
-            while len(self._said) > self._most:
-                del self._said[next(iter(self._said))]
+                self._entries.pop(name, None)  # Reinserted at the end: the first is always the oldest.
+                self._entries[name] = _CacheEntry(found.get(name), until)
+            while len(self._entries) > self._most:
+                del self._entries[next(iter(self._entries))]
         return found
 
 
 def _retrieve_exception(task: "asyncio.Task[object]") -> None:
-    """Whoever waited may have left: its error is nobody's then, and no reason to complain."""
+    """Mark the exception as retrieved: every caller may have been cancelled."""
     if not task.cancelled():
         task.exception()
 
 
 SESSION_LIFETIME = timedelta(hours=12)
-"""How long a login lasts."""
 _USE_WRITE_INTERVAL = timedelta(minutes=1)
 _WATCH_INTERVAL_S = 2.0
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -184,27 +188,27 @@ log = logging.getLogger("palaver.server")
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who is asking, in which project, and what they may do there."""
+    """Who sent a request, in which project, with which scopes."""
 
     project: str
     scopes: frozenset[Scope]
     key: str | None
-    """The id of the key, also of the one that a session was traded for."""
+    """The id of the key; of a session, the key it was created with."""
     kind: Literal["nobody", "loopback", "key", "session"]
     session: bytes | None = None
-    """The hash that a session is kept under."""
+    """The hash of the session token."""
 
 
 LOOPBACK_CALLER = Caller(DEFAULT_PROJECT, ALL_SCOPES, None, "loopback")
-"""Everybody, where no key was ever given out and only this machine can reach us."""
+"""The caller of every request while there is no key and only this machine can reach the server."""
 ANONYMOUS = Caller("", frozenset(), None, "nobody")
-"""Whoever asks for something that needs no credential: it was not looked at."""
+"""The caller of a route that needs no credential; what the request sent was not checked."""
 CREDENTIAL_ENDED = RunFailed(code=Unauthorized.code, message="The key that asked is no longer good.")
-"""What a stream says to one whose credential ended while it was open."""
+"""The last event of a stream whose caller's credential expired or was revoked."""
 
 
 class Authenticator:
-    """Finds the caller of a request."""
+    """Finds the caller of a request, and notices when a credential is revoked."""
 
     def __init__(
         self,
@@ -220,16 +224,16 @@ class Authenticator:
         self._is_loopback = settings.is_loopback
         self._monotonic = monotonic
         self._has_keys = False
-        self._any: TTLCache[str, bool] = TTLCache(self._ask_any, monotonic=monotonic)
-        self._keys: TTLCache[str, ApiKey] = TTLCache(self._ask_keys, monotonic=monotonic)
-        self._sessions: TTLCache[bytes, LoginSession] = TTLCache(self._ask_sessions, monotonic=monotonic)
+        self._any_key: TTLCache[str, bool] = TTLCache(self._load_any_key, monotonic=monotonic)
+        self._keys: TTLCache[str, ApiKey] = TTLCache(self._load_keys, monotonic=monotonic)
+        self._sessions: TTLCache[bytes, LoginSession] = TTLCache(self._load_sessions, monotonic=monotonic)
         self._watched: dict[object, tuple[Caller, Callable[[], object]]] = {}
-        self._watching: asyncio.Task[None] | None = None
-        self._noted_at: dict[str, datetime] = {}
-        self._noting: set[asyncio.Task[None]] = set()
+        self._watcher: asyncio.Task[None] | None = None
+        self._use_written_at: dict[str, datetime] = {}
+        self._use_writes: set[asyncio.Task[None]] = set()
 
     async def resolve(self, exchange: Exchange) -> Caller:
-        """The caller of a request; Unauthorized where it shows nothing good."""
+        """Return the caller of a request. Raises Unauthorized without a valid credential."""
         if self._is_loopback and not self._has_keys and not await self.has_keys():
             return LOOPBACK_CALLER
         shown = read_credential(exchange.headers, self.cookie)
@@ -241,18 +245,18 @@ class Authenticator:
         return caller
 
     async def has_keys(self) -> bool:
-        """Was a key ever given out, here or by another process?"""
-        if not self._has_keys and await self._any.get(""):
+        """Whether a key was ever created, by any process."""
+        if not self._has_keys and await self._any_key.get(""):
             self._has_keys = True
         return self._has_keys
 
     async def of_key(self, text: str) -> Caller | None:
-        """The caller that a key stands for; None for anything but a good one."""
+        """The caller of a valid key, or None."""
         shown = api_keys.parse_key(text)
         if shown is None:
             return None
         key = await self._keys.get(shown.id)
-        # First the comparison, whatever the key: how long it takes must not tell whether there is one.
+        # Compare in any case: the time it takes must not reveal whether the key exists.
         is_right = api_keys.verify_secret(shown.secret, key.hash if key else None)
         now = self.now()
         if key is None or not is_right or not key.is_good(now):
@@ -275,7 +279,7 @@ class Authenticator:
     # Sessions
 
     async def begin_session(self, caller: Caller) -> tuple[str, LoginSession]:
-        """Log in whoever has shown a key: the cookie's value, which is kept nowhere, and what is."""
+        """Create a session for a key: the token, which is not stored, and the stored session."""
         assert caller.key is not None
         value, now = api_keys.generate_token(secrets.randbits), self.now()
         key = await self._keys.get(caller.key)
@@ -295,36 +299,35 @@ class Authenticator:
         return value, session
 
     async def end_session(self, caller: Caller) -> None:
-        """Log out; whoever has no session is out already."""
         if caller.session is not None:
             await self._database.write(kept_sessions.delete_session, caller.session)
             self._sessions.drop(caller.session)
 
     async def expires_at(self, caller: Caller) -> datetime | None:
-        """When the caller's credential ends by itself."""
+        """When the caller's credential expires, if it does."""
         if caller.session is not None:
             session = await self._sessions.get(caller.session)
             return session.expires_at if session else None
         key = await self._keys.get(caller.key) if caller.key else None
         return key.expires_at if key else None
 
-    # What has changed since
+    # Changes
 
     def changed(self, *keys: str) -> None:
-        """Keys were made, changed or revoked, here or in another process: the next request is to know."""
+        """Forget keys that were created, changed or revoked, here or in another process."""
         for key in keys:
             self._keys.drop(key)
-        self._any.drop("")
+        self._any_key.drop("")
 
     def changed_all(self) -> None:
-        """Any of them may have been."""
-        for recent in (self._any, self._keys, self._sessions):
+        """Forget all: notifications may have been missed."""
+        for recent in (self._any_key, self._keys, self._sessions):
             recent.drop_all()
 
     async def gone(self, callers: Iterable[Caller]) -> set[Caller]:
-        """Those whose credential is no longer good. While the database is away, by what it said last.
+        """Those of `callers` whose credential is no longer valid; while the database is away, by the last known rows.
 
-        For what stays open: asked every other second, it asks one or two questions for all.
+        Called every two seconds for all open streams, with one or two queries in all.
         """
         asked = {caller for caller in callers if caller.key is not None}
         with suppress(PalaverError):
@@ -345,20 +348,20 @@ class Authenticator:
 
     @contextmanager
     def watched(self, caller: Caller, end: Callable[[], object]) -> Generator[None]:
-        """Call `end` if the caller's credential is no longer good before the block is over."""
+        """Call `end` if the caller's credential becomes invalid within the block."""
         if caller.key is None:
             yield
             return
         mark = object()
         self._watched[mark] = caller, end
-        if self._watching is None or self._watching.done():
-            self._watching = asyncio.get_running_loop().create_task(self._watch_on())
+        if self._watcher is None or self._watcher.done():
+            self._watcher = asyncio.get_running_loop().create_task(self._watch())
         try:
             yield
         finally:
             del self._watched[mark]
 
-    async def _watch_on(self) -> None:
+    async def _watch(self) -> None:
         while self._watched:
             await asyncio.sleep(_WATCH_INTERVAL_S)
             gone = await self.gone({caller for caller, _ in self._watched.values()})
@@ -367,44 +370,44 @@ class Authenticator:
                     end()
 
     async def close(self) -> None:
-        """Wait for what is still being written."""
-        if self._watching is not None:
-            self._watching.cancel()
-        await asyncio.gather(*self._noting)
+        """Wait for pending writes."""
+        if self._watcher is not None:
+            self._watcher.cancel()
+        await asyncio.gather(*self._use_writes)
 
     # The database
 
     def _note_use(self, key: ApiKey, now: datetime) -> None:
-        """Write down that it was used, once a minute, with nobody waiting for it."""
-        if now - max(key.last_used_at or _NEVER, self._noted_at.get(key.id, _NEVER)) < _USE_WRITE_INTERVAL:
+        """Record the use of a key, at most once a minute, in the background."""
+        if now - max(key.last_used_at or _NEVER, self._use_written_at.get(key.id, _NEVER)) < _USE_WRITE_INTERVAL:
             return
-        self._noted_at.pop(key.id, None)
-        self._noted_at[key.id] = now
-        if len(self._noted_at) > _MAX_NOTED_KEYS:
-            del self._noted_at[next(iter(self._noted_at))]
-        task = asyncio.get_running_loop().create_task(self._noted(key, now))
-        self._noting.add(task)
-        task.add_done_callback(self._noting.discard)
+        self._use_written_at.pop(key.id, None)
+        self._use_written_at[key.id] = now
+        if len(self._use_written_at) > _MAX_NOTED_KEYS:
+            del self._use_written_at[next(iter(self._use_written_at))]
+        task = asyncio.get_running_loop().create_task(self._write_use(key, now))
+        self._use_writes.add(task)
+        task.add_done_callback(self._use_writes.discard)
 
-    async def _noted(self, key: ApiKey, now: datetime) -> None:
+    async def _write_use(self, key: ApiKey, now: datetime) -> None:
         try:
             await self._database.write(kept_keys.set_last_used, key.project, key.id, at=now)
         except PalaverError as error:
             log.debug("The use of a key was not written down: %s", error.message)
 
-    async def _ask_any(self, names: Collection[str]) -> Mapping[str, bool]:
+    async def _load_any_key(self, names: Collection[str]) -> Mapping[str, bool]:
         found = await self._database.read(kept_keys.has_keys)
         return dict.fromkeys(names, found)
 
-    async def _ask_keys(self, names: Collection[str]) -> Mapping[str, ApiKey]:
+    async def _load_keys(self, names: Collection[str]) -> Mapping[str, ApiKey]:
         return {key.id: key for key in await self._database.read(kept_keys.find_keys, names)}
 
-    async def _ask_sessions(self, names: Collection[bytes]) -> Mapping[bytes, LoginSession]:
+    async def _load_sessions(self, names: Collection[bytes]) -> Mapping[bytes, LoginSession]:
         return {session.hash: session for session in await self._database.read(kept_sessions.find_sessions, names)}
 
 
 def check_exposure(settings: Settings, *, has_key: bool) -> None:
-    """Refuse to be reachable by strangers while there is no way to tell who they are."""
+    """Refuse to listen on a public address without a key."""
     if not settings.is_loopback and not has_key:
         raise SettingsError(
             f"Others can reach {settings.host}, and there is no key to tell who they are:"
@@ -413,7 +416,7 @@ def check_exposure(settings: Settings, *, has_key: bool) -> None:
 
 
 def steady_clock(wall: Callable[[], datetime], monotonic: Callable[[], float]) -> Callable[[], datetime]:
-    """A clock that goes on when the one on the wall is set back: a key that has expired must not revive."""
+    """A clock that never goes back: setting the wall clock back must not revive an expired key."""
     began, since = wall(), monotonic()
 
     def now() -> datetime:

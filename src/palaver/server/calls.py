@@ -1,4 +1,4 @@
-"""Calls of workflows: decode, resolve, run, and stream the answer in the protocol of the request."""
+"""Calls of workflows, from the body of a request to the end of its response, in every protocol."""
 
 import asyncio
 import hashlib
@@ -81,7 +81,7 @@ def idempotency_claim(
 
 
 _CallContext = AbstractAsyncContextManager[ResolvedCall]
-"""A call, for as long as it is joined to what it goes on from."""
+"""A call, while it holds the conversation that it continues."""
 
 
 class CallHandler:
@@ -114,14 +114,13 @@ class CallHandler:
         self.pulse = StreamMonitor(stall=settings.stream_stall, callers=callers)
 
     async def answer(self, exchange: Exchange, found: RouteMatch) -> None:
-        """Answer a call."""
         endpoint, stream, asked = found.endpoint, None, None
         adapter = self._padded.get(endpoint.protocol, endpoint.adapter)
         assert adapter is not None
         try:
             named = found.workflow
             if (named is None and not endpoint.picks) or (named is not None and named not in self._registry):
-                self._registry.find(named)  # Said before the body is read.
+                self._registry.find(named)  # Raises before the body is read.
             if self._engine.active_count >= self._settings.max_streams_total:
                 raise Overloaded("This server answers as many calls as it can: try again in a moment.")
             request = await self.read(exchange, found)
@@ -162,7 +161,7 @@ class CallHandler:
                 return
             with self._rates.streams.held(caller):
                 self._open(stream, asked) if joining is None else await self._open_joined(stream, joining)
-                # A stream may be open for hours and there may be thousands: let go of what nobody needs any more.
+                # Thousands of streams may be open for hours: free what is not needed any more.
                 exchange.headers = NO_HEADERS
                 asked = None
                 del call, reading, origin, request, joining
@@ -180,18 +179,18 @@ class CallHandler:
             stream.reading = joined.reading
             self._open(stream, joined)
             if joined.origin.thread is not None:
-                stream.cancels = False  # What joins a thread is not only for whoever asked.
+                stream.cancels = False  # The thread keeps the answer even if this client leaves.
             if joined.origin.thread is not None or joined.once is not None:
                 await self._records.flush()  # Whoever finds it taken must find the run that took it.
 
     async def _answer_later(self, exchange: Exchange, adapter: Adapter, joining: _CallContext) -> None:
-        """Keep the run for the background and say so; or tell what it says, when it does."""
+        """Queue the run and respond with its status; if a stream was requested, with its events as they come."""
         later, caller = cast("BackgroundAdapter", adapter), exchange.caller
         async with joining as joined:
             reading = later.with_queued_at(joined.reading, utc_now())
             origin = replace(joined.origin, reading=reading)
             workflow = self._registry.workflow(joined.call.workflow)
-            self._backlog.start()  # Where nobody told us that we start.
+            self._backlog.start()  # Servers without lifespan events don't start it.
             first = await self._backlog.enqueue(workflow, joined.call, origin, joined.run_id)
         exchange.run_id = first.run_id
         head = adapter.response_head(first, reading)
@@ -204,12 +203,12 @@ class CallHandler:
             stall = self._settings.stream_stall
             await replay_events(exchange, head, frames, following, stall=stall, opening=opening)
 
-    # What a call goes on from
+    # Files and conversations
 
     async def _with_files(
         self, exchange: Exchange, request: HttpRequest, asked: ResolvedCall, *, is_copy: bool
     ) -> ResolvedCall:
-        """The call with the files that it names, which must be there; in a thread only what is new in it counts."""
+        """Look up the files of a call. Raises NotFound; in a thread, only files of new messages are required."""
         host, root_path = exchange.headers["host"], self._settings.root_path
         messages = file_references.resolve_file_urls(asked.call.messages, host=host, root_path=root_path)
         if not is_copy and file_ids(messages):
@@ -219,7 +218,7 @@ class CallHandler:
         return asked._replace(call=replace(asked.call, messages=messages))
 
     def _joined(self, caller: Caller, found: RouteMatch, asked: ResolvedCall, said: CallHeaders) -> _CallContext | None:
-        """The call with what it goes on from, while it is joined to it; None where that is nothing, as of most."""
+        """The call with the conversation that it continues; None if there is none, as for most calls."""
         return (
             self._referring(caller, found, asked)
             if said is NO_CALL_HEADERS
@@ -261,12 +260,12 @@ class CallHandler:
         policy = "interrupt" if found.endpoint.interrupts else workflow.options.turns
         return self._joining.in_thread(thread, workflow, policy, asked, look)
 
-    # What is done once
+    # Idempotency
 
     async def _claimed(
         self, exchange: Exchange, said: CallHeaders, request: HttpRequest, asked: ResolvedCall
     ) -> ResolvedCall:
-        """The call under a run's name; or, if it was made before, under that one's."""
+        """Claim the Idempotency-Key for a new run id; `said_before` is the run of an earlier request."""
         route = f"{exchange.method} {exchange.path}"
         query: bytes = exchange.scope["query_string"]
         once = idempotency_claim(said, exchange.caller, route, (query, request.body), utc_now())
@@ -275,12 +274,12 @@ class CallHandler:
         return asked._replace(run_id=run, once=once, said_before=None if before is None else before.run)
 
     async def _release(self, asked: ResolvedCall) -> None:
-        """Let another do what was not done."""
+        """Release the claim of a run that was not started, so that a retry can start it."""
         if asked.once is not None and asked.run_id is not None:
             await self._database.write(claims.release_claim, asked.once, asked.run_id)
 
     async def _tell_again(self, exchange: Exchange, endpoint: Endpoint, reading: Any, run: str) -> None:
-        """The answer of a run that was begun before: as it was, as far as it has come."""
+        """Respond with the run of an earlier request, as far as it has come."""
         adapter, caller = self._padded.get(endpoint.protocol, endpoint.adapter), exchange.caller
         assert adapter is not None
         row = await idempotency.wait_for_run(self._records, caller.project, run)
@@ -311,7 +310,7 @@ class CallHandler:
     # Sessions
 
     async def interrupt(self, project: str, workflow: str, session: str | None) -> None:
-        """End what is still going of a session, in any process, and wait until that is recorded."""
+        """Cancel the runs of a session, in any process, and wait until their end is recorded."""
         if not session:
             return
         if session.startswith(conversations.THREAD_ID_PREFIX):
@@ -328,7 +327,7 @@ class CallHandler:
                 await self._records.cancel(project, row.id)
 
     async def going(self, project: str, workflow: str, session: str) -> str | None:
-        """The run of a session that has not ended, in any process: the newest."""
+        """The newest run of a session that is still alive, in any process."""
         if session.startswith(conversations.THREAD_ID_PREFIX):
             row = await self._database.read(_active_run, project, session)
             return row.id if row is not None and row.workflow == workflow else None
@@ -339,7 +338,7 @@ class CallHandler:
         return rows[-1].id if rows else None
 
     async def read(self, exchange: Exchange, found: RouteMatch) -> HttpRequest:
-        """The request, its body within the limits."""
+        """Read a JSON request. Raises for another media type, or a body over the limits."""
         security.check_json(exchange)
         return HttpRequest(
             method=exchange.method,
@@ -355,7 +354,7 @@ class CallHandler:
 
 
 def _active_run(db: Connection, project: str, thread: str) -> RunRow | None:
-    """The run that is answering in a thread, whatever protocol it began in."""
+    """The run that holds the lock of a thread, in whatever protocol it started."""
     found = threads.get_thread(db, project, thread)
     row = runs.get_run(db, project, found.run) if found is not None and found.run is not None else None
     return row if row is not None and row.is_alive else None
@@ -367,11 +366,11 @@ def _error_answer(adapter: Adapter, error: PalaverError, stream: RunStream | Non
 
 
 TURNS_PROTOCOL = "turns"
-"""What such runs say that they were begun by."""
+"""`protocol` of the runs that ThreadRunner starts."""
 
 
 class TurnOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run is given beside what was said; the thread has the rest."""
+    """Options of a turn; those of the thread are the default."""
 
     variant: str | None = None
     parameters: Mapping[str, Any] = {}
@@ -381,7 +380,7 @@ class TurnOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ThreadRunner:
-    """Begins such runs."""
+    """Starts runs for the REST API (POST /api/threads/{id}/turns), detached from the request."""
 
     def __init__(
         self,
@@ -402,7 +401,7 @@ class ThreadRunner:
     async def take(
         self, caller: Caller, thread: str, look: TurnPlan, given: TurnOptions, run_id: str | None = None
     ) -> ResolvedCall:
-        """Say something in a thread and begin to answer it. All that was said is durable, and the run has a name."""
+        """Append messages to a thread and start the run that answers; both are stored when this returns."""
         found = await self._joining.thread(caller.project, thread, None)
         workflow = self._registry.workflow(found.workflow)
         if self.engine.active_count >= self._settings.max_streams_total:
@@ -422,7 +421,7 @@ class ThreadRunner:
     async def _begin(self, thread: Thread, workflow: Workflow, asked: ResolvedCall, look: TurnPlan) -> ResolvedCall:
         async with self._joining.in_thread(thread, workflow, workflow.options.turns, asked, look) as joined:
             if asked.call.background:
-                self.backlog.start()  # Where nobody told us that we start.
+                self.backlog.start()  # Servers without lifespan events don't start it.
                 await self.backlog.enqueue(workflow, joined.call, joined.origin, joined.run_id)
                 return joined
             run, producer = self.engine.open(workflow, joined.call, origin=joined.origin, run_id=joined.run_id)

@@ -1,4 +1,7 @@
-"""What a call continues (a previous response, a conversation, a thread), and its lock on that conversation."""
+"""What a call continues: a previous response, a conversation or a thread; and the lock on that conversation.
+
+The stored history counts. What a client sends besides is a copy of it, a contradiction, or new.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -44,26 +47,25 @@ from palaver.workflows.options import TurnPolicy
 from palaver.workflows.workflow import Workflow
 
 THREAD_ID_PREFIX = "conv_"
-"""What the id of every thread begins with."""
 HEAD = "head"
 
 
 class ThreadTurn(NamedTuple):
-    """What is said, and what it follows."""
+    """New messages, and the message that they follow."""
 
     parent: str | None
-    """The message that what is said follows; with nothing said, the one that is answered as it stands."""
+    """The id of the message that `said` follows; without new messages, the one to answer."""
     stored: tuple[Message, ...]
-    """The branch that ends there."""
+    """The branch that ends with `parent`."""
     said: tuple[Message, ...] = ()
 
 
 TurnPlan = Callable[[Connection, str, str], ThreadTurn]
-"""`look(db, project, thread)`: the turn, as the thread is now."""
+"""`plan(db, project, thread)`: the turn, from the current state of the thread."""
 
 
 def plan_append(parent: str | None, messages: Sequence[Message]) -> TurnPlan:
-    """Say these below a message, `head` or none, and answer them; or answer that message as it stands."""
+    """Append messages after `parent` (an id, `head` or None) and answer them; without messages, answer `parent`."""
 
     def look(db: Connection, project: str, thread: str) -> ThreadTurn:
         at = threads.require_thread(db, project, thread).head if parent == HEAD else parent
@@ -76,7 +78,7 @@ def plan_append(parent: str | None, messages: Sequence[Message]) -> TurnPlan:
 
 
 def plan_regenerate(message: str) -> TurnPlan:
-    """Answer once more what that message answered."""
+    """Answer the question of an answer again."""
 
     def look(db: Connection, project: str, thread: str) -> ThreadTurn:
         _require_node(db, project, thread, message, "/again")
@@ -89,13 +91,13 @@ def plan_regenerate(message: str) -> TurnPlan:
 
 
 def plan_answer(message: str, sent: Sequence[Message]) -> TurnPlan:
-    """Answer that message as it stands; what a client sent beside it must ask the same."""
+    """Answer a stored message. Raises HistoryConflict if the last user message of `sent` differs from it."""
 
     def look(db: Connection, project: str, thread: str) -> ThreadTurn:
         message_tree.check_parent(db, project, thread, message)
         stored = _messages_up_to(db, project, thread, message)
         workflow = threads.require_thread(db, project, thread).workflow
-        asked = _last_user_text(redaction.redact_messages(db, project, workflow, sent))  # As it would have been kept.
+        asked = _last_user_text(redaction.redact_messages(db, project, workflow, sent))  # As it would have been stored.
         if asked is not None and asked != _last_user_text(stored):
             raise HistoryConflict("The last message of the body is not what the thread's message says.")
         return ThreadTurn(message, stored)
@@ -104,7 +106,7 @@ def plan_answer(message: str, sent: Sequence[Message]) -> TurnPlan:
 
 
 def plan_ui_chat(sent: Sequence[Message], client: UIRequest) -> TurnPlan:
-    """What a UI client wants that sends its whole list each time: only what is new in it counts."""
+    """The turn of an AI SDK client, which sends its whole history each time: only new messages count."""
 
     def look(db: Connection, project: str, thread: str) -> ThreadTurn:
         branch = threads.get_branch(db, project, thread)
@@ -116,14 +118,11 @@ def plan_ui_chat(sent: Sequence[Message], client: UIRequest) -> TurnPlan:
             return ThreadTurn(named.parent, _messages_up_to(db, project, thread, named.parent), tuple(new[-1:]))
         noted = {node.message.metadata.get("client_id") for node in branch}
         stored = tuple(node.message for node in branch)
-        PendingApprovals(stored).check(_from_last_answer(sent))  # There its user saw what they approve.
+        PendingApprovals(stored).check(_from_last_answer(sent))  # Where the user saw what they approve.
         said = new_messages(stored, [message for message in new if message.id not in noted or not message.id])
         return ThreadTurn(branch[-1].id if branch else None, stored, tuple(said.values()))
 
     return look
-
-
-# Pieces
 
 
 def _messages_up_to(db: Connection, project: str, thread: str, node: str | None) -> tuple[Message, ...]:
@@ -135,7 +134,6 @@ def _branch_to(db: Connection, project: str, thread: str, node: Node | None) -> 
 
 
 def _turn_after(db: Connection, project: str, thread: str, branch: Sequence[Node]) -> ThreadTurn:
-    """Answer the end of a branch."""
     at = branch[-1].id if branch else None
     message_tree.check_parent(db, project, thread, at)
     return ThreadTurn(at, tuple(node.message for node in branch))
@@ -149,7 +147,7 @@ def _require_node(db: Connection, project: str, thread: str, node: str, pointer:
 
 
 def _without_answer(branch: Sequence[Node]) -> Sequence[Node]:
-    """The branch without the answer at its end, all of which one run said; without a run, all that is no question."""
+    """The branch without the answer at its end: the last assistant and tool messages of one run."""
     end = len(branch)
     last = branch[-1] if branch else None
     while last is not None and end and _is_of_answer(branch[end - 1], last.run):
@@ -166,12 +164,12 @@ def _last_user_text(messages: Sequence[Message]) -> str | None:
 
 
 def _new_messages(messages: Sequence[Message]) -> Sequence[Message]:
-    """What follows the last that the assistant said: results and approvals too, which stand in its own message."""
+    """Messages after the last answer, with the tool results and approvals that a client puts into it."""
     return [message for message in _from_last_answer(messages) if message.role != "assistant"]
 
 
 def _from_last_answer(messages: Sequence[Message]) -> Sequence[Message]:
-    """The last message of the assistant and what follows it; all, where it said nothing."""
+    """The last assistant message and what follows; all, if there is none."""
     last = max((place for place, message in enumerate(messages) if message.role == "assistant"), default=0)
     return messages[last:]
 
@@ -189,7 +187,7 @@ async def poll(find: Callable[[], Awaitable[_T | None]], *, timeout_s: float) ->
 
 
 class TurnLock:
-    """Whose turn it is, in every conversation of a database."""
+    """Serializes runs per conversation, by the workflow's `turns` policy."""
 
     def __init__(self, database: Database, records: RunReader, *, most_queued: int, seconds: float) -> None:
         self._database = database
@@ -200,7 +198,7 @@ class TurnLock:
 
     @asynccontextmanager
     async def taken(self, project: str, thread: str, run: str, policy: TurnPolicy) -> AsyncGenerator[None]:
-        """Let that run answer in the thread. Its end releases it; so does a block that does not come to start it."""
+        """Lock the thread for a run. The end of the run releases it; so does an exception in the block."""
         await self._take(project, thread, run, policy)
         try:
             yield
@@ -233,7 +231,7 @@ class TurnLock:
         try:
             await self._records.cancel(project, run)
         except RunNotFound:
-            await asyncio.sleep(_POLL_INTERVAL_S)  # It is about to begin.
+            await asyncio.sleep(_POLL_INTERVAL_S)  # It is about to start.
 
     async def _try_lock(self, project: str, thread: str, run: str) -> bool | None:
         return await self._database.write(threads.claim_thread, project, thread, run) or None
@@ -254,23 +252,23 @@ class TurnLock:
 
 
 class ResolvedCall(NamedTuple):
-    """A call that knows all it goes on from."""
+    """A call with the history that it continues."""
 
     call: Call
     reading: Any
     origin: Origin
     run_id: str | None = None
-    """The run that holds the conversation, which has a name before it starts."""
+    """The id of the run, if it has to be known before the run starts: it holds a lock or a claim."""
     said: Sequence[Node] = ()
-    """What it put into a thread before it was answered."""
+    """The messages that it added to a thread."""
     once: IdempotentRequest | None = None
-    """What it is done once for, under that run's name."""
+    """The idempotency claim held by this run."""
     said_before: str | None = None
-    """The run that was begun for the same before."""
+    """The run of an earlier request with the same Idempotency-Key."""
 
 
 class ConversationResolver:
-    """Looks up what calls refer to."""
+    """Resolves what calls continue."""
 
     def __init__(
         self,
@@ -290,7 +288,7 @@ class ConversationResolver:
     # Threads, and variants
 
     async def thread(self, project: str, name: str, workflow: Workflow | None) -> Thread:
-        """A thread of that project and, if it has one, that workflow; ThreadNotFound for any other."""
+        """Return a thread of the project. Raises ThreadNotFound, also for a thread of another workflow."""
         found = await self._database.read(threads.require_thread, project, name)
         if workflow is not None and found.workflow not in (None, workflow.description.name):
             raise ThreadNotFound(name)
@@ -299,9 +297,9 @@ class ConversationResolver:
     async def with_variant(
         self, project: str, workflow: Workflow, asked: ResolvedCall, variant: str | None, thread: Thread | None = None
     ) -> ResolvedCall:
-        """The call with what its variant sets below its own parameters, and what its thread has for its runs.
+        """Merge the parameters of the call over those of its variant and thread.
 
-        What a thread sets beside its variant are changes to that one: they do not go with another.
+        Parameters of a thread are changes to the thread's own variant: they don't apply to another.
         """
         own: Mapping[str, Any] = {}
         if thread is not None:
@@ -319,20 +317,20 @@ class ConversationResolver:
     async def in_thread(
         self, thread: Thread, workflow: Workflow, policy: TurnPolicy, asked: ResolvedCall, look: TurnPlan
     ) -> AsyncGenerator[ResolvedCall]:
-        """A call that answers in a thread. The run is to be opened inside of the block, as for `responses`."""
+        """A call that answers in a thread. Open the run inside of the block, as for `responses`."""
         call, reading, origin = asked.call, asked.reading, asked.origin
         project, run = origin.project, asked.run_id or new_run_id()
         async with self._turns.taken(project, thread.id, run, policy):
             turn = await self._database.read(_plan_turn, look, project, thread.id)
             preface = call.messages[: call.preface]
             call = replace(call, messages=(*preface, *turn.stored, *turn.said), session=thread.id)
-            # What it cannot take is said before anything is kept.
+            # Raise for a call that the workflow rejects before anything is stored.
             validate_history(call.messages, system=workflow.options.system, bounds=self._bounds)
             workflow.bind(call)
             made: Sequence[Node] = ()
             if turn.said:
                 made = await self._database.write(_append_messages, project, thread.id, turn, self._now())
-                # What may be kept of it can be less than what is answered.
+                # The stored messages may be redacted; the run gets the original ones.
                 said = [with_node_id(message, node.id) for message, node in zip(turn.said, made, strict=True)]
                 call = replace(call, messages=(*preface, *turn.stored, *said))
             reading = with_message_id(reading, run) if isinstance(reading, UIRequest) else reading
@@ -346,9 +344,9 @@ class ConversationResolver:
     async def responses(
         self, caller: Caller, workflow: Workflow, named: str | None, asked: ResolvedCall
     ) -> AsyncGenerator[ResolvedCall]:
-        """A call in the protocol of Responses; `named` is the workflow that its path names.
+        """A call of the Responses protocol; `named` is the workflow in its path.
 
-        The run is to be opened inside of the block: whatever keeps it from that lets go of the conversation.
+        Open the run inside of the block: if that fails, the conversation is unlocked.
         """
         call, reading = asked.call, asked.reading
         if reading.references:
@@ -374,7 +372,7 @@ class ConversationResolver:
         assert call.previous is not None
         run = store.run_of_previous(call.previous)
         if self._records.find_active(caller.project, run) is not None:
-            await self._records.flush()  # It may be too young to be in the database.
+            await self._records.flush()  # It may not be stored yet.
         chain, messages = await self._database.read(_previous_chain, caller.project, run)
         if not chain or (named is not None and chain[-1].row.workflow != named):
             raise store.previous_not_found(call.previous)
@@ -401,7 +399,7 @@ class ConversationResolver:
             stored = await self._database.read(_branch_messages, project, thread)
             before = call.preface + len(stored)
             call, reading = continue_history(call, reading, stored)
-            workflow.bind(call)  # What it cannot take is said before anything is kept.
+            workflow.bind(call)  # Raises before anything is stored.
             answers = await self._database.write(_append_question, project, thread, call.messages[before:], self._now())
             call = replace(call, session=call.session or thread)
             yield ResolvedCall(
@@ -410,19 +408,19 @@ class ConversationResolver:
 
 
 def with_message_id(client: UIRequest, run: str) -> UIRequest:
-    """A UI client of a run in a thread: there a message that it begins has the id of the message's first node."""
+    """Give the message that a run starts in a thread the id of its first node."""
     return client if client.message is not None else replace(client, message=f"msg_{run.removeprefix('run_')}_1")
 
 
 def _append_messages(db: Connection, project: str, thread: str, turn: ThreadTurn, at: datetime) -> list[Node]:
-    """Put what is said where it belongs; the current branch ends there now."""
+    """Append the new messages; the current branch ends there."""
     return threads.append_messages(db, project, thread, turn.parent, turn.said, origin="client", at=at)
 
 
 def _append_question(
     db: Connection, project: str, thread: str, messages: tuple[Message, ...], at: datetime
 ) -> str | None:
-    """Put what is asked below the head, which moves when it is answered; the node that the answer joins."""
+    """Append messages below the head, which moves when they are answered; return the node to answer."""
     if not messages:
         return threads.require_thread(db, project, thread).head
     made = threads.append_messages(db, project, thread, "head", messages, origin="client", at=at, head="stays")
@@ -430,14 +428,14 @@ def _append_question(
 
 
 def _plan_turn(db: Connection, look: TurnPlan, project: str, thread: str) -> ThreadTurn:
-    """The turn, with the files that it names: those of what is said must be there."""
+    """The turn with its files. Raises NotFound for a missing file of a new message."""
     turn = look(db, project, thread)
     said = file_references.require_files(db, project, turn.said) if has_files(turn.said) else turn.said
     return turn._replace(stored=tuple(files.replace_missing_files(db, project, turn.stored)), said=said)
 
 
 def _resolve_files(db: Connection, project: str, messages: tuple[Message, ...], sent: object) -> tuple[Message, ...]:
-    """The same of a call that refers to stored items: files must be there of what was sent beside the references."""
+    """Look up files of a call with item references. Only those that the client sent must exist."""
     new = {name for name in file_ids(messages) if file_references.file_pointer(sent, name) is not None}
     told: list[Message] = []
     for message in messages:
@@ -451,7 +449,6 @@ def _resolve_files(db: Connection, project: str, messages: tuple[Message, ...], 
 
 
 def _branch_messages(db: Connection, project: str, thread: str) -> Sequence[Message]:
-    """The current branch."""
     return files.replace_missing_files(db, project, [node.message for node in threads.get_branch(db, project, thread)])
 
 
@@ -461,13 +458,13 @@ def _previous_chain(db: Connection, project: str, run: str) -> tuple[list[runs.S
 
 
 _ItemSource = tuple[str | None, str | None]
-"""The run that a call goes on from, and the conversation that it is in."""
+"""A run and a thread, one of which may hold an item."""
 
 
 def _find_items(
     db: Connection, project: str, names: Sequence[str], around: _ItemSource
 ) -> Mapping[str, Mapping[str, Any]]:
-    """The stored items of these ids: of what the call goes on from, or else of the response or thread that has them."""
+    """Find stored items by id: in what the call continues, else in the response or thread that has them."""
     found: dict[str, Mapping[str, Any]] = {}
     for name in names:
         for run, thread in (around, *_item_sources(db, project, name)):
@@ -479,7 +476,7 @@ def _find_items(
 
 
 def _item_sources(db: Connection, project: str, name: str) -> list[_ItemSource]:
-    """What may hold an item: the run whose id is in its own, and threads that have a node of its name."""
+    """Where an item may be: the run whose id is part of the item's, and threads with a node of that id."""
     stem = name.partition("_")[2].partition("_")[0]
     return [
         (f"run_{stem}", None),

@@ -1,4 +1,4 @@
-"""The one table from error codes to HTTP statuses. Nothing else maps a code to a status; docs/errors.md shows it."""
+"""The table from error codes to HTTP statuses, the only one (docs/errors.md), and headers of error responses."""
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 StatusColumn = Literal["a", "b"]
-"""Which protocols: "a" for /api, /inspect, /invoke, /run and /test, "b" for all others, whose SDKs expect 400."""
+"""\"a\" is for /api, /inspect, /invoke, /run and /test, \"b\" for all other protocols, whose SDKs expect 400."""
 
 
 class _Status(NamedTuple):
@@ -92,13 +92,13 @@ STATUSES: dict[str, _Status] = {
     "disk_full": _same_status(507),
 }
 RETRYABLE_CODES = frozenset({"conversation_locked", "overloaded", "query_timeout", "rate_limited", "shutting_down"})
-"""Codes whose answer tells when to try again."""
+"""Codes whose response has a Retry-After header."""
 
 _TOO_LARGE_STATUSES = {"body": 413, "string": 413, "url": 414, "headers": 431}
 
 
 def error_status(error: PalaverError, column: StatusColumn = "a") -> int:
-    """The status of an error that kept a run from starting."""
+    """The status of an error before a run started."""
     if isinstance(error, TooLarge):
         return _TOO_LARGE_STATUSES.get(error.part, 413)
     if isinstance(error, StaleBase) and error.by == "etag":
@@ -109,7 +109,7 @@ def error_status(error: PalaverError, column: StatusColumn = "a") -> int:
 
 
 def api_error_status(error: PalaverError) -> int:
-    """The same under /api, where a field of the body outside its list is 422, and one of the query 400."""
+    """The same under /api, where an invalid value in the body is 422, and one in the query 400."""
     pointer = error.pointer if isinstance(error, RequestError) else None
     if error.code == "invalid_value" and pointer is not None and not pointer.startswith("?"):
         return 422
@@ -117,7 +117,7 @@ def api_error_status(error: PalaverError) -> int:
 
 
 def final_status(last: Event, column: StatusColumn = "a") -> int:
-    """The status of how a run ended: a cancelled one is answered with what was said."""
+    """The status of a run that ended with this event; 200 for a cancelled one."""
     if not isinstance(last, RunFailed):
         return 200
     if last.status is not None:
@@ -133,7 +133,7 @@ def _code_status(code: str, column: StatusColumn) -> int:
 
 
 def error_headers(error: PalaverError) -> tuple[tuple[str, str], ...]:
-    """What the answer to an error tells in its headers: how to show who one is, and when to try again."""
+    """`WWW-Authenticate` and `Retry-After`, where they apply."""
     if isinstance(error, Unauthorized):
         return (("www-authenticate", "Bearer"),)
     if isinstance(error, RateLimited):
@@ -142,17 +142,14 @@ def error_headers(error: PalaverError) -> tuple[tuple[str, str], ...]:
 
 
 def add_headers(answer: HttpResponse, *more: tuple[str, str]) -> HttpResponse:
-    """The answer, with these headers too."""
     headers = (*answer.headers, *more)
     return HttpResponse(status=answer.status, headers=headers, body=answer.body, keep_alive=answer.keep_alive)
 
 
 def with_error_headers(answer: HttpResponse, error: PalaverError) -> HttpResponse:
-    """The answer to an error, telling when to try again where that helps."""
     headers = error_headers(error)
     return add_headers(answer, *headers) if headers else answer
 
 
 def json_answer(status: int, document: Any) -> HttpResponse:
-    """A document as JSON."""
     return HttpResponse(status=status, headers=(("content-type", JSON),), body=json.encode(document))

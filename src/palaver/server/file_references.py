@@ -1,7 +1,4 @@
-"""The stored files that a call names: read from what was sent, looked up in the caller's project, told by their type.
-
-A file may be named by its id, or by the path under which we give it back: that is read as the id, and never fetched.
-"""
+"""Stored files that a call refers to, by id or by the URL under which we serve them. Such a URL is never fetched."""
 
 import re
 from collections.abc import Sequence
@@ -16,12 +13,12 @@ from palaver.storage import files
 
 _FILE_URL = re.compile(r"(?P<before>.*)/api/files/(?P<name>[A-Za-z0-9_]{1,64})")
 _FILE_FIELD_SUFFIXES = ("id", "url", "uri")
-"""How the fields end in which a body may name a file, in any dialect."""
+"""Suffixes of the fields that refer to a file, in any dialect."""
 _SCHEMES = ("https://", "http://")
 
 
 def resolve_file_urls(messages: Sequence[Message], *, host: str, root_path: str) -> tuple[Message, ...]:
-    """The messages, with the ids of files that they name by a URL of ours: a path, or one below our own origin."""
+    """Replace URLs of our own files, relative or with our origin, by file ids."""
     ours = {"", root_path, *(f"{scheme}{host}{prefix}" for scheme in _SCHEMES for prefix in ("", root_path) if host)}
 
     def named(part: File) -> File:
@@ -36,7 +33,7 @@ def resolve_file_urls(messages: Sequence[Message], *, host: str, root_path: str)
 def require_files(
     db: Connection, project: str, messages: Sequence[Message], sent: object = None
 ) -> tuple[Message, ...]:
-    """The messages, with the type and the name of each file that they name by its id, as its store has them.
+    """Fill in type and name of each file that the messages refer to by id.
 
     NotFound for one that the project does not have, with its place in what was `sent`. What a client says that the
     assistant gave is no reason to refuse the rest: a model's provider has ids of its own. It is given in words.

@@ -1,6 +1,6 @@
-"""How much one key may ask for, so that the others are served too; and how often an address may guess.
+"""Rate limits per key: requests per minute, runs and streams at once; and failed logins per address.
 
-Counted in this process, by a clock that nobody can set. Who has no key, where none was given out, is not counted.
+Counted in this process, with a monotonic clock. Callers without a key are not limited.
 """
 
 import math
@@ -17,16 +17,14 @@ from palaver.server.settings import Settings
 
 WINDOW_S = 60.0
 MAX_FAILED_LOGINS = 10
-"""A minute, from one address."""
+"""Per minute and address."""
 _UNCOUNTED = nullcontext()
-"""For those without a key, of whom nothing is counted: a generator for each of their calls would do nothing."""
+"""For callers without a key: cheaper than a generator per call."""
 MAX_TRACKED_NAMES = 4096
-"""How many keys or addresses are remembered at once; of more, those not heard of for longest are forgotten."""
+"""How many keys or addresses are tracked; beyond that the least recent are forgotten."""
 
 
 class RateLimits:
-    """The limits of every key."""
-
     def __init__(self, settings: Settings, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._requests = SlidingWindow(settings.rate_per_minute, monotonic=monotonic)
         self._logins = SlidingWindow(MAX_FAILED_LOGINS, monotonic=monotonic)
@@ -35,7 +33,7 @@ class RateLimits:
         self.sockets = ConcurrencyLimit("sockets", settings.max_streams)
 
     def request(self, caller: Caller) -> None:
-        """Count a request, or raise."""
+        """Count a request. Raises RateLimited."""
         if caller.key is None:
             return
         wait = self._requests.take(caller.key)
@@ -44,27 +42,25 @@ class RateLimits:
             raise RateLimited(f"This key may send {most} requests a minute: {_retry_hint(wait)}.", retry_after=wait)
 
     def try_login(self, address: str) -> None:
-        """Count an attempt before it is known how it ends, or raise: many at once are many."""
+        """Count a login attempt up front, so that concurrent attempts are limited too."""
         wait = self._logins.take(_network(address))
         if wait:
             raise RateLimited(f"Too many failed logins from this address: {_retry_hint(wait)}.", retry_after=wait)
 
     def logged_in(self, address: str) -> None:
-        """The attempt did not fail: it does not count."""
+        """Take back the count of an attempt that succeeded."""
         self._logins.give_back(_network(address))
 
 
 class HasKey(Protocol):
-    """Whoever may have a key: a caller, or where a run came from."""
+    """A caller, or the origin of a run."""
 
     @property
-    def key(self) -> str | None:
-        """The id of the key."""
-        ...
+    def key(self) -> str | None: ...
 
 
 class ConcurrencyLimit:
-    """How many of something a key has open."""
+    """How many runs, streams or sockets a key has open."""
 
     def __init__(self, what: str, most: int) -> None:
         self.most = most
@@ -72,7 +68,7 @@ class ConcurrencyLimit:
         self._open: dict[str, int] = {}
 
     def acquire(self, who: HasKey) -> None:
-        """Count one more, or raise."""
+        """Count one more. Raises RateLimited."""
         if who.key is None or not self.most:
             return
         count = self._open.get(who.key, 0)
@@ -81,17 +77,16 @@ class ConcurrencyLimit:
         self._open[who.key] = count + 1
 
     def release(self, who: HasKey) -> None:
-        """One that was taken has ended."""
         if who.key is None or not self.most:
             return
         count = self._open[who.key] - 1
         if count:
             self._open[who.key] = count
         else:
-            del self._open[who.key]  # So that we remember no more keys than are in use.
+            del self._open[who.key]  # Keeps only keys that are in use.
 
     def held(self, who: HasKey) -> AbstractContextManager[None]:
-        """Count one for as long as the block takes."""
+        """Count one for the duration of the block."""
         return _UNCOUNTED if who.key is None else self._held(who)
 
     @contextmanager
@@ -104,7 +99,7 @@ class ConcurrencyLimit:
 
 
 class SlidingWindow:
-    """At most so many in any sixty seconds, by name. 0 is any number."""
+    """At most `most` events in any 60 seconds, by name; 0 means unlimited."""
 
     def __init__(
         self, most: int, *, monotonic: Callable[[], float] = time.monotonic, names: int = MAX_TRACKED_NAMES
@@ -115,31 +110,30 @@ class SlidingWindow:
         self._rings: dict[str, _TimeRing] = {}
 
     def take(self, name: str) -> int:
-        """Count one more and give 0; or, if there were enough, the whole seconds after which one is free."""
+        """Count one more and return 0; over the limit, the whole seconds until the next is allowed."""
         if not self.most:
             return 0
         ring = self._rings.pop(name, None) or _TimeRing(self.most)
-        self._rings[name] = ring  # Now the last: those not heard of for longest come first.
+        self._rings[name] = ring  # At the end: the least recent come first.
         if len(self._rings) > self._names:
             del self._rings[next(iter(self._rings))]
         return math.ceil(ring.take(self._monotonic()))
 
     def give_back(self, name: str) -> None:
-        """The last one is not to count."""
         ring = self._rings.get(name)
         if ring is not None:
             ring.give_back()
 
 
 class _TimeRing:
-    """The times of the last so many; eight bytes each, and no more than there were."""
+    """The times of the last `most` events, eight bytes each; it grows with use."""
 
     __slots__ = ("_first", "_most", "_times")
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._times = array("d")
-        self._first = 0  # Where the oldest stands, once the ring is full.
+        self._first = 0  # Index of the oldest, once the ring is full.
 
     def take(self, now: float) -> float:
         if len(self._times) < self._most:
@@ -162,7 +156,7 @@ class _TimeRing:
 
 
 def _network(address: str) -> str:
-    """The address; of IPv6 its network, for whoever has one address there has 2**64."""
+    """The address; of IPv6 its /64 network, all of which one client may have."""
     try:
         known = ip_address(address)
     except ValueError:

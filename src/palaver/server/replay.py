@@ -1,7 +1,4 @@
-"""A run, read by somebody who did not start it: from its log, then as it goes on. Nobody waits for such a reader.
-
-It goes at its own pace, and may leave and come back: the run does not notice.
-"""
+"""Send a run to a client that did not start it: from its log, then live. A slow reader does not slow the run."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
@@ -16,9 +13,8 @@ from palaver.server.request import Exchange
 from palaver.server.streaming import KEEP_ALIVE_INTERVAL_S, escape_line_separators
 
 _MAX_CHUNK_BYTES = 256 * 1024
-"""Bytes that are sent in one piece."""
 _CREDENTIAL_GRACE_S = 2.0
-"""Seconds in which a reader who is turned away may take what it is still told."""
+"""How long a client whose credential ended may take to read the last frames."""
 
 
 async def replay_events(
@@ -30,9 +26,9 @@ async def replay_events(
     stall: float,
     opening: bytes = b"",
 ) -> None:
-    """Send the frames of what comes, until the last, or until the reader leaves or takes nothing any more.
+    """Send the frames of `batches` until the last, a disconnect, or `stall` seconds without progress.
 
-    One whose key is no longer good is told so, in frames like any: the run itself goes on.
+    If the caller's credential becomes invalid, the stream ends with an error; the run continues.
     """
     loop = asyncio.get_running_loop()
     away: asyncio.Future[None] = loop.create_future()
@@ -53,11 +49,11 @@ async def replay_events(
             task.cancel()
         done, _ = await asyncio.wait([telling, leaving])
     if telling in done and not telling.cancelled():
-        telling.result()  # Its error is ours.
+        telling.result()  # Raise its error.
 
 
 async def _wait_disconnect(exchange: Exchange) -> None:
-    """Wait until the reader leaves; of a body that nobody has asked for comes an end first."""
+    """Wait for a disconnect; the end of an unread body comes first."""
     while (await exchange.receive())["type"] != "http.disconnect":
         pass
 
@@ -93,7 +89,7 @@ async def _next_batch(
     stall: float,
     away: "asyncio.Future[None]",
 ) -> Sequence[Event]:
-    """What comes next, or nothing at the end; while it is awaited, the reader is told that we are alive."""
+    """The next batch, empty at the end; send keep-alives while waiting for it."""
     reading = asyncio.get_running_loop().create_task(_read_batch(batches))
     try:
         while not away.done():
@@ -107,15 +103,15 @@ async def _next_batch(
         return ()
     finally:
         reading.cancel()
-        await asyncio.wait([reading])  # Else the generator could not be closed.
+        await asyncio.wait([reading])  # A running generator cannot be closed.
 
 
 async def _read_batch(batches: AsyncGenerator[Sequence[Event]]) -> Sequence[Event]:
-    return await anext(batches, None) or ()  # As a default, CPython 3.11 breaks on an empty tuple.
+    return await anext(batches, None) or ()  # CPython 3.11 fails with an empty tuple as the default.
 
 
 def _chunks(batch: Sequence[Event], frames: EventEncoder, unended: OpenItems) -> Iterator[bytes]:
-    """The frames of a batch, made as they are sent: so whoever is turned away has heard what was noted."""
+    """The frames of a batch, encoded lazily, so that `unended` has seen exactly the events that were sent."""
     waiting: list[bytes] = []
     size = 0
     for event in batch:

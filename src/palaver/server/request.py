@@ -21,20 +21,17 @@ _Pairs = Sequence[tuple[bytes, bytes]]
 
 
 class RequestHeaders(Mapping[str, str]):
-    """Headers as text. What was sent in several lines is one list, as RFC 9110 says."""
+    """Headers by name, decoded on access. Repeated headers are joined with commas (RFC 9110)."""
 
     __slots__ = ("raw", "repeats")
 
     def __init__(self, headers: _Pairs) -> None:
         self.raw: dict[bytes, bytes] = dict(headers)  # ASGI gives the names in lower case.
-        """As they came, for those who look at every request."""
         self.repeats = len(self.raw) != len(headers)
-        """Was any header sent twice?"""
         if self.repeats:
             self.raw = _join_repeated(headers)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of that header."""
         value = self.raw.get(key.encode("latin-1"))
         return default if value is None else value.decode("latin-1")
 
@@ -52,7 +49,7 @@ class RequestHeaders(Mapping[str, str]):
 
 
 NO_HEADERS = RequestHeaders([])
-"""For a request whose headers nobody needs any more."""
+"""Replaces the headers of an open stream, to free their memory."""
 
 
 def _join_repeated(headers: _Pairs) -> dict[bytes, bytes]:
@@ -69,16 +66,16 @@ Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 SOCKET_WRITER_EXTENSION = "palaver.wire"
-"""Where our own connections say how the socket is reached, past `send`."""
+"""ASGI extension of our own connections: a function from `receive` to a SocketWriter."""
 _NO_EXTENSIONS: dict[str, Any] = {}
 
 
 class ClientDisconnected(Exception):
-    """Nobody is there to answer."""
+    """The client left before its body was complete."""
 
 
 class Exchange:
-    """One HTTP request, as ASGI gives it."""
+    """One HTTP request and its response."""
 
     __slots__ = (
         "_id",
@@ -110,13 +107,13 @@ class Exchange:
         self.since = time.perf_counter()
         self.status = 0
         self.run_id: str | None = None
-        self.taken: bytes | None = None  # The body, where it was read to learn who asks.
-        self.callers: Authenticator | None = None  # Who can tell when the caller's credential is no longer good.
-        self.caller: Caller  # Set before anything is answered that belongs to somebody.
+        self.taken: bytes | None = None  # The body, if it was read for authentication.
+        self.callers: Authenticator | None = None  # To notice revoked credentials on long streams.
+        self.caller: Caller  # Set once the request is authenticated.
 
     @property
     def id(self) -> str:
-        """What the answer and the log call this request: its run, where it has one."""
+        """The request id in the response and the log: the id of its run, if it has one."""
         if self.run_id is not None:
             return self.run_id
         if self._id is None:
@@ -125,11 +122,11 @@ class Exchange:
 
     @property
     def query(self) -> dict[str, str]:
-        """The query's parameters; of a repeated one the last."""
+        """Query parameters; of a repeated one the last."""
         return dict(parse_qsl(self.scope["query_string"].decode("latin-1"), keep_blank_values=True, max_num_fields=100))
 
     async def body(self, settings: Settings) -> bytes:
-        """The whole body, or TooLarge as soon as it is."""
+        """Read the whole body. Raises TooLarge as soon as it exceeds `max_body`."""
         if self.taken is not None:
             taken, self.taken = self.taken, None
             return taken
@@ -163,14 +160,14 @@ class Exchange:
             raise RequestTimeout(f"The body stopped coming for {seconds:g} seconds.") from None
 
     async def open(self, status: int, headers: Headers) -> None:
-        """Send the status line and the headers."""
+        """Send the status and headers."""
         self.status = status
         encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
         encoded.append((b"x-request-id", self.id.encode()))
         await self.send({"type": "http.response.start", "status": status, "headers": encoded})
 
     def answer_now(self, answer: HttpResponse) -> Awaitable[None] | None:
-        """Write a whole answer at once, if that can be done; else what is to be awaited."""
+        """Write a whole response to the socket; where that is not possible, return what to await."""
         if self.wire is not None:
             headers = (*answer.headers, ("x-request-id", self.id))
             if self.wire.answer(answer.status, headers, answer.body):
@@ -179,12 +176,11 @@ class Exchange:
         return self._send_answer(answer)
 
     async def answer(self, answer: HttpResponse) -> None:
-        """Send a whole answer."""
         if (sending := self.answer_now(answer)) is not None:
             await sending
 
     async def _send_answer(self, answer: HttpResponse) -> None:
-        # A 304 has the length of what it stands for, or none.
+        # The length of a 304 would be that of the representation.
         length = () if answer.status == 304 else (("content-length", str(len(answer.body))),)
         await self.open(answer.status, (*answer.headers, *length))
         if self.wire is not None:

@@ -1,4 +1,4 @@
-"""Which path means what. Adding a protocol is one line in the table of what every workflow answers."""
+"""The table of routes. A new protocol is one line in `WORKFLOW_ROUTES`."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -27,44 +27,39 @@ EndpointKind = Literal["call", "question", "stored", "resume", "stop", "service"
 MetadataHandler = Callable[[HttpRequest, ServedWorkflows], HttpResponse]
 StoredHandler = Callable[[StoredResponses, Exchange, HttpRequest], Awaitable[HttpResponse | None]]
 _READ = ("GET", "HEAD")
-_MAX_CACHED_PATH_CHARS = 200  # What strangers send us may not fill our memory.
+_MAX_CACHED_PATH_CHARS = 200  # Longer paths are not cached.
 
 
 class ErrorEncoder(Protocol):
-    """How an error looks on a route."""
+    """Encodes an error in the format of a route."""
 
-    def __call__(self, error: PalaverError, reading: None, *, status: int) -> HttpResponse:
-        """The answer to a request that could not even be read."""
-        ...
+    def __call__(self, error: PalaverError, reading: None, *, status: int) -> HttpResponse: ...
 
 
 class Endpoint(NamedTuple):
-    """What stands at a path."""
+    """How a path is answered."""
 
     kind: EndpointKind
     methods: tuple[str, ...]
     fails: ErrorEncoder | None = None
     adapter: Adapter | None = None
-    """For a call: the protocol it is made in."""
+    """Of a call."""
     ask: MetadataHandler | None = None
-    """For a question: who answers it."""
     asks: StoredHandler | None = None
-    """For what was stored: who answers it."""
     cancels: bool = True
-    """For a call: does a client that leaves end the run, where the author says nothing?"""
+    """Of a call: whether a disconnect cancels the run, unless the workflow says otherwise."""
     interrupts: bool = False
-    """For a call: does it end a run of the same session that is still going?"""
+    """Of a call: whether it cancels a run of the same session."""
     picks: bool = False
-    """For a call: may its body name the workflow?"""
+    """Of a call: whether its body may name the workflow."""
     keeps: bool = True
-    """For a call: is the note of how to answer it kept with the run?"""
+    """Of a call: whether its request options are stored with the run."""
     column: StatusColumn = "a"
     protocol: str = ""
-    """For a call: the name of the protocol."""
 
 
 class RouteMatch(NamedTuple):
-    """An endpoint, the workflow that the path names (None: the default one), and what else it names."""
+    """An endpoint, the workflow in the path (None: the default one), and other parameters of the path."""
 
     endpoint: Endpoint
     workflow: str | None
@@ -80,7 +75,7 @@ def call_endpoint(
     cancels: bool = True,
     interrupts: bool = False,
 ) -> Endpoint:
-    """A protocol's place in the table."""
+    """The endpoint of a protocol."""
     adapter = cast("Adapter", protocol)
     fails = cast("ErrorEncoder", adapter.encode_error)
     name = protocol.__name__.removesuffix(".adapter").rpartition(".")[2]
@@ -107,7 +102,7 @@ def _metadata_endpoint(
     return Endpoint("question", methods, cast("ErrorEncoder", fails), ask=ask, column=column)
 
 
-def _openai_error(error: PalaverError, reading: None, *, status: int) -> HttpResponse:  # noqa: ARG001 - the shape of all of them
+def _openai_error(error: PalaverError, reading: None, *, status: int) -> HttpResponse:  # noqa: ARG001 - an ErrorEncoder
     return openai_errors.error_response(error, status=status)
 
 
@@ -146,11 +141,11 @@ _PATTERNS: Sequence[tuple[str, re.Pattern[str], Endpoint]] = [
         "(v1/)?conversations/{id}/items/{item}": _stored_endpoint(StoredResponses.item, "GET", "HEAD", "DELETE"),
     }.items()
 ]
-"""The same, for paths that name something more."""
+"""The same, for paths with parameters."""
 
 
 def _service_endpoint() -> Endpoint:
-    """Services are answered elsewhere; their calls as those of any protocol, which tells the status of errors too."""
+    """The endpoint of services, whose streams contain the HTTP status of errors."""
     own = SimpleNamespace(**vars(services))
     own.stream_encoder = partial(services.stream_encoder, status=partial(final_status, column="b"))
     return call_endpoint(cast("ModuleType", own))._replace(kind="service", keeps=False)
@@ -170,15 +165,15 @@ SERVER_ROUTES: Mapping[str, Endpoint] = {
     for path in ("health", "ready", "livez", "version", "status", "metrics", "openapi.json")
 }
 OTLP_ROUTES: Mapping[str, Endpoint] = {"v1/traces": Endpoint("traces", ("POST",), column="b")}
-"""What is sent over OTLP: spans, and neither logs nor metrics. At the root only."""
+"""OTLP spans; logs and metrics are not supported."""
 _API = Endpoint("api", ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
 _PAGE = Endpoint("page", _READ)
 PAGE_SEGMENTS = frozenset("play workflows traces sessions testsets evaluations reviews settings login".split())
-"""First segments of the page's own paths: each gives the same document, which looks at the rest itself."""
+"""First segments of the web page's paths, which all get the same document."""
 
 
 def match_path(path: str) -> RouteMatch | None:
-    """What a path means; None where it means nothing. A slash at its end changes nothing."""
+    """Match a path, with or without a slash at its end."""
     whole = path.strip("/")
     first, _, rest = whole.partition("/")
     if first not in RESERVED_NAMES and rest in WORKFLOW_ROUTES:
@@ -200,7 +195,7 @@ def match_path(path: str) -> RouteMatch | None:
 
 
 def _match_service(rest: str) -> RouteMatch:
-    """A path below /services; also one at which nothing stands, for services have their own way to say so."""
+    """Match a path below /services. An unknown one matches too, as services have their own error format."""
     workflow, _, more = rest.partition("/")
     name = "/".join(["services", *(["{w}"] if workflow else []), *([more] if more else [])])
     if name not in SERVICE_ROUTES:
@@ -209,17 +204,16 @@ def _match_service(rest: str) -> RouteMatch:
 
 
 class ResolvedPath(NamedTuple):
-    """What a path means, if anything."""
+    """A path without the proxy's prefix, and its route."""
 
     path: str
-    """Without the prefix that a proxy may have left on it."""
     bad: bool
-    """Is it anything but one plain spelling?"""
+    """Whether the path is not normalized."""
     found: RouteMatch | None
 
 
 def resolve_path(prefix: str, path: str, raw_path: bytes) -> ResolvedPath:
-    """What a path means, behind a proxy that may leave that prefix on it."""
+    """Resolve a path that may start with the prefix of a proxy."""
     return (_resolve_cached if len(path) <= _MAX_CACHED_PATH_CHARS else _resolve_cached.__wrapped__)(
         prefix, path, raw_path
     )
@@ -242,17 +236,14 @@ def _match_pattern(path: str, workflow: str | None) -> RouteMatch | None:
 
 
 def path_not_found(path: str) -> NotFound:
-    """The answer to a path that means nothing."""
     return NotFound(f"There is nothing at {path[:80]}.")
 
 
 def strip_prefix(prefix: str, path: str) -> str:
-    """The path without the prefix that a proxy may have left on it."""
     return path[len(prefix) :] or "/" if path == prefix or path.startswith(f"{prefix}/") else path
 
 
 def require_method(endpoint: Endpoint, method: str, path: str) -> None:
-    """Raise for a method that the endpoint does not take."""
     if method not in endpoint.methods:
         raise MethodNotAllowed(method, path, allowed=endpoint.methods)
 

@@ -1,7 +1,4 @@
-"""Which scope each route and method needs: one table for all, read from the router's own.
-
-What the tables do not name needs an admin, so that a route somebody forgot is closed; and a test names it.
-"""
+"""The scope that each route and method needs. A route that is missing here needs `admin`, and fails a test."""
 
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, assert_never
@@ -12,23 +9,23 @@ from palaver.server.auth import Caller
 from palaver.server.routing import RouteMatch
 
 Requirement = Literal["nothing", "credential"] | Scope
-"""Nothing at all; any good credential; or one with that scope."""
+"""No credential, any valid credential, or one with that scope."""
 
 
 class ScopeRule(NamedTuple):
-    """What a part of the REST API needs."""
+    """What a section of the REST API needs, by method."""
 
     looking: Requirement
-    """For GET, HEAD and a POST to …/query."""
+    """GET, HEAD and a POST to …/query."""
     posting: Requirement
     changing: Requirement
-    """For every other method."""
+    """Every other method."""
 
 
 _ORDINARY = ScopeRule("read", "invoke", "invoke")
 _ADMIN = ScopeRule("admin", "admin", "admin")
 _READ_ONLY = ScopeRule("read", "read", "admin")
-"""What comes in elsewhere: a POST here only asks, or makes ready what the page goes on with."""
+"""Data that comes in by other routes: a POST here is a query or an export."""
 
 API_RULES: Mapping[str, ScopeRule] = {
     "about": _ORDINARY,
@@ -43,7 +40,7 @@ API_RULES: Mapping[str, ScopeRule] = {
     "files": _ORDINARY,
     "keys": _ADMIN,
     "online": _ORDINARY,
-    "projects": _ADMIN,  # Of the project `default`: the routes see to that.
+    "projects": _ADMIN,  # Of the project `default`, which the routes check.
     "reviews": _ORDINARY,
     "runs": _ORDINARY,
     "session": ScopeRule("credential", "nothing", "credential"),
@@ -51,17 +48,17 @@ API_RULES: Mapping[str, ScopeRule] = {
     "settings": _ADMIN,
     "socket": _ORDINARY,
     "spans": _READ_ONLY,
-    "testsets": _ORDINARY,  # To erase one for ever needs an admin: its route sees to that.
+    "testsets": _ORDINARY,  # Erasing one for good needs `admin`, which its route checks.
     "threads": _ORDINARY,
     "traces": _READ_ONLY,
     "variants": _ORDINARY,
     "views": _ORDINARY,
     "workflows": _ORDINARY,
 }
-"""By what follows /api/ in the path."""
+"""By the first segment after /api/."""
 
 _MUTATING_READS = frozenset({("reviews", "next")})
-"""What begins and ends so takes something, even where it is only asked for: an item of a review is held then."""
+"""First and last segments of GETs that change something: the next item of a review is assigned to the caller."""
 
 SERVER_RULES: Mapping[str, Requirement] = {
     "health": "nothing",
@@ -72,13 +69,12 @@ SERVER_RULES: Mapping[str, Requirement] = {
     "metrics": "read",
     "openapi.json": "credential",
 }
-"""Routes of the server itself."""
 
 
 def required_scope(found: RouteMatch | None, method: str, path: str, *, web: bool = False) -> Requirement:
-    """What a request must have; `path` is without a proxy's prefix. What is not there, too, is for callers to know.
+    """Return what a request needs. `path` has no proxy prefix. An unknown path needs a credential, too.
 
-    `web`: the page is a document that knows nothing, and asks for everything itself; else it shows what is served.
+    `web`: the built page is public, as it loads all data over the API. The plain page lists workflows.
     """
     if found is None:
         return "credential"
@@ -104,13 +100,13 @@ def _api_requirement(method: str, path: str) -> Requirement:
         return rule.changing
     if method in ("GET", "HEAD") or (method == "POST" and rest.rpartition("/")[2] == "query"):
         return rule.looking
-    if method != "POST" or (rest and rule.posting == "nothing"):  # What is open to all is open at its one path.
+    if method != "POST" or (rest and rule.posting == "nothing"):  # Only the section's own path is public.
         return rule.changing
     return rule.posting
 
 
 def require_scope(need: Requirement, caller: Caller) -> None:
-    """Raise if the caller has not the scope that is needed."""
+    """Raise MissingScope if the caller lacks the scope."""
     match need:
         case "nothing" | "credential":
             return

@@ -1,4 +1,8 @@
-"""Checks of every request before it is routed: Host, Origin, media type, sizes, and trusted proxies."""
+"""Checks before a request is routed: Host, Origin, media type, sizes, trusted proxies (security contract, section 1).
+
+A page in the developer's browser can send requests to loopback, and can make its own host name resolve there. It must
+not be able to read, run or change anything: hence the checks of Host and Origin, and bodies that no form can post.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +23,7 @@ from palaver.server.request import Exchange, Scope
 from palaver.server.settings import Settings
 
 ORIGINAL_HOST = "palaver.host"
-"""Where the scope has the Host as it was sent, if a proxy named another: what we answer to is that of our own door."""
+"""Scope key of the Host as sent, where a proxy forwarded another. Allowed hosts are checked against this one."""
 
 _HOST = re.compile(rb"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
 _WITH_PORT = re.compile(r"\[([^\]]+)\](?::[0-9]+)?|([0-9.]+):[0-9]+")
@@ -28,13 +32,13 @@ _Address = IPv4Address | IPv6Address
 
 
 class TrustedProxies:
-    """The proxies that are trusted: single addresses, or networks. Of an empty list nobody is."""
+    """The addresses and networks whose `X-Forwarded-For`, `-Proto` and `-Host` are believed. Anyone can send those."""
 
     def __init__(self, listed: Iterable[str]) -> None:
         self._networks = [_parse_network(one) for one in listed]
 
     def seen(self, scope: Scope) -> Scope:
-        """The request as the proxy saw it; as it is, if it comes from anybody else."""
+        """Return the scope as a trusted proxy saw it; of any other client unchanged."""
         client: Sequence[str] | None = scope.get("client") if self._networks else None
         if client is None or not self._trusts(_parse_address(client[0])):
             return scope
@@ -51,7 +55,7 @@ class TrustedProxies:
         return seen
 
     def _client(self, said: Mapping[bytes, list[bytes]], peer: str) -> str:
-        """The last address that is no proxy's: what stands before it anybody may have written."""
+        """The last address that is not a trusted proxy: anyone may have written those before it."""
         found = peer
         for text in reversed(said.get(_FORWARDED_FOR, [])):
             address = _parse_address(text.decode("latin-1").strip())
@@ -74,7 +78,7 @@ def _parse_network(text: str) -> IPv4Network | IPv6Network:
 
 
 def _parse_address(text: str) -> _Address | None:
-    """The address, also of one with a port; one of IPv4 that is written as one of IPv6 is the same."""
+    """Parse an address with or without a port; an IPv4-mapped IPv6 address becomes IPv4."""
     if found := _WITH_PORT.fullmatch(text):
         text = found[1] or found[2]
     try:
@@ -90,12 +94,12 @@ def _last_value(said: Mapping[bytes, list[bytes]], name: bytes) -> bytes:
 
 _UNNORMALIZED = re.compile(
     r"//|[\\;\0]|\.(?:/|$)"
-)  # `//`, `\\`, `;params`, NUL, and segments that end with a dot, `..` too.
+)  # `//`, `\\`, `;params`, NUL, and segments that end with a dot, such as `..`.
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
 def check_request(exchange: Exchange, settings: Settings) -> None:
-    """Raise for a request that must not go any further."""
+    """Raise for a request that must not be routed."""
     _check_size(exchange, settings)
     raw = exchange.headers.raw
     host = raw.get(b"host")
@@ -103,9 +107,7 @@ def check_request(exchange: Exchange, settings: Settings) -> None:
         raise InvalidValue("A request must have exactly one Host header.")
     if settings.is_loopback:
         server = exchange.scope.get("server")
-        host = (
-            exchange.scope.get(ORIGINAL_HOST) or host
-        )  # A page that makes its own name resolve here sends any header.
+        host = exchange.scope.get(ORIGINAL_HOST) or host  # DNS rebinding: a page can send any other header.
         if not _is_allowed_host(host, server[1] if server else None, settings.allowed_hosts):
             raise WrongHost("This server answers to localhost only: list other names in PALAVER_ALLOWED_HOSTS.")
     if exchange.method not in ("GET", "HEAD") and (b"origin" in raw or b"sec-fetch-site" in raw):
@@ -123,7 +125,7 @@ def _is_allowed_host(host: bytes, port: int | None, allowed: tuple[str, ...]) ->
 
 
 def check_origin(exchange: Exchange, settings: Settings) -> None:
-    """Raise for a page of another origin."""
+    """Raise ForeignOrigin for a request from a page of another origin."""
     origin = exchange.headers.get("origin")
     if origin is None:
         if exchange.headers.get("sec-fetch-site") == "cross-site":
@@ -135,7 +137,7 @@ def check_origin(exchange: Exchange, settings: Settings) -> None:
 
 
 def check_json(exchange: Exchange) -> None:
-    """Raise for a body that is not declared as JSON; an empty one needs no type."""
+    """Raise UnsupportedMediaType for a body that is not declared as JSON; an empty one needs no type."""
     raw = exchange.headers.raw.get(b"content-type", b"")
     if raw == b"application/json":
         return
@@ -158,10 +160,9 @@ def _check_size(exchange: Exchange, settings: Settings) -> None:
 
 
 def is_unnormalized(path: str, raw_path: bytes) -> bool:
-    """Is this path anything but one plain spelling? No route of ours needs an escape, and one spelling is one route."""
+    """Whether a path has escapes, `//`, `..` or `;`. None of our routes needs them, so each has one spelling."""
     return b"%" in raw_path or _UNNORMALIZED.search(path) is not None
 
 
 def unnormalized_path(path: str) -> RequestError:
-    """The answer to such a path."""
     return InvalidValue(f"The path {path[:80]!r} is not in its plain form.")

@@ -1,6 +1,6 @@
-"""Stored responses and conversations: read, resumed, cancelled, deleted, and listed item by item.
+"""Stored responses and conversations of OpenAI's API: read, resume, cancel, delete and list their items.
 
-They belong to the caller's project, and below `/{w}` to that workflow: whatever else exists is not there.
+Objects of another project are reported as not found; below `/{w}`, also those of another workflow.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -44,7 +44,7 @@ from palaver.storage.threads.repository import NewThread, Thread, ThreadChanges,
 
 
 class StoredResponses:
-    """Answers questions about what was stored. Each gives an answer, or None where it has answered by itself."""
+    """The handlers. Each returns the response, or None if it has sent a stream itself."""
 
     def __init__(
         self, settings: Settings, database: Database, records: RunReader, *, now: Callable[[], datetime]
@@ -57,7 +57,7 @@ class StoredResponses:
     # Responses
 
     async def response(self, exchange: Exchange, request: HttpRequest) -> HttpResponse | None:
-        """GET and DELETE of a response."""
+        """GET and DELETE /responses/{id}."""
         project, name = exchange.caller.project, request.parameters["id"]
         asked = store.parse_query(request) if request.method != "DELETE" else None
         found = await self._found(project, name, request.workflow)
@@ -75,7 +75,7 @@ class StoredResponses:
         return None
 
     async def cancel(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
-        """POST of a response's cancel: at once, and the same again when repeated."""
+        """POST /responses/{id}/cancel. Can be repeated."""
         project, name = exchange.caller.project, request.parameters["id"]
         found = await self._found(project, name, request.workflow)
         if found.row.is_alive:
@@ -86,13 +86,13 @@ class StoredResponses:
         return _response_answer(found, await self._records.read_log_of(found.row))
 
     async def input_items(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
-        """GET of what a response saw."""
+        """GET /responses/{id}/input_items."""
         asked = item_pages.parse_page_query(request)
         project, name = exchange.caller.project, request.parameters["id"]
         found = await self._found(project, name, request.workflow)
         seen = await self._database.read(run_history.messages_seen_by, project, found)
         if seen is None:
-            raise ResponseNotFound(name)  # What it went on from is gone.
+            raise ResponseNotFound(name)  # A previous response was deleted.
         return item_pages.page_response(item_pages.message_items(seen, name), asked)
 
     async def _found(self, project: str, name: str, workflow: str | None) -> StoredRun:
@@ -113,9 +113,9 @@ class StoredResponses:
     # Conversations
 
     async def conversations(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
-        """POST of a new conversation."""
+        """POST /conversations."""
         given = await self._with_files(exchange, request, conversations.parse_create(request))
-        validate_history(given.messages, system="keep", bounds=self._settings.history_bounds)  # As in _add.
+        validate_history(given.messages, system="keep", bounds=self._settings.history_bounds)  # As in _append_items.
         thread = NewThread(
             id=new_id("conv"), at=self._now(), origin="api", workflow=request.workflow, metadata=given.metadata
         )
@@ -123,7 +123,7 @@ class StoredResponses:
         return _conversation_answer(made)
 
     async def conversation(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
-        """GET, POST and DELETE of a conversation."""
+        """GET, POST and DELETE /conversations/{id}."""
         project, name = exchange.caller.project, request.parameters["id"]
         metadata = conversations.parse_metadata_update(request) if request.method == "POST" else None
         found = await self._thread(project, request)
@@ -135,7 +135,7 @@ class StoredResponses:
         return _conversation_answer(found)
 
     async def items(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
-        """GET and POST of a conversation's items."""
+        """GET and POST /conversations/{id}/items."""
         project, name = exchange.caller.project, request.parameters["id"]
         given: ConversationInput | None = None
         if request.method == "POST":
@@ -153,7 +153,7 @@ class StoredResponses:
         )
 
     async def item(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
-        """GET and DELETE of one item."""
+        """GET and DELETE /conversations/{id}/items/{item}."""
         project, name, wanted = exchange.caller.project, request.parameters["id"], request.parameters["item"]
         await self._thread(project, request)
         if request.method != "DELETE":
@@ -165,7 +165,7 @@ class StoredResponses:
     async def _with_files(
         self, exchange: Exchange, request: HttpRequest, given: ConversationInput
     ) -> ConversationInput:
-        """What a conversation is given, with the files that it names: they must be there."""
+        """Look up the files of new messages. Raises NotFound for a missing one."""
         if not has_files(given.messages):
             return given
         host, root_path = exchange.headers["host"], self._settings.root_path
@@ -212,22 +212,20 @@ def _branch_items(branch: Sequence[Node], thread: str) -> list[StoredItem]:
 def _append_items(
     db: Connection, project: str, thread: str, messages: tuple[Message, ...], at: datetime
 ) -> tuple[list[Node], list[Node]]:
-    """Append what is new to a conversation: the new nodes, and the whole branch with them."""
-    if lock_thread_row(db, project, thread).run is not None:  # Its answer would join a branch that is left.
+    """Append new messages to a conversation; return their nodes, and the whole branch."""
+    if lock_thread_row(db, project, thread).run is not None:  # Its answer would end up on another branch.
         raise ConversationLocked(f"A turn runs in the conversation {thread!r}: wait until it has ended.")
     stored = tuple(node.message for node in threads.get_branch(db, project, thread))
     fresh = tuple(history.new_messages(stored, messages).values())
-    validate_history(
-        (*stored, *fresh), system="keep"
-    )  # Refuses a result that answers nothing; a call may wait for its own.
+    validate_history((*stored, *fresh), system="keep")  # Raises for a result without its call.
     made = threads.append_messages(db, project, thread, "head", fresh, origin="client", at=at)
     return made, threads.get_branch(db, project, thread)
 
 
 def _remove_item(db: Connection, project: str, thread: str, wanted: str, at: datetime) -> None:
-    """Take an item out: its message goes, and what it said besides stands in its place.
+    """Delete an item: its message is removed, or replaced by one with its other items.
 
-    A call goes with its result, which would answer nothing: no turn could go on from there.
+    A tool call is deleted with its result: without the call, the history would be invalid.
     """
     branch = threads.get_branch(db, project, thread)
     items = _branch_items(branch, thread)
@@ -242,7 +240,7 @@ def _remove_item(db: Connection, project: str, thread: str, wanted: str, at: dat
 
 
 def _call_outputs(items: Sequence[StoredItem], call: StoredItem) -> list[StoredItem]:
-    """The result of a call, if it has one; an id may come again once it has its result."""
+    """The result of a tool call, if any; after its result, the id of a call may be used again."""
     if call.item["type"] != "function_call":
         return []
     later = items[items.index(call) + 1 :]

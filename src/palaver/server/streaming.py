@@ -1,4 +1,8 @@
-"""Stream a run to the client that started it."""
+"""Send a run to the client that started it, streamed or whole, in the protocol of its request.
+
+The stream is fed inside the run's own task: while the client reads slowly, sending waits, and so does the workflow. The
+status line waits for the first frame, so that a run that fails before it gets an error status.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
@@ -22,9 +26,9 @@ if TYPE_CHECKING:
 
 
 FIRST_FRAME_TIMEOUT_S = 10
-"""Seconds of silence after which a stream is opened without a first frame."""
+"""After this long without a frame, send the status line anyway."""
 KEEP_ALIVE_INTERVAL_S = 15
-"""Seconds of silence after which a stream says that it is alive."""
+"""After this long without a frame, send a keep-alive."""
 
 
 def _no_frames(_: Event) -> bytes:
@@ -35,7 +39,7 @@ _LINE_SEPARATORS = ((b"\xc2\x85", rb"\u0085"), (b"\xe2\x80\xa8", rb"\u2028"), (b
 
 
 def escape_line_separators(frames: bytes) -> bytes:
-    """The frames, with those characters escaped that JSON allows and that some clients take for the end of a line."""
+    """Escape characters that JSON allows in strings and some clients treat as line ends."""
     for raw, escaped in _LINE_SEPARATORS:
         frames = frames.replace(raw, escaped)
     return frames
@@ -45,7 +49,7 @@ _keep_alive_tasks: set[asyncio.Task[None]] = set()
 
 
 class RunStream:
-    """One answer on its way."""
+    """The response of a run."""
 
     __slots__ = (
         "_adapter",
@@ -78,36 +82,35 @@ class RunStream:
         cancels: bool,
         leave: Callable[[Run], None],
     ) -> None:
-        self.run: Run  # Set by _opened(), before anything can happen.
+        self.run: Run  # Set by open().
         self._exchange = exchange
         self._adapter = adapter
         self.reading = reading
         self._column: StatusColumn = column
-        self.cancels = cancels  # Does the run end when the client leaves, where the author says nothing?
-        self._leave = leave  # Who is told of a run that goes on without its client.
-        self._frames: EventEncoder = _no_frames  # Until it is known that this is a stream.
+        self.cancels = cancels  # Cancel the run on disconnect, unless the workflow says otherwise.
+        self._leave = leave  # Called with a run that continues without its client.
+        self._frames: EventEncoder = _no_frames  # Until tell() knows that this is a stream.
         self._head: HttpResponse | None = None
         self._keep_alive = b""
         self._wire = exchange.wire
         self._send = exchange.send if self._wire is not None else self._careful
         self._open = False
-        self._left = False  # The client is gone, or so slow that we left it.
-        self._sent = self._seen = self._quiet = 0  # For the pulse: how long has nothing been sent?
+        self._left = False  # The client disconnected, or was too slow.
+        self._sent = self._seen = self._quiet = 0  # Counters for tick().
 
     @property
     def caller(self) -> "Caller":
-        """Who asked."""
         return self._exchange.caller
 
     def open(self, engine: Engine, workflow: Workflow, asked: "ResolvedCall") -> None:
-        """Open the run: it is known and has a name, and begins when it is told."""
+        """Register the run with the engine; tell() starts it."""
         run, self._producer = engine.open(
             workflow, asked.call, attend=self.attend, origin=asked.origin, run_id=asked.run_id
         )
         self.run = run
 
     async def tell(self, pulse: "StreamMonitor") -> None:
-        """Let the run begin and answer it to its end, or until the client leaves; then the run ends too, or goes on."""
+        """Start the run and send it to its end, or until the client disconnects."""
         run, producer = self.run, self._producer
         del self._producer
         self._exchange.run_id = run.id
@@ -118,13 +121,13 @@ class RunStream:
             self._frames = self._adapter.stream_encoder(self.reading)
             pulse.add(self)
         elif self._wire is not None:
-            await run.drive(producer)  # Here and now: a task of its own would cost as much as a short answer.
+            await run.drive(producer)  # In this task: another would cost as much as a short response.
             self._wire.unwatch(self._gone)
             return
-        run.start(producer)  # In a task of its own: every event passes through all that stands above it.
+        run.start(producer)  # In its own task: every event passes through the whole stack of awaits.
         del producer
         if self._wire is None:
-            await self._exchange.receive()  # Returns when the client has left, or when the answer is complete.
+            await self._exchange.receive()  # Returns on disconnect, or when the response is complete.
             self._gone()
         await run.wait_ended()
         pulse.streams.discard(self)
@@ -132,7 +135,7 @@ class RunStream:
             self._wire.unwatch(self._gone)
 
     def _gone(self) -> None:
-        """The client has left."""
+        """Handle a disconnect."""
         self._left, self._open = True, False
         run = self.run
         cancels = self.cancels if run.on_disconnect is None else run.on_disconnect == "cancel"
@@ -145,14 +148,14 @@ class RunStream:
             self._leave(run)
 
     def attend(self, events: Sequence[Event]) -> Awaitable[None] | None:
-        """Send what happened. The hot path: once the stream is open, it goes to the socket and nothing is awaited."""
+        """Send events. The hot path: once the stream is open, bytes go to the socket without an await."""
         if not self._open:
             return self._begin(events)
         frames = self._frames
         body = frames(events[0]) if len(events) == 1 else b"".join(map(frames, events))
         if not body.isascii():
             body = escape_line_separators(body)
-        self._sent += 1  # As in _put, in line.
+        self._sent += 1  # As _put(), inlined.
         finished = self.run.finished
         if not body and not finished:
             return None
@@ -182,7 +185,7 @@ class RunStream:
     async def _start(self, head: HttpResponse) -> None:
         self._open = True
         self._keep_alive = head.keep_alive
-        self._head = self.reading = None  # A stream may be open for hours, and there may be thousands.
+        self._head = self.reading = None  # Free memory: thousands of streams may be open for hours.
         self._sent += 1
         await self._exchange.open(head.status, head.headers)
 
@@ -192,41 +195,41 @@ class RunStream:
         return self._exchange.answer_now(self._adapter.encode_response(run.log, self.reading, status=status))
 
     async def _careful(self, message: MutableMapping[str, Any]) -> None:
-        """Send under a foreign server: some raise when the client is gone, and then the run's own rules apply."""
+        """Send under another ASGI server; some raise after a disconnect."""
         try:
             await self._exchange.send(message)
         except (OSError, RuntimeError):
             self._left, self._open = True, False
 
-    # Once a second, by the pulse
+    # Called by StreamMonitor
 
     def tick(self, stall: float) -> None:
-        """Open a silent stream, keep a quiet one alive, leave a reader that takes nothing."""
+        """Once a second: open a silent stream, send a keep-alive, abort a connection that reads nothing."""
         if self._sent != self._seen:
             self._seen, self._quiet = self._sent, 0
             return
         self._quiet += 1
         if self._wire is not None and self._wire.unread:
             if self._quiet >= stall:
-                self._wire.abort()  # It takes nothing: the connection ends, and the run by its own rules.
+                self._wire.abort()  # Counts as a disconnect.
         elif self._quiet >= (KEEP_ALIVE_INTERVAL_S if self._open else FIRST_FRAME_TIMEOUT_S):
             task = asyncio.create_task(self.break_silence())
-            _keep_alive_tasks.add(task)  # The loop itself holds tasks weakly.
+            _keep_alive_tasks.add(task)  # The loop holds tasks weakly.
             task.add_done_callback(_keep_alive_tasks.discard)
 
     async def break_silence(self) -> None:
-        """Open the stream, or say that it is alive, unless the run has spoken or ended since the pulse decided to."""
+        """Send the status line or a keep-alive, unless the run has sent something or ended since tick()."""
         try:
             if self._open and self._keep_alive and not self.run.finished:
                 await self._put(self._keep_alive)
             elif self._head is not None and not self._left and not self.run.finished:
                 await self._start(self._head)
         except (OSError, RuntimeError):
-            pass  # The answer was completed while this waited for the socket: there is no silence to break.
+            pass  # The response was completed meanwhile.
 
 
 class StreamMonitor:
-    """Beats while there are streams."""
+    """Calls tick() of all open streams once a second, so that no stream needs its own timer."""
 
     def __init__(self, *, stall: float, callers: Authenticator | None = None, interval: float = 1.0) -> None:
         self._callers = callers
@@ -236,7 +239,6 @@ class StreamMonitor:
         self._task: asyncio.Task[None] | None = None
 
     def add(self, stream: RunStream) -> None:
-        """Look after this one too."""
         self.streams.add(stream)
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._beat())
@@ -246,7 +248,7 @@ class StreamMonitor:
         while self.streams:
             await asyncio.sleep(self._interval)
             for stream in list(self.streams):
-                if stream.run.is_over:  # Its code may go on for ever; the answer does not.
+                if stream.run.is_over:  # Its code may still run.
                     self.streams.discard(stream)
                 else:
                     stream.tick(self._stall / self._interval)
@@ -255,7 +257,7 @@ class StreamMonitor:
                 await self._turn_away(self._callers)
 
     async def _turn_away(self, callers: Authenticator) -> None:
-        """End the streams of those whose credential is no longer good."""
+        """Cancel streams whose caller's credential is no longer valid."""
         gone = await callers.gone({stream.caller for stream in self.streams if stream.caller.key is not None})
         for stream in list(self.streams) if gone else ():
             if stream.caller in gone:
@@ -263,18 +265,20 @@ class StreamMonitor:
 
 
 _PADDING_STEP_BYTES = 64
-"""Every padded piece has a multiple of so many bytes."""
+"""Padded frames are a multiple of this."""
 _PADDING_FIELD, _PADDING_END = b',"obfuscation":"', b'"}\n\n'
-_PADDING_OVERHEAD_BYTES = len(_PADDING_FIELD) + 1  # Its closing quote; the bracket and the line ends are there already.
+_PADDING_OVERHEAD_BYTES = len(_PADDING_FIELD) + 1  # With the closing quote.
 
 
 def padded_adapters() -> dict[str, Adapter]:
-    """The protocols that can be padded, by name, padded."""
+    """Adapters that pad their deltas, by protocol: OpenAI's two have a field for it, `obfuscation`.
+
+    An observer of encrypted packets then learns no words from their sizes.
+    """
     return {"chat_completions": _padded_adapter(chat_completions), "responses": _padded_adapter(responses)}
 
 
 def _padded_adapter(protocol: ModuleType) -> Adapter:
-    """The protocol with other encoders of its streams, and otherwise as it is."""
     own = SimpleNamespace(**vars(protocol))
 
     def stream_encoder(reading: Any) -> EventEncoder:
@@ -289,7 +293,7 @@ def _padded_adapter(protocol: ModuleType) -> Adapter:
 
 
 def pad_deltas(frames: EventEncoder) -> EventEncoder:
-    """The same frames, those of deltas filled up."""
+    """Pad the frames of deltas; the same event always gives the same bytes."""
 
     def tell(event: Event) -> bytes:
         body = frames(event)

@@ -1,4 +1,14 @@
-"""The HTTP and WebSocket protocol classes for uvicorn, with limits on slow and large requests."""
+"""The HTTP and WebSocket protocol classes for uvicorn.
+
+uvicorn waits forever for the end of a request's head and buffers it whatever its size. When it responds before all of
+the body has arrived, it waits forever for the rest, or closes the connection, which resets it under a client that is
+still sending. `HttpConnection` limits both, and closes so that the client can read the response.
+
+`SocketWriter` writes to the socket past uvicorn's `send`, which takes a dictionary per chunk and validates each header:
+a third of the cost of sending (docs/decisions/0014). It handles the common case; for all others `send` is used. Whole
+responses made in one turn of the event loop are written together at its end: waking a sleeping client costs more than
+sending to one that is awake.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -14,43 +24,43 @@ from palaver.server.settings import Settings
 from palaver.server.tab_socket.socket import CONNECTION_EXTENSION
 
 _pending: "list[tuple[SocketWriter, bytes, Callable[[], None]]]" = []
-"""Answers, and what is to be called when they are complete."""
+"""Responses to be written at the end of this turn of the loop, each with its completion callback."""
 
 
 def socket_writer(receive: Any) -> "SocketWriter | None":
-    """The wire under a request's `receive`."""
+    """The writer for a request, from its `receive`; None under another server."""
     cycle = getattr(receive, "__self__", None)
     if type(cycle) is not RequestResponseCycle:
         return None
     connection: Any = cycle.transport.get_protocol()
-    return SocketWriter(cycle, connection) if connection is not None else None  # It was lost before we began.
+    return SocketWriter(cycle, connection) if connection is not None else None  # The connection was lost.
 
 
 class SocketWriter:
-    """One request's way to the socket."""
+    """Writes the response of one request to its socket."""
 
     __slots__ = ("_connection", "_cycle", "_flow", "_transport")
 
     def __init__(self, cycle: RequestResponseCycle, connection: Any) -> None:
-        self._connection = connection  # Asked for now: a transport that was closed has forgotten it.
+        self._connection = connection  # Kept here: a closed transport has no protocol.
         self._cycle = cycle
         self._flow = cycle.flow
         self._transport = cycle.transport
 
     def watch(self, gone: Callable[[], None]) -> None:
-        """Call this when the client leaves: at once, if it has."""
+        """Call `gone` when the client disconnects; at once if it has."""
         if self._cycle.disconnected:
             gone()
         else:
             self._connection.gone = gone
 
     def unwatch(self, gone: Callable[[], None]) -> None:
-        """Call it no more. The connection may be serving the next request by now."""
+        """Remove the callback, unless the next request on this connection has set its own."""
         if self._connection.gone == gone:
             self._connection.gone = None
 
     def take_body(self) -> bytes | None:
-        """The body, if all of it has come, also from a client that has left since: what it asked for, it asked for."""
+        """The body, if it has arrived completely, even if the client has disconnected since; else None."""
         cycle = self._cycle
         if cycle.more_body or cycle.waiting_for_100_continue or cycle.response_complete:
             return None
@@ -60,7 +70,7 @@ class SocketWriter:
 
     @property
     def unread(self) -> int:
-        """Bytes that the client has not taken yet."""
+        """Bytes that the client has not read yet."""
         return self._transport.get_write_buffer_size()
 
     def abort(self) -> None:
@@ -68,7 +78,7 @@ class SocketWriter:
         self._transport.abort()
 
     def piece(self, piece: bytes) -> bool:
-        """Write a piece of a streamed body that is not the last; False where it must wait, or go another way."""
+        """Write a chunk of a streamed body, not the last. False: use `send`, which may wait."""
         cycle = self._cycle
         if self._flow.write_paused or cycle.disconnected or not cycle.chunked_encoding:
             return False
@@ -76,7 +86,7 @@ class SocketWriter:
         return True
 
     def answer(self, status: int, headers: Headers, body: bytes) -> bool:
-        """Write a whole answer; False where it must wait, or go another way."""
+        """Write a whole response. False: use `send`, which may wait."""
         cycle = self._cycle
         if self._flow.write_paused or cycle.disconnected or cycle.response_started or not cycle.keep_alive:
             return False
@@ -84,7 +94,7 @@ class SocketWriter:
             return False
         lines = "".join([f"{name}: {value}\r\n" for name, value in headers])
         if lines.count("\n") != len(headers) or lines.count("\r") != len(headers):
-            return False  # A value with the end of a line in it: uvicorn says what is wrong.
+            return False  # A line break in a value: uvicorn raises.
         own = _encode_server_headers(cycle.default_headers)
         length = b"content-length: %d\r\n\r\n" % len(body)
         cycle.response_started = cycle.response_complete = True
@@ -95,24 +105,23 @@ class SocketWriter:
         return True
 
     def let_it_read(self) -> None:
-        """Where the connection closes after an answer, and the body is still coming: not before that can be read."""
+        """If the connection closes after this response while the body still arrives, let the client read it first."""
         cycle = self._cycle
         if cycle.more_body and not cycle.keep_alive:
-            cycle.keep_alive = True  # The headers have told the client that it closes; uvicorn is not to do it.
+            cycle.keep_alive = True  # We close it, not uvicorn; the headers already say so.
             self._connection.drop_rest()
 
     def put(self, answer: bytes, complete: Callable[[], None]) -> None:
-        """Write an answer that waited, unless its client has left since."""
+        """Write a pending response, unless its client has disconnected."""
         if self._transport.is_closing():
             return
         self._transport.write(answer)
-        # A request that came meanwhile has been started, and the connection is no longer idle.
+        # Unless the next request has started: then the connection is not idle.
         if self._connection.cycle is self._cycle or self._connection.pipeline:
             complete()
 
 
 def flush_pending() -> None:
-    """Write what waits."""
     written = _pending.copy()
     _pending.clear()
     for wire, data, complete in written:
@@ -120,7 +129,7 @@ def flush_pending() -> None:
 
 
 class _ServerHeaders:
-    """uvicorn's own headers (the date), as they were last: it makes the list anew once a second."""
+    """uvicorn's default headers (the date), encoded. uvicorn makes a new list once a second."""
 
     headers: list[tuple[bytes, bytes]] | None = None
     lines = b""
@@ -133,60 +142,58 @@ def _encode_server_headers(headers: list[tuple[bytes, bytes]]) -> bytes:
 
 
 LINGER_TIMEOUT_S = 5.0
-"""How long a client may take over it."""
+"""How long a client may take to read the last response."""
 
 
 def bare_response(status: bytes) -> bytes:
-    """An answer to what is not even a request."""
+    """A response to what is not a valid request."""
     return b"HTTP/1.1 %b\r\nconnection: close\r\ncontent-length: 0\r\n\r\n" % status
 
 
 def close_lingering(
     loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, words: bytes = b""
 ) -> asyncio.TimerHandle:
-    """Say that and nothing more. The connection ends when the client leaves, or with the timer that is returned."""
+    """Send `words` and end of file; drop what still arrives until the client closes, or the returned timer fires."""
     transport.write(words)
     transport.write_eof()
     return loop.call_later(LINGER_TIMEOUT_S, transport.abort)
 
 
 _EXTENSIONS = {SOCKET_WRITER_EXTENSION: socket_writer}
-_HEAD_SLACK_BYTES = 1024  # For the request line and the bytes between headers; beyond it guards.py need not be asked.
+_HEAD_SLACK_BYTES = 1024  # For the request line and separators.
 
 
 class HttpConnection(HttpToolsProtocol):
-    """One connection."""
+    """An HTTP connection with limits on the size of a request's head, and the time it takes."""
 
-    # Without slots a thirty-first attribute would cost each connection a dictionary of its own, 1.4 KiB.
-    __slots__ = ("_deaf", "_head_bytes", "_patience", "_reading_head", "gone")
+    # Without slots the 31st attribute would give each connection a dictionary of 1.4 KiB.
+    __slots__ = ("_dropping", "_head_bytes", "_reading_head", "_timer", "gone")
 
     header_seconds: float
     largest_head: int
 
     def connection_made(self, transport: Any) -> None:
-        """Somebody is there."""
         super().connection_made(transport)
         self._reading_head, self._head_bytes = True, 0
-        self._deaf = False  # What still comes is dropped.
-        self._patience: asyncio.TimerHandle | None = None  # With the rest of a head, or with who is to leave.
-        self.gone: Callable[[], None] | None = None  # Who wants to know that the client has left.
-        self._await_head()
+        self._dropping = False  # Drop what still arrives.
+        self._timer: asyncio.TimerHandle | None = None  # Times out a slow head, or a lingering close.
+        self.gone: Callable[[], None] | None = None  # Called when the client disconnects.
+        self._start_head_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client has left, or was."""
-        self._await_no_more()
+        """Called when the connection is closed by either side."""
+        self._stop_timer()
         super().connection_lost(exc)
         if self.gone is not None:
             self.gone()
 
     def shutdown(self) -> None:
-        """The server is to stop: what is answered is sent before the connection is closed."""
+        """Called when the server stops: write pending responses before closing."""
         flush_pending()
         super().shutdown()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came: of a head, within its limits, or of a body."""
-        if self._deaf:
+        if self._dropping:
             return
         if self._reading_head:
             self._head_bytes += len(data)
@@ -195,60 +202,57 @@ class HttpConnection(HttpToolsProtocol):
                 return
         super().data_received(data)
         if self._reading_head:
-            if self._patience is None:
-                self._await_head()  # Only the beginning of one has come.
+            if self._timer is None:
+                self._start_head_timer()  # Only a part of it has arrived.
         elif self.timeout_keep_alive_task is None and self._was_answered_early():
-            # uvicorn has let go of its keep-alive for bytes that are no request.
+            # uvicorn cancelled its keep-alive timer for bytes that do not start a request.
             self.timeout_keep_alive_task = self.loop.call_later(
                 self.timeout_keep_alive, self.timeout_keep_alive_handler
             )
 
     def on_message_begin(self) -> None:
-        """A request begins."""
         super().on_message_begin()
-        self.scope["extensions"] = _EXTENSIONS  # pyright: ignore[reportGeneralTypeIssues]  # a function, for exchange.py
+        self.scope["extensions"] = _EXTENSIONS  # pyright: ignore[reportGeneralTypeIssues]  # a function
         if not self._reading_head:
-            self._reading_head, self._head_bytes = True, 0  # The next request on this connection.
+            self._reading_head, self._head_bytes = True, 0  # The next request.
 
     def on_headers_complete(self) -> None:
-        """Its head is here."""
         self._reading_head = False
-        if self._patience is not None:
-            self._await_no_more()
+        if self._timer is not None:
+            self._stop_timer()
         super().on_headers_complete()
 
     def on_response_complete(self) -> None:
-        """Its answer is given."""
         super().on_response_complete()
-        if self._deaf and not self.transport.is_closing():
-            self._patience = close_lingering(self.loop, self.transport)
+        if self._dropping and not self.transport.is_closing():
+            self._timer = close_lingering(self.loop, self.transport)
 
     def drop_rest(self) -> None:
-        """It closes after an answer that comes before all of the body has: what still comes is not wanted."""
-        self._deaf = True
+        """Drop the rest of a body that was answered early."""
+        self._dropping = True
 
     def _was_answered_early(self) -> bool:
-        """Was the last request answered before all of its body had come, and is this no socket since?"""
+        """Whether the last request was answered before its body was complete, and was not upgraded to a WebSocket."""
         last: Any = self.cycle
         return last is not None and last.response_complete and last.more_body and self.transport.get_protocol() is self
 
-    def _await_head(self) -> None:
-        self._patience = self.loop.call_later(self.header_seconds, self._refuse, b"408 Request Timeout")
+    def _start_head_timer(self) -> None:
+        self._timer = self.loop.call_later(self.header_seconds, self._refuse, b"408 Request Timeout")
 
-    def _await_no_more(self) -> None:
+    def _stop_timer(self) -> None:
         self._reading_head = False
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _refuse(self, status: bytes) -> None:
-        self._await_no_more()
+        self._stop_timer()
         answering: Any = self.cycle
         if answering is not None and not answering.response_complete:
-            self.transport.close()  # Another answer is under way, and nothing can be said in the middle of it.
+            self.transport.close()  # In the middle of another response nothing can be sent.
         elif not self.transport.is_closing():
-            self._deaf = True
-            self._patience = close_lingering(self.loop, self.transport, bare_response(status))
+            self._dropping = True
+            self._timer = close_lingering(self.loop, self.transport, bare_response(status))
 
 
 def http_protocol(settings: Settings) -> type[HttpConnection]:
@@ -264,7 +268,7 @@ def http_protocol(settings: Settings) -> type[HttpConnection]:
 
 
 def _ends_head(data: bytes) -> bool:
-    # A head and a large body may come in one piece; then the head alone was not too large.
+    # A small head and a large body may arrive together.
     return b"\r\n\r\n" in data
 
 
@@ -273,20 +277,19 @@ _ABORT_DELAY_S = 2.0
 
 
 class WebSocketConnection(WebSocketsSansIOProtocol):
-    """One connection."""
+    """A WebSocket that can be aborted, and lets responses end when the server stops."""
 
     settings = Settings()
     leaving: Callable[[], None] | None = None
-    """Who is told that the server is to stop, and closes the socket when its answers have ended."""
+    """Called when the server stops; it closes the socket once its responses have ended."""
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came; those of an opening that is none are answered, for uvicorn says nothing to them."""
+        """Answer a malformed handshake with 400; uvicorn sends nothing."""
         super().data_received(data)
         if not self.handshake_initiated and self.conn.handshake_exc is not None and not self.close_sent:
-            self._leave_with(_BAD_REQUEST)
+            self._close_with(_BAD_REQUEST)
 
     def handle_connect(self, event: Any) -> None:
-        """Somebody wants to open it."""
         super().handle_connect(event)
         if self.response.status_code == 101:
             scope: Any = self.scope
@@ -295,26 +298,25 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
                 self.conn.max_message_size = services.max_message_bytes(self.settings)
 
     def handle_parser_exception(self) -> None:
-        """What came is too large, or no message: it is told so while it may still be sending."""
+        """Close after a message that is too large or malformed, so that a client that is still sending can read why."""
         if self.close_sent:
-            self.transport.write_eof()  # Its own farewell will not be seen among what cannot be read: we need not wait.
+            self.transport.write_eof()  # Its close frame cannot be read any more: don't wait for it.
             return
-        told = self.conn.close_sent  # Nothing, where it did not wait until the socket was open.
+        told = self.conn.close_sent  # None before the handshake is complete.
         code, reason = (told.code, told.reason) if told else (1006, "")
         self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
         self.handshake_complete = self.disconnected = True
         if self.read_paused:
             self.read_paused = False
             self.transport.resume_reading()
-        self._leave_with(b"".join(self.conn.data_to_send()) if told else _BAD_REQUEST)
+        self._close_with(b"".join(self.conn.data_to_send()) if told else _BAD_REQUEST)
 
     def keepalive_timeout(self) -> None:
-        """It does not answer: what it has not taken in a moment, it will not take."""
+        """Abort soon after a missed pong: the client reads nothing."""
         super().keepalive_timeout()
         self.loop.call_later(_ABORT_DELAY_S, self.abort)
 
     def shutdown(self) -> None:
-        """The server is to stop."""
         if self.leaving is not None and not self.close_sent:
             self.leaving()
         else:
@@ -324,7 +326,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         """End the connection, whatever is under way."""
         self.transport.abort()
 
-    def _leave_with(self, words: bytes) -> None:
+    def _close_with(self, words: bytes) -> None:
         self.close_sent = True
         self.close_timer = close_lingering(self.loop, self.transport, words)
 

@@ -1,7 +1,4 @@
-"""Which variant a call runs with: its parameters, fixed to a version when the run starts.
-
-Here, beside the dispatcher, because every protocol's route asks for it; the routes that manage variants are in api/.
-"""
+"""The variant that a call runs with: parameters of a fixed version."""
 
 import secrets
 import time
@@ -21,7 +18,7 @@ from palaver.workflows.workflow import Workflow, find_parameter_faults
 
 
 async def resolve_variant(database: Database, project: str, workflow: Workflow, reference: str) -> ResolvedVariant:
-    """What `short` or `short:3` means for a workflow now; InvalidParameter if nothing, or nothing that it can take."""
+    """Resolve `short` or `short:3`. Raises InvalidParameter if the workflow rejects its parameters."""
     name = workflow.description.name
     if parse_reference(reference).name == DEFAULT_VARIANT:
         await store_default_variant(database, project, workflow)
@@ -36,18 +33,18 @@ async def resolve_variant(database: Database, project: str, workflow: Workflow, 
 
 
 def merge_parameters(resolved: ResolvedVariant, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters that a call runs with: the variant's, and over them its own, key by key."""
+    """The variant's parameters, overridden by those of the call, key by key."""
     return {**resolved.parameters, **parameters}
 
 
 async def store_default_variant(database: Database, project: str, workflow: Workflow) -> None:
-    """See to it that the newest version of `default` is what the code, or the remote service, says now."""
+    """Store the workflow's current defaults as a new version of the variant `default`, if they changed."""
     if isinstance(workflow, RemoteWorkflow) and not workflow.reachable:
-        return  # It says nothing now: what it said last stays.
+        return  # Keep its last known defaults.
     name, parameters = workflow.description.name, workflow.description.parameters
     if await database.read(variants.is_default_current, project, name, parameters):
         return
     now = datetime.now(UTC)
     made = f"var_{sortable_id(time.time_ns() // 1_000_000, secrets.randbits(80))}"
-    with suppress(NameTaken, StaleBase):  # Another process was quicker.
+    with suppress(NameTaken, StaleBase):  # Another process stored it.
         await database.write(variants.sync_default, project, name, parameters, id=made, at=now)
