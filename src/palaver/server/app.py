@@ -1,4 +1,4 @@
-"""The outermost function: one request in, guarded, routed and answered. Protocols and the REST API stand behind it."""
+"""The ASGI application: checks a request, routes it and answers it. Protocols and the REST API are behind it."""
 
 import logging
 import os
@@ -101,7 +101,7 @@ class Server:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI. A request is guarded, routed and answered here, in one frame: thousands may be open."""
+        """ASGI. All in one coroutine: thousands of requests may be open."""
         if scope["type"] != "http":
             await self._other(scope, receive, send)
             return
@@ -112,7 +112,9 @@ class Server:
         try:
             place = routing.resolve_path(self.settings.root_path, exchange.path, scope.get("raw_path") or b"")
             found = place.found
-            security.check_request(exchange, self.settings)  # Before "not found" is told; after we know how to say it.
+            security.check_request(
+                exchange, self.settings
+            )  # After routing, which knows the format of errors; before 404.
             need = scopes.required_scope(found, exchange.method, place.path, web=self.pages.are_built)
             exchange.callers = self.authenticator
             exchange.caller = caller = ANONYMOUS if need == "nothing" else await self._caller(exchange, found)
@@ -145,14 +147,14 @@ class Server:
         except Exception:
             log.exception("%s %s failed", exchange.method, exchange.path)
             if exchange.status:
-                raise  # Headers are out: the server underneath closes the connection.
+                raise  # The headers are sent: the server closes the connection.
             await exchange.answer(self.refusal(PalaverError(f"Something broke ({exchange.id})."), found, exchange))
         finally:
             self.note(exchange, found.name if found else "none")
 
     def _caller(self, exchange: Exchange, found: RouteMatch | None) -> Awaitable[Caller]:
         if found is not None and found.endpoint.kind == "service":
-            return self.services.caller(exchange, found)  # Where a body may say who asks.
+            return self.services.caller(exchange, found)  # The key may be in the body.
         return self.authenticator.resolve(exchange)
 
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -164,7 +166,7 @@ class Server:
             sockets = self._service_sockets if is_service_socket(self.settings, seen) else self._tab_sockets
             await sockets.handle(seen, receive, send)
 
-    # One request
+    # Kinds of endpoints
 
     def _document(self, exchange: Exchange, found: RouteMatch, path: str) -> Awaitable[HttpResponse]:
         if found.endpoint.kind == "page":
@@ -190,11 +192,11 @@ class Server:
     async def _rest(self, exchange: Exchange, path: str) -> None:
         api, scope = await self.rest_api.get(), exchange.scope
         scope["palaver.caller"], scope["palaver.callers"] = exchange.caller, self.authenticator
-        scope["path"] = path  # A proxy may have left its prefix on it.
+        scope["path"] = path  # Without the prefix of a proxy.
         await api(scope, exchange.receive, _record_status(exchange))
 
     async def _resume(self, exchange: Exchange, found: RouteMatch) -> None:
-        """The stream of a chat's run that is still going, from its start; 204 is how the AI SDK is told of none."""
+        """Stream a chat's running response from its start. The AI SDK expects 204 if there is none."""
         project, workflow = exchange.caller.project, self.registry.find(found.workflow).name
         records = self.runtime.records
         row = await self.calls.going(project, workflow, found.parameters["id"])
@@ -212,7 +214,7 @@ class Server:
         await replay_events(exchange, head, ui_stream.stream_encoder(reading), following, stall=stall)
 
     async def _stop(self, exchange: Exchange, found: RouteMatch) -> None:
-        """End the runs of a chat; it is not an error when there are none."""
+        """Cancel the runs of a chat, if any."""
         workflow = self.registry.find(found.workflow).name
         await self.calls.interrupt(exchange.caller.project, workflow, found.parameters["id"])
         await exchange.answer(HttpResponse(status=204))
@@ -221,7 +223,7 @@ class Server:
         return {name: self.settings.root_path + path for name, path in routing.workflow_paths(workflow).items()}
 
     def refusal(self, error: PalaverError, found: RouteMatch | None, exchange: Exchange | None = None) -> HttpResponse:
-        """An error outside of a run, in the shape of the route it was meant for."""
+        """Encode an error outside of a run in the format of its route."""
         status = error_status(error, found.endpoint.column if found else "a")
         if found is not None and found.endpoint.kind == "traces" and exchange is not None:
             answer = otlp_error(error, exchange, status=status)
@@ -234,7 +236,7 @@ class Server:
         return with_error_headers(answer, error)
 
     def note(self, exchange: Exchange, route: str) -> None:
-        """Count a request that was answered, and log it."""
+        """Count and log a request that was answered."""
         seconds = time.perf_counter() - exchange.since
         self.metrics.count(route, exchange.status, seconds)
         if logging_setup.access_logger.isEnabledFor(logging.INFO):
@@ -242,7 +244,7 @@ class Server:
             request_id = run_id or exchange.id
             logging_setup.log_access((time.time(), request_id, exchange.method, path, exchange.status, seconds, run_id))
 
-    # Starting and stopping
+    # Start and stop
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:
@@ -277,7 +279,7 @@ class Server:
 
 
 def _record_status(exchange: Exchange) -> Send:
-    """A `send` that notes the status and adds our own header, for the REST API's short answers."""
+    """A `send` for the REST API that records the status and adds X-Request-Id."""
 
     async def send(message: Any) -> None:
         if message["type"] == "http.response.start":

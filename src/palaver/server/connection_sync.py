@@ -1,7 +1,7 @@
-"""Services that were connected over HTTP: kept in the database, and served by every process on it.
+"""Services that were connected over HTTP: stored in the database, and served by every process on it.
 
-They belong to the house, as workflows from code do: one name space for all projects (docs/decisions/0019). A process
-begins with what each of them said when it was last asked, and asks again behind its back: nobody waits for strangers.
+They are server-wide, not per project (docs/decisions/0019). A process starts with the stored description of each, and
+refreshes it in the background.
 """
 
 import asyncio
@@ -29,13 +29,12 @@ log = logging.getLogger("palaver.server")
 _T = TypeVar("_T")
 
 POLL_INTERVAL_S, SLOW_POLL_INTERVAL_S = 2.0, 30.0
-"""Seconds until the table is looked at again; rarely, where others tell us that it changed."""
+"""The second where other processes notify us of changes."""
 _MAX_CONCURRENT_REFRESHES = 8
-"""How many are asked at the same time when a process begins."""
 
 
 class SyncedConnection(msgspec.Struct, frozen=True):
-    """One of them, in this process."""
+    """A connection in this process."""
 
     mark: ConnectionVersion
     workflow: RemoteWorkflow | None = None
@@ -44,7 +43,7 @@ class SyncedConnection(msgspec.Struct, frozen=True):
 
 
 class ConnectionSync:
-    """What was connected, in step with the table."""
+    """Keeps the registry in sync with the table of connections."""
 
     def __init__(
         self,
@@ -58,15 +57,15 @@ class ConnectionSync:
         self._registry = registry
         self._database = database
         self._settings = settings
-        self._alone = alone  # Then nobody else changes the table.
+        self._alone = alone  # No other process changes the table.
         self._now = now
         self._here: dict[str, SyncedConnection] = {}
-        self._changing = asyncio.Lock()  # What is written is served before anybody looks again.
+        self._changing = asyncio.Lock()  # What is written is served before the table is read again.
         self._news = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def begin(self, *, stored: bool) -> None:
-        """Serve what is kept, where something can be, and ask those that were not asked in this process."""
+        """Serve stored connections (if `stored`), and refresh those that this process has not asked yet."""
         loop = asyncio.get_running_loop()
         if stored:
             await self.look()
@@ -77,48 +76,47 @@ class ConnectionSync:
             self._tasks.append(loop.create_task(self._ask_all(unsure)))
 
     async def end(self) -> None:
-        """Ask and look no more."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
 
     def changed(self) -> None:
-        """Another process says that the table has changed."""
+        """Called when another process changed the table."""
         self._news.set()
 
     def wanted(self, url: str, options: kept.ConnectionOptions) -> ConnectionConfig:
-        """A service as somebody wants it over HTTP: each connection to it passes the guard."""
-        from palaver.outbound.ssrf import GuardedTransport, UrlPolicy  # Late: most servers connect to nobody.
+        """The definition of a connection made over HTTP; requests to it are checked against SSRF."""
+        from palaver.outbound.ssrf import GuardedTransport, UrlPolicy  # Late: few servers have connections.
 
         rules = UrlPolicy(allow_private=self._settings.allow_private_urls)
         return ConnectionConfig(
             url=url,
             is_chat=options.is_chat,
-            dialect=cast("Any", options.dialect),  # One that we do not speak is told by whoever calls it.
+            dialect=cast("Any", options.dialect),  # An unknown one raises when called.
             model=options.model,
             timeout=options.timeout_seconds,
             transport=lambda: GuardedTransport(rules),
         )
 
     async def changing(self, work: Callable[[], Awaitable[_T]]) -> _T:
-        """Do what changes the table, and serve what it says then."""
+        """Run `work`, which changes the table, and serve the result."""
         async with self._changing:
             done = await work()
             await self._look()
             return done
 
     async def look(self) -> None:
-        """See whether the table has changed, and serve what it says."""
+        """Read the table and serve what has changed."""
         async with self._changing:
             await self._look()
 
     def all_here(self) -> list[SyncedConnection]:
-        """All of them, as this process last saw them, by name."""
+        """All connections of this process, by name."""
         return [self._here[name] for name in sorted(self._here)]
 
     async def refresh(self, workflow: RemoteWorkflow) -> None:
-        """Ask a service again what it is, and keep what it says, if it was added here and answers."""
+        """Ask a service for its description again, and store it."""
         before = workflow.checked_at
         await workflow.refresh()
         if workflow.checked_at != before:
@@ -136,14 +134,14 @@ class ConnectionSync:
         for row in rows:
             known = self._here.get(row.name)
             if known is not None and known.mark.created_at != row.created_at:
-                self._drop(row.name)  # It was removed and added anew.
+                self._drop(row.name)  # It was removed and added again.
                 known = None
             self._here[row.name] = self._made(row) if known is None else self._told(known, row)
 
     def _made(self, row: StoredConnection) -> SyncedConnection:
         try:
             check_workflow_name(row.name)
-        except DeclarationError as error:  # It was free once.
+        except DeclarationError as error:  # The name became reserved since.
             return self._failed(row, error.message)
         if row.name in self._registry:
             return self._failed(row, "A workflow of this name comes from code or settings: connect it under another.")
@@ -175,7 +173,7 @@ class ConnectionSync:
             lambda: self._database.write(kept.update_evidence, DEFAULT_PROJECT, here.mark, service, at=at)
         )
 
-    # Behind everybody's back
+    # Background refresh
 
     def _is_unsure(self, workflow: RemoteWorkflow) -> bool:
         return workflow.description.name in self._here or workflow.checked_at is None
@@ -187,7 +185,9 @@ class ConnectionSync:
             before = msgspec.json.encode(workflow.service)
             async with several:
                 await workflow.refresh()
-            if msgspec.json.encode(workflow.service) != before:  # Every process asks; the first that hears news tells.
+            if (
+                msgspec.json.encode(workflow.service) != before
+            ):  # Every process asks; the first to see a change stores it.
                 await self._keep(workflow)
 
         await asyncio.gather(*(self._carefully(partial(ask, workflow)) for workflow in workflows))
@@ -212,7 +212,7 @@ class ConnectionSync:
 
 
 def _stored_service(row: StoredConnection) -> RemoteService | None:
-    """What it said; None where that cannot be read, so that it is asked again."""
+    """The stored description; None if it cannot be read, so that the service is asked again."""
     try:
         service = msgspec.convert(row.evidence, RemoteService)
     except msgspec.ValidationError:

@@ -1,4 +1,8 @@
-"""Read-only endpoints that run no workflow: health, readiness, version, status, metrics, models, inspect."""
+"""Endpoints that run no workflow: health, readiness, version, status, metrics, models, inspect.
+
+GET /status (contract: job-chat, 1.1) calls the function that a workflow declares with `@chat(health=…)`. It gets two
+seconds, runs once at a time, in a thread if it is sync, and its result is cached.
+"""
 
 import asyncio
 import inspect
@@ -103,7 +107,7 @@ _JSON = (("content-type", "application/json"),)
 
 
 class ServedWorkflows(NamedTuple):
-    """What a question may ask about."""
+    """What these endpoints describe."""
 
     find: WorkflowLookup
     descriptions: Callable[[], Sequence[Description]]
@@ -111,31 +115,29 @@ class ServedWorkflows(NamedTuple):
     default: Callable[[], str | None]
     version: str
     since: int
-    """When they were registered, in unix seconds."""
+    """When the server started, in Unix seconds."""
 
 
 def inspect_workflow(request: HttpRequest, served: ServedWorkflows) -> HttpResponse:
-    """What a workflow says about itself."""
     description = served.find(request.workflow)
     inspection.check_inspect_body(request)
     return inspection.inspect_response(description, routes=served.routes(description.name), version=served.version)
 
 
 def list_models(request: HttpRequest, served: ServedWorkflows) -> HttpResponse:
-    """Every chat; below a workflow, that one."""
+    """List all chats; below `/{w}`, that one."""
     known = served.descriptions() if request.workflow is None else [served.find(request.workflow)]
     return listing.models_response(known, served.since)
 
 
 def get_model(request: HttpRequest, served: ServedWorkflows) -> HttpResponse:
-    """One chat."""
     if request.workflow is not None:
         served.find(request.workflow)
     return listing.model_response(served.find(request.parameters["model"]), served.since)
 
 
 def agent_info(request: HttpRequest, served: ServedWorkflows) -> HttpResponse:
-    """What MLflow's clients ask an agent server."""
+    """GET /agent/info, for MLflow's clients."""
     served_as = served.default() if request.workflow is None else served.find(request.workflow).name
     document = {"name": served_as or "palaver", "use_case": "agent", "agent_api": "responses"}
     return HttpResponse(status=200, headers=_JSON, body=json.encode(document))
@@ -143,13 +145,11 @@ def agent_info(request: HttpRequest, served: ServedWorkflows) -> HttpResponse:
 
 WORKING, NOT_WORKING = "working", "not working"
 CHECK_TIMEOUT_S = 2.0
-"""How long an answer is waited for; one that comes later is told the next time."""
+"""After this a check counts as failed; a later result is used for the next request."""
 STATUS_CACHE_S = 5.0
-"""How long an answer is told again."""
 _MAX_CONCURRENT_CHECKS = 8
 _MAX_STATUS_CHARS = 80
 _MAX_COMPONENTS = 20
-"""Of what one function says: characters of a word, and how many things it may speak of."""
 
 log = logging.getLogger("palaver.server")
 ComponentStatus = Mapping[str, str]
@@ -161,7 +161,7 @@ class _CachedStatus(NamedTuple):
 
 
 class HealthChecks:
-    """Asks after everything that is served."""
+    """The health of the database and of all workflows."""
 
     def __init__(self, registry: Registry, database: Database, *, version: str) -> None:
         self._registry = registry
@@ -172,16 +172,15 @@ class HealthChecks:
         self._said: dict[str, _CachedStatus] = {}
 
     async def document(self) -> dict[str, str]:
-        """What works and what does not."""
+        """The status of each component."""
         served = sorted(self._registry, key=lambda workflow: workflow.description.name)
         told = await asyncio.gather(self._of_database(), *map(self._of, served))
         document: dict[str, str] = {}
-        for words in told:  # The house's own words come first, and nobody speaks for it.
+        for words in told:  # A workflow cannot override the database's status.
             document = {**words, **document}
         return {**document, "version": self._version}
 
     async def answer(self) -> HttpResponse:
-        """The same, as an answer."""
         body = json.encode(await self.document())
         headers = (("content-type", "application/json"), ("x-api-version", self._version))
         return HttpResponse(status=200, headers=(*headers, ("cache-control", "no-store")), body=body)
@@ -202,7 +201,7 @@ class HealthChecks:
         if said is not None and time.monotonic() - said.at < STATUS_CACHE_S:
             return said.words
         asking = self._asking.get(name)
-        if asking is None:  # Else somebody asks already: whoever hangs is not asked twice.
+        if asking is None:  # A check that hangs is not called twice.
             asking = self._asking[name] = asyncio.create_task(self._asked(name, check))
         await asyncio.wait([asking], timeout=CHECK_TIMEOUT_S)
         return asking.result() if asking.done() else {name: NOT_WORKING}
@@ -211,7 +210,7 @@ class HealthChecks:
         try:
             given = await self._given(check)
             words = _component_status(name, given)
-        except Exception as error:  # The author's code may raise anything, and says by it that something is wrong.
+        except Exception as error:  # Any exception means that it is not working.
             what = printable(masking.mask_secrets(f"{type(error).__name__}: {error}"))
             log.warning("The health of %s could not be told: %s", name, what)
             words = {name: NOT_WORKING}
@@ -241,7 +240,7 @@ class HealthChecks:
         def work() -> None:
             try:
                 told = partial(settle, None, check())
-            except BaseException as error:  # sys.exit is no answer, either.
+            except BaseException as error:  # Also sys.exit().
                 told = partial(settle, RuntimeError(type(error).__name__), None)
             loop.call_soon_threadsafe(told)
 
@@ -250,7 +249,7 @@ class HealthChecks:
 
 
 def _component_status(name: str, given: object) -> ComponentStatus:
-    """What a function said: that it works or not, a word for it, or such a thing of several."""
+    """The result of a check: a boolean or a text, or a mapping of these."""
     if isinstance(given, Mapping):
         several = list(cast("Mapping[object, object]", given).items())[:_MAX_COMPONENTS]
         return {printable(str(thing), _MAX_STATUS_CHARS): _status_text(value) for thing, value in several}

@@ -1,4 +1,4 @@
-"""Evaluation in a server, a worker or a command: runner, live scorer, planner and evaluator context."""
+"""The parts of evaluation that a process uses. The evaluation packages are imported on first use."""
 
 import os
 from collections.abc import Mapping
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 def create_runner(
     engine: Engine, database: Database, registry: Registry, settings: Settings, redacting: RedactionPolicy, process: str
 ) -> EvaluationWorker:
-    """The runner of a process. Its cells leave half of what sync workflows can run at once to those who wait.
+    """The runner of evaluations. It uses half of the thread pool, so that requests get the rest.
 
-    One that takes nothing from the background takes no cells either.
+    A process without background runs runs no evaluations.
     """
 
     def make() -> "SliceRunner":
@@ -78,7 +78,6 @@ def create_slice_runner(
 def create_planner(
     registry: Registry, database: Database, settings: Settings, known: "EvaluatorRegistry", reach: "EvaluatorContext"
 ) -> "EvaluationPlanner":
-    """What makes plans."""
     from palaver.evaluation.plan.planner import EvaluationPlanner
     from palaver.evaluation.plan.testset import StoredTestsets
 
@@ -101,7 +100,7 @@ def create_evaluator_context(
     env: Mapping[str, str] = os.environ,
     allow_private: bool | None = None,
 ) -> "NetworkContext":
-    """The Reach of a process. Without an engine, workflows can be named as judges and not asked."""
+    """What evaluators can reach. Without an engine, workflows can be named as judges but not called."""
     from palaver.evaluation.network_context import NetworkConfig, NetworkContext
 
     outside = NetworkConfig(
@@ -118,7 +117,6 @@ def create_evaluator_context(
 def create_live_scorer(
     engine: Engine, database: Database, registry: Registry, settings: Settings, process: str
 ) -> LiveEvaluationWorker:
-    """The scorer of a process."""
 
     def make() -> "LiveScorer":
         from palaver.evaluation.live.scorer import LiveScorer

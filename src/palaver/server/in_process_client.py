@@ -1,4 +1,4 @@
-"""A client of the application in the same process: no socket, the same door, streams as they come."""
+"""An HTTP client of the application in the same process, without a socket."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, MutableMapping
@@ -32,7 +32,7 @@ async def client(
 
 
 def _transport(application: Any) -> "httpx.AsyncBaseTransport":
-    """Httpx's own transport for ASGI waits for the whole answer; this one hands on what is sent when it is sent."""
+    """A transport that streams; httpx.ASGITransport waits for the whole response."""
     import httpx
 
     class Streaming(httpx.AsyncBaseTransport):
@@ -58,7 +58,7 @@ def _transport(application: Any) -> "httpx.AsyncBaseTransport":
 
 
 class _InProcessRequest:
-    """One request without a socket. One piece may be under way: the sender waits for the reader, as on a real one."""
+    """The `receive` and `send` of a request. One chunk is buffered: then the sender waits, as on a socket."""
 
     def __init__(self, method: str, request: "httpx.Request", body: bytes) -> None:
         self.head: asyncio.Future[tuple[int, list[tuple[bytes, bytes]]]] = asyncio.get_running_loop().create_future()
@@ -94,7 +94,7 @@ class _InProcessRequest:
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
-            if not self.head.done():  # Whoever asked may have left before it began.
+            if not self.head.done():  # The client may have left.
                 self.head.set_result((message["status"], message["headers"]))
             return
         if self.left.is_set():
@@ -106,7 +106,7 @@ class _InProcessRequest:
             await self.pieces.put(None)
 
     def over(self, task: asyncio.Task[None]) -> None:
-        """The application returned: let nobody wait for more, and let its error be seen."""
+        """The application returned: raise its error, or that it sent no response."""
         if task.cancelled():
             return
         error = task.exception()

@@ -1,7 +1,7 @@
-"""Logs: one record, one line. For people on a terminal, as JSON everywhere else.
+"""Logging: one line per record, as text on a terminal, else as JSON.
 
-The access log has a way of its own. Handing every request to `logging` costs more than routing it, so while nobody has
-put handlers of their own there, its lines are made by hand and written together, a few times a second.
+The access log bypasses `logging`, which costs more than routing a request, unless an application added handlers to it:
+its lines are formatted and written together, 20 times a second.
 """
 
 import asyncio
@@ -23,15 +23,13 @@ access_logger = logging.getLogger("palaver.access")
 _encode_lines = msgspec.json.Encoder().encode_lines
 
 _FLUSH_DELAY_S = 0.05
-"""Seconds until the lines of the access log are written."""
 
 
 AccessRecord = tuple[float, str, str, str, int, float, str | None]
-"""One request: when it ended, its id, method, path, status, how long it took in seconds, and its run."""
+"""End time, request id, method, path, status, duration in seconds, run id."""
 
 
 def log_access(seen: AccessRecord) -> None:
-    """One request in the log."""
     handler = _only_handler()
     if handler is not None:
         handler.note(seen)
@@ -44,7 +42,7 @@ def log_access(seen: AccessRecord) -> None:
 
 
 def _only_handler() -> "LogHandler | None":
-    """Ours, if access records would go nowhere else."""
+    """Our handler, if access records would go nowhere else."""
     if access_logger.handlers or access_logger.filters or not access_logger.propagate:
         return None
     parent = access_logger.parent
@@ -55,7 +53,7 @@ def _only_handler() -> "LogHandler | None":
 
 
 class LogHandler(logging.StreamHandler[TextIO]):
-    """Writes lines to standard error; those of the access log a moment later, all at once."""
+    """Writes to standard error; lines of the access log together, with a delay."""
 
     def __init__(self, *, as_json: bool, worker: int | None = None) -> None:
         super().__init__(sys.stderr)
@@ -65,18 +63,16 @@ class LogHandler(logging.StreamHandler[TextIO]):
         self.setFormatter(JsonFormatter(worker) if as_json else TextFormatter(worker))
 
     def note(self, seen: AccessRecord) -> None:
-        """One line of the access log. On the loop only."""
+        """Add a line of the access log. On the event loop only."""
         if not self._waiting:
             asyncio.get_running_loop().call_later(_FLUSH_DELAY_S, self.flush)
         self._waiting.append(seen)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Any other record, after what happened before it."""
         self._write()
         super().emit(record)
 
     def flush(self) -> None:
-        """Write what waits."""
         self.acquire()
         try:
             self._write()
@@ -113,7 +109,7 @@ def _access_line(seen: AccessRecord, worker: int | None = None) -> _AccessLine:
     at, request_id, method, path, status, seconds, run_id = seen
     milliseconds = round(seconds * 1000, 1)
     if "plv_" in path:
-        path = masking.mask_secrets(path)  # A key is no part of a path, but some will try.
+        path = masking.mask_secrets(path)  # Someone may put a key into a path.
     said = f"{method} {path}  {status}  {milliseconds} ms"
     run: str | UnsetType = UNSET if run_id is None else run_id
     whose: int | UnsetType = UNSET if worker is None else worker
@@ -125,7 +121,7 @@ def _access_line(seen: AccessRecord, worker: int | None = None) -> _AccessLine:
 def _format_json_lines(lines: list[_AccessLine]) -> str:
     try:
         return printable_json(_encode_lines(lines).decode())
-    except UnicodeEncodeError:  # Half a character, in a path as it was sent.
+    except UnicodeEncodeError:  # A lone surrogate in a path.
         return "".join([f"{_encode_line(line)}\n" for line in lines])
 
 
@@ -147,7 +143,6 @@ class JsonFormatter(logging.Formatter):
         self._worker = worker
 
     def format(self, record: logging.LogRecord) -> str:
-        """Time, level, logger, message, the fields of an access record, and a traceback where there is one."""
         line: dict[str, Any] = {
             "at": _format_time(record.created),
             "level": record.levelname.lower(),
@@ -163,32 +158,30 @@ class JsonFormatter(logging.Formatter):
 
 
 class TextFormatter(logging.Formatter):
-    """A record for a person: short, and with nothing in it that could move the cursor."""
+    """A record as text, without terminal control characters."""
 
     def __init__(self, worker: int | None = None) -> None:
         super().__init__()
         self._whose = _worker_prefix(worker)
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, and a traceback where there is one."""
         line = (
             f"{_format_clock(int(record.created))}  {self._whose}{printable(_mask_secrets(record.getMessage()), 500)}"
         )
         if record.exc_info:
             trace = printable_lines(_mask_secrets(self.formatException(record.exc_info)))
-            line += "\n  " + trace.replace("\n", "\n  ")  # So that none of its lines looks like a record.
+            line += "\n  " + trace.replace("\n", "\n  ")  # Indented: no line may look like a record.
         return line
 
 
 def _worker_prefix(worker: int | None) -> str:
-    """Which of several processes on one socket speaks."""
     return "" if worker is None else f"[{worker}] "
 
 
 def _encode_line(line: Any) -> str:
     try:
         return printable_json(json.encode(line).decode())
-    except UnicodeEncodeError:  # Half a character, in a path as it was sent.
+    except UnicodeEncodeError:  # A lone surrogate in a path.
         return printable_json(json.encode(json.to_builtins(line)).decode())
 
 
@@ -197,7 +190,7 @@ def _mask_secrets(text: str) -> str:
 
 
 def _environment_secrets() -> set[str]:
-    """Values of variables that by their names are secrets: libraries put them into their exceptions."""
+    """Values of environment variables with names of secrets, which libraries put into exceptions."""
     ends = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
     return {value for name, value in os.environ.items() if name.upper().endswith(ends)}
 
@@ -207,7 +200,7 @@ def _format_time(seconds: float) -> str:
     return f"{_format_date(whole)}.{int((seconds - whole) * 1000):03}Z"
 
 
-@lru_cache(4)  # Most lines of a second share it.
+@lru_cache(4)  # Shared by the lines of a second.
 def _format_date(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 
@@ -218,7 +211,7 @@ def _format_clock(seconds: int) -> str:
 
 
 def configure_logging(*, verbose: bool = False, worker: int | None = None) -> None:
-    """Send our log to the terminal or, as JSON, to wherever standard error goes; its lines name the worker."""
+    """Log to standard error, with the number of the worker."""
     root = logging.getLogger("palaver")
     root.handlers = [LogHandler(as_json=not sys.stderr.isatty(), worker=worker)]
     root.setLevel(logging.DEBUG if verbose else logging.INFO)

@@ -1,7 +1,7 @@
-"""Figures for Prometheus at /metrics.
+"""Prometheus metrics at /metrics.
 
-Requests are counted in plain numbers, on the loop alone, and only told to Prometheus' library when somebody looks: its
-own counters are made for many threads, and cost more than routing a request.
+Requests are counted in plain numbers on the event loop, and converted when /metrics is read: the library's thread-safe
+counters cost more than routing a request.
 """
 
 from bisect import bisect_left
@@ -18,7 +18,7 @@ _BUCKETS = Histogram.DEFAULT_BUCKETS
 
 
 class Metrics:
-    """What one server counts. Names of routes are ours, never a path as sent: strangers must not make new series."""
+    """The metrics of a server. Labels are names of routes, not paths: clients must not create series."""
 
     def __init__(self, engine: Engine) -> None:
         registry = self._registry = CollectorRegistry()
@@ -33,18 +33,17 @@ class Metrics:
         busy.set_function(lambda: engine.threads.busy)
 
     def count(self, route: str, status: int, seconds: float) -> None:
-        """One request was answered."""
         key = route, status
         self._requests[key] = self._requests.get(key, 0) + 1
         self._buckets[bisect_left(_BUCKETS, seconds)] += 1
         self._seconds += seconds
 
     def follow(self, name: str, says: str, count: Callable[[], int]) -> None:
-        """Tell what somebody else counts, too."""
+        """Add a counter that is kept elsewhere."""
         self._others.append((name, says, count))
 
     def collect(self) -> Iterator[Metric]:
-        """The requests, as Prometheus' library wants them."""
+        """Called by the Prometheus registry."""
         requests = CounterMetricFamily("palaver_requests", "Requests answered.", labels=["route", "status"])
         for (route, status), number in self._requests.items():
             requests.add_metric([route, str(status)], number)
@@ -57,7 +56,6 @@ class Metrics:
         yield seconds
 
     def text(self) -> bytes:
-        """All figures in the text format."""
         return generate_latest(self._registry)
 
 

@@ -1,4 +1,8 @@
-"""Notifications between processes and to open pages."""
+"""Notifications from other processes, and change notices to open pages and other processes.
+
+A notice only says that something changed: the page queries it. Notices may be lost, and repeated changes are
+throttled, but the last one is always sent.
+"""
 
 import asyncio
 import logging
@@ -22,15 +26,14 @@ from palaver.storage.notifications import ALL_PROJECTS, Change, ChangeKind, Noti
 log = logging.getLogger("palaver.server")
 
 REPEAT_INTERVAL_S = 0.25
-"""Seconds until the same thing is told of again,"""
+"""Minimum time between two notices of the same object,"""
 SLOW_REPEAT_INTERVAL_S = 1.0
-"""and of what may come by the thousand, all day."""
+"""and of kinds that change all the time."""
 _SLOW_KINDS = frozenset[ChangeKind]({"spans", "rule"})
-"""Spans, and what rules score of them."""
 _BATCH_INTERVAL_S = 0.1
-"""Seconds for which is gathered what other processes are to hear: each notice costs every write a little."""
+"""Notices to other processes are sent together: each is a transaction."""
 _MAX_RUNS_PER_PROJECT = 32
-"""Runs of a project that are told of in one such while: a page that looks at one of many also looks at its thread."""
+"""Runs of a project with notices in one interval; pages also get notices of their threads."""
 _KINDS = frozenset(get_args(ChangeKind))
 
 ChangeListener = Callable[[Change], None]
@@ -38,7 +41,7 @@ _Key = tuple[str, ChangeKind, str]
 
 
 class ChangeFeed:
-    """Hands on what changes, to the pages that are open here and to other processes."""
+    """Sends change notices to the pages that are open here and to other processes."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -46,15 +49,15 @@ class ChangeFeed:
         self._is_watching = False
         self._tabs: dict[str, set[ChangeListener]] = {}
         self._recent: dict[_Key, Change | None] = {}
-        """What was told of a moment ago, and what of it is to be told then."""
+        """Objects of recent notices, each with the notice to send after the interval."""
         self._runs: dict[str, int] = {}
         self._others: dict[_Key, Change] = {}
         self._slow: dict[_Key, Change | None] = {}
-        """The same as `_recent` of what is told slowly, for other processes: each notice is a transaction."""
+        """The same for other processes, of slow kinds."""
         self._telling: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Hear what this process writes: from its first page on or, where others want to know it, from the start."""
+        """Watch the writes of this process: from the first page on; with other processes, from the start."""
         if not self._is_watching:
             self._is_watching = True
             try:
@@ -65,12 +68,12 @@ class ChangeFeed:
 
     @property
     def has_others(self) -> bool:
-        """Do other processes hear what this one tells?"""
+        """Whether other processes receive our notices."""
         return self._database.kind == "postgresql"
 
     @contextmanager
     def told(self, project: str, tell: ChangeListener) -> Generator[None]:
-        """Tell a page of the changes in its project."""
+        """Send the changes of a project to a page, within the block."""
         self._tabs.setdefault(project, set()).add(tell)
         try:
             yield
@@ -80,11 +83,11 @@ class ChangeFeed:
                 del self._tabs[project]
 
     def tell(self, *changes: Change) -> None:
-        """Something changed here that no database knows of."""
+        """Report changes that are not in the database."""
         self._touched(changes)
 
     def heard(self, names: Collection[str]) -> None:
-        """Other processes tell, and so do we ourselves."""
+        """Handle notices of other processes. Our own come back, and are ignored."""
         for name in names:
             who, *rest = name.split("/")
             if who != self._me and len(rest) == 4 and rest[1] in _KINDS:
@@ -92,7 +95,7 @@ class ChangeFeed:
                 self._tell(Change(project, cast("ChangeKind", kind), ref, run or None))
 
     async def end(self) -> None:
-        """Tell others what is left to tell."""
+        """Send what is pending for other processes."""
         waiting, self._slow = self._slow, {}
         for change in waiting.values():
             if change is not None:
@@ -113,7 +116,7 @@ class ChangeFeed:
                 self._tell_elsewhere(change)
 
     def _tell(self, change: Change) -> None:
-        """At once, unless the same thing was told of a moment ago: then once that moment is over."""
+        """Send at once, or after the interval since the last notice of the same object."""
         if change.project != ALL_PROJECTS and change.project not in self._tabs:
             return
         key = _change_key(change)
@@ -145,7 +148,7 @@ class ChangeFeed:
             if not self._runs[key[0]]:
                 del self._runs[key[0]]
 
-    # The others
+    # Other processes
 
     def _tell_elsewhere(self, change: Change) -> None:
         key = _change_key(change)
@@ -181,7 +184,7 @@ def _change_key(change: Change) -> _Key:
 
 
 def _merge(waiting: MutableMapping[_Key, Change] | MutableMapping[_Key, Change | None], change: Change) -> None:
-    """Let one change of a thing stand for all that wait; if any of them names a run, so does it."""
+    """Replace the pending change of an object; keep its run if the new one has none."""
     before = waiting.get(_change_key(change))
     if before is not None and change.run is None:
         change = change._replace(run=before.run)
@@ -189,7 +192,7 @@ def _merge(waiting: MutableMapping[_Key, Change] | MutableMapping[_Key, Change |
 
 
 class NotificationRouter:
-    """Wakes whoever waits for something that happens elsewhere."""
+    """Passes notifications of other processes to the parts that they concern."""
 
     def __init__(
         self,
@@ -213,14 +216,13 @@ class NotificationRouter:
         self._answering: set[asyncio.Task[None]] = set()
 
     def heard(self, notice: Notification) -> None:
-        """One notice, in our loop."""
         match notice.kind:
             case "grew":
                 self._records.waiters.wake(notice.names)
             case "followed":
                 self._follow(notice)
             case "cancel":
-                self._follow(notice)  # Whoever asks for its end waits for it.
+                self._follow(notice)  # The process that cancels it waits for its end.
                 self._runner.check_stopped()
             case "waiting":
                 self._backlog.wake()
@@ -242,7 +244,7 @@ class NotificationRouter:
                 assert_never(notice.kind)
 
     async def end(self) -> None:
-        """Wait for what is still being told."""
+        """Wait for pending replies."""
         await asyncio.gather(*self._answering)
 
     def _follow(self, notice: Notification) -> None:

@@ -1,4 +1,4 @@
-"""/openapi.json: the REST API's document and every workflow's operations in one (OpenAPI 3.1)."""
+"""/openapi.json: the REST API and the operations of every workflow (OpenAPI 3.1)."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
@@ -30,7 +30,7 @@ _PROTOCOL_OPERATIONS: Mapping[str, tuple[str, dict[str, Any]]] = {
     ),
     "api/chat": ("the AI SDK's UI message stream", _body(id={"type": "string"}, messages=_MESSAGES)),
 }
-"""What every workflow answers in the shapes of others; their own documents say the rest."""
+"""Operations of every workflow in the protocols of others, which document the details."""
 _SERVICE_FIELDS: dict[str, Any] = {
     "api_key": {"type": ["string", "null"]},
     "stream": {"type": ["boolean", "null"]},
@@ -43,13 +43,13 @@ _CHAT_SERVICE_FIELDS: dict[str, Any] = {
     "messages": _MESSAGES,
     "parameters": {"type": ["object", "null"]},
 }
-"""What a payload has beside the workflow's inputs."""
+"""Fields of a payload besides the workflow's inputs."""
 
 
 def openapi_document(
     descriptions: Iterable[Description], default: str | None, api: Any, version: str
 ) -> dict[str, Any]:
-    """The joined document. `is_chat` stands on each operation; `messages` is in the body of /run only for a chat."""
+    """The whole document. Each operation has `is_chat`; only chats have `messages` in the body of /run."""
     whole: dict[str, Any] = api.openapi_schema.to_schema()
     paths: dict[str, Any] = dict(whole.get("paths", {}))
     components: dict[str, Any] = dict(whole.get("components", {}))
@@ -65,7 +65,7 @@ def openapi_document(
 
 
 class _Bodies:
-    """The request bodies of one workflow. Its definitions move to the document's own place for them."""
+    """The request bodies of a workflow. Definitions of its schemas go to the document's components."""
 
     def __init__(self, description: Description) -> None:
         self.definitions: dict[str, Any] = {}
@@ -92,7 +92,7 @@ class _Bodies:
 
 
 def _relocate_references(schema: Any, workflow: str) -> Any:
-    """The schema with its local references pointing at where the definitions are now."""
+    """Point local references of a schema at the document's components."""
     if isinstance(schema, list):
         return [_relocate_references(item, workflow) for item in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
@@ -130,7 +130,7 @@ def _operations(description: Description, bodies: _Bodies, prefix: str) -> dict[
 
 
 def _service_operations(description: Description, payload: dict[str, Any]) -> dict[str, Any]:
-    """The service that every workflow is; always at the root."""
+    """Operations of a workflow as a service, always at the root."""
     name = description.name
 
     def operation(what: str, summary: str, body: dict[str, Any] | None, content: dict[str, Any]) -> dict[str, Any]:

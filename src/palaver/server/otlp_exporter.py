@@ -1,4 +1,8 @@
-"""Export the spans of our own runs to an OTLP endpoint."""
+"""Export the spans of our own runs to an OTLP endpoint: a collector, or another server like this one.
+
+In the background: pending spans are bounded, and dropped and counted beyond that. Failed requests are retried. Spans
+that were sent to us are not exported, so nothing loops, even if the endpoint is this server.
+"""
 
 import asyncio
 import contextvars
@@ -31,15 +35,13 @@ _TRACES_PATH = "/v1/traces"
 
 
 class OtlpEndpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A server that takes OTLP."""
-
     url: str
     headers: dict[str, str] = {}
     form: "WireFormat" = "protobuf"
 
 
 def configured_endpoint(settings: Settings) -> OtlpEndpoint | None:
-    """The one that is set, if any. A SettingsError says what cannot be meant, and never a header's value."""
+    """The configured endpoint, if any. Raises SettingsError, which never contains a header's value."""
     if not settings.otlp_endpoint:
         return None
     return OtlpEndpoint(
@@ -50,12 +52,11 @@ def configured_endpoint(settings: Settings) -> OtlpEndpoint | None:
 
 
 def mask_headers(headers: str) -> str:
-    """How the setting is shown."""
     return "***" if headers else ""
 
 
 def parse_headers(given: str) -> dict[str, str]:
-    """Headers as OpenTelemetry's variables hold them: `name=value,other=value`, percent-encoded. They are secrets."""
+    """Parse `name=value,other=value`, percent-encoded, as in OTEL_EXPORTER_OTLP_HEADERS."""
     headers: dict[str, str] = {}
     for pair in filter(None, map(str.strip, given.split(","))):
         name, is_there, value = pair.partition("=")
@@ -70,7 +71,7 @@ def parse_headers(given: str) -> dict[str, str]:
 
 
 def _endpoint_url(given: str) -> str:
-    """The URL to send to. Of a bare address it is the place where OTLP has it."""
+    """The URL to send to; without a path, OTLP's default path."""
     import httpx
 
     try:
@@ -87,38 +88,37 @@ log = logging.getLogger("palaver.traces")
 SpanSink = Callable[[Sequence["Span"]], None]
 
 MAX_PENDING_BYTES = 16 * 1024 * 1024
-"""Bytes of spans that may wait, about."""
+"""Approximate size of pending spans."""
 _REQUEST_TIMEOUT_S = 10.0
 _MAX_ANSWER_BYTES = 64 * 1024
-"""Bytes of an answer that are read."""
 _BATCH_SPANS = 100
-"""Spans that are made ready at once: as many as a request holds."""
+"""Spans per request."""
 _SPAN_OVERHEAD_BYTES = 512
-"""Bytes that a span takes up whatever is in it."""
+"""Size of an empty span."""
 _RETRYABLE_STATUSES = frozenset({408, 429, 502, 503, 504})
-"""Answers after which the same may be sent again; after all others not, as OTLP says."""
+"""Statuses after which OTLP allows a retry."""
 
 
 class ExportTiming(msgspec.Struct, frozen=True, kw_only=True):
-    """How long is waited, in seconds."""
+    """Delays and timeouts, in seconds."""
 
     gather: float = 1.0
-    """For more spans, before some are sent."""
+    """How long to collect spans for a request."""
     first: float = 1.0
-    """Before the second try; before each one after it, twice as long as before the last,"""
+    """Delay before the first retry; it doubles for each further one,"""
     longest: float = 30.0
-    """but no longer than that."""
+    """up to this."""
     patience: float = 300.0
-    """For an endpoint that does not take a request, whatever it asks for; then it is dropped."""
+    """How long to retry a request before dropping it."""
     end: float = 5.0
-    """For what is left when the server stops."""
+    """How long close() waits for pending spans."""
 
 
 DEFAULT_TIMING = ExportTiming()
 
 
 class _ExportFailure(NamedTuple):
-    """Why a request was not taken, and whether it may be sent again; after how long, if they say."""
+    """Why a request failed, whether it may be retried, and after how many seconds."""
 
     why: str
     passes: bool
@@ -126,7 +126,7 @@ class _ExportFailure(NamedTuple):
 
 
 class OtlpExporter:
-    """Sends spans on. Everything but the work in a thread happens on one loop."""
+    """Exports spans. Used on one event loop; encoding runs in a thread."""
 
     def __init__(
         self,
@@ -148,12 +148,11 @@ class OtlpExporter:
         self._is_ailing = False
         self._is_closing = False
         self.sent = 0
-        """Spans that the endpoint has taken."""
         self.dropped = 0
-        """Spans that it was not given, or refused."""
+        """Spans that were not sent, or rejected."""
 
     def put(self, spans: Sequence["Span"]) -> None:
-        """Send these on, later; or drop what there is no room for."""
+        """Queue spans; drop those that exceed the limit."""
         if self.endpoint is None:
             return
         for span in spans:
@@ -166,12 +165,12 @@ class OtlpExporter:
         if len(self._waiting) >= _BATCH_SPANS:
             self._enough.set()
         if self._waiting and self._working is None:
-            # In nobody's context: what instruments HTTP must not take this for a part of somebody's run.
+            # In an empty context: HTTP instrumentation must not count this as part of a run.
             context = contextvars.Context()
             self._working = asyncio.get_running_loop().create_task(self._work(self.endpoint), context=context)
 
     async def close(self) -> None:
-        """Send what is left, as long as that takes not too long."""
+        """Send pending spans, for a limited time."""
         self._is_closing = True
         self._enough.set()
         if self._working is not None:
@@ -215,14 +214,14 @@ class OtlpExporter:
         except asyncio.CancelledError:
             self._drop(left, "the server has stopped")
             raise
-        except Exception:  # A mistake of ours: what comes after these is still good.
+        except Exception:  # Don't lose the spans after these.
             log.exception("Spans could not be sent on")
             self._drop(left, "something broke")
         finally:
             self._held -= size
 
     async def _deliver(self, request: "EncodedRequest", to: OtlpEndpoint) -> None:
-        """Send a request until it is taken, or is not to be."""
+        """Send a request, with retries."""
         pause, until = self._pace.first, time.monotonic() + self._pace.patience
         while True:
             trouble = await self._sent(request, to)
@@ -240,7 +239,6 @@ class OtlpExporter:
             pause = min(2 * pause, self._pace.longest)
 
     async def _sent(self, request: "EncodedRequest", to: OtlpEndpoint) -> _ExportFailure | None:
-        """Send it once."""
         import httpx
 
         from palaver.traces.otlp import MEDIA_TYPES, rejected_span_count
@@ -250,7 +248,7 @@ class OtlpExporter:
         body = b""
         try:
             async with http.stream("POST", to.url, content=request.body, headers=headers) as response:
-                with suppress(PalaverError):  # What it says is too long, or packed: it has answered all the same.
+                with suppress(PalaverError):  # Too long, or compressed; the status counts.
                     body = await read_limited(response, _MAX_ANSWER_BYTES)
         except httpx.HTTPError as error:
             return _ExportFailure(f"it cannot be reached ({type(error).__name__})", passes=True)
@@ -275,14 +273,14 @@ class OtlpExporter:
         self._say(why)
 
     def _say(self, why: str) -> None:
-        """Once, until it is well again: a log is not for counting."""
+        """Log the first failure; the next one only after a success."""
         if not self._is_ailing:
             self._is_ailing = True
             log.warning("Spans are not, or not all, sent on to the OTLP endpoint: %s.", printable(why))
 
 
 def combine_sinks(keep: SpanSink, sender: OtlpExporter) -> SpanSink:
-    """What keeps spans, and also sends them on, if to anybody."""
+    """A sink that stores spans and exports them, if there is an endpoint."""
     if sender.endpoint is None:
         return keep
     put = sender.put
@@ -297,20 +295,20 @@ def combine_sinks(keep: SpanSink, sender: OtlpExporter) -> SpanSink:
 def _encode_requests(
     spans: Sequence["Span"], redact: Callable[["Span"], "Span"], form: "WireFormat"
 ) -> "list[EncodedRequest]":
-    """In a thread: requests, packed. What cannot be redacted or written is left out."""
+    """Encode requests, in a thread. Spans that cannot be redacted or encoded are left out."""
     from palaver.traces.otlp import EncodedRequest, encode_requests
 
     clean: list[Span] = []
     for span in spans:
         try:
             clean.append(redact(span))
-        except Exception:  # A mistake of ours: the others are still good.
+        except Exception:  # Keep the others.
             log.exception("A span could not be sent on")
     return [EncodedRequest(gzip.compress(body, 1), count) for body, count in encode_requests(clean, form)]
 
 
 def _parse_retry_after(retry_after: str) -> float:
-    """How long a server asks to be left alone: seconds, or until when."""
+    """Seconds of a Retry-After header, which may be a date."""
     if retry_after.isdecimal():
         return float(retry_after[:9])
     try:
@@ -320,5 +318,5 @@ def _parse_retry_after(retry_after: str) -> float:
 
 
 def _span_bytes(span: "Span") -> int:
-    """About how many bytes a span takes up. Asked on the loop, so it looks at lengths only."""
+    """Approximate size; called on the event loop, so it only adds up lengths."""
     return _SPAN_OVERHEAD_BYTES + sum(len(value) for value in span.attributes.values() if isinstance(value, str))

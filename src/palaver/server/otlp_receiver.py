@@ -1,7 +1,7 @@
-"""POST /v1/traces: spans that anybody's instrumentation sends over OTLP. Its answers are OTLP's, in the sender's form.
+"""POST /v1/traces: the OTLP receiver. Responses are in the encoding of the request.
 
-200 means that the spans are durable. What cannot be kept for a reason that passes is 503, so that exporters keep it and
-send it again; what never can is told in a 200, so that they do not.
+200 means that the spans are stored. A temporary failure is 503, after which exporters retry; spans that can never be
+stored are reported in a 200 (partial success), so that they don't.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,14 +23,12 @@ if TYPE_CHECKING:
     from palaver.traces.otlp import WireFormat
 
 _RPC_CODES: Mapping[int, int] = {401: 16, 403: 7, 404: 5, 405: 12, 408: 4, 429: 8, 500: 13, 503: 14}
-"""Those of google.rpc.Code, by status."""
+"""google.rpc.Code by HTTP status."""
 _INVALID_ARGUMENT = 3
-"""All others: it is the request's fault, and the same again would not help."""
+"""All other statuses."""
 
 
 class OtlpReceiver:
-    """Takes what is sent."""
-
     def __init__(
         self, writer: SpanWriter, reader: RequestDecoder, settings: Settings, *, now: Callable[[], datetime]
     ) -> None:
@@ -40,8 +38,8 @@ class OtlpReceiver:
         self._settings = msgspec.structs.replace(settings, max_body=settings.otlp_max_body)
 
     async def answer(self, exchange: Exchange) -> HttpResponse:
-        """Keep the spans of a request. The project is the caller's, whatever the spans say."""
-        # Here, as it takes a while and not every server is sent any; at work it was loaded beside the REST API.
+        """Store the spans of a request, in the caller's project."""
+        # Late: slow to import, and not every server receives spans. preload_decoder() has usually loaded it.
         from palaver.traces.ingest import TraceRequest
         from palaver.traces.otlp import RejectedSpan, RequestLimits, encode_response, parse_media_type
 
@@ -62,23 +60,23 @@ class OtlpReceiver:
                 received_at=self._now(),
             )
             found = await self._writer.off(self._reader.take, sent, limits)
-        del sent, body  # It need not stay in memory while its spans wait to be written.
+        del sent, body  # Free the memory while the spans wait to be written.
         try:
             lost = await self._writer.write(found.rows)
         except DiskFull as error:
-            raise Overloaded(error.message) from None  # An exporter keeps its spans for a 503 only.
+            raise Overloaded(error.message) from None  # Exporters retry after a 503 only.
         rejected = [*found.rejected, *(RejectedSpan(0, "a span could not be kept") for _ in range(lost))]
         return _otlp_answer(200, encode_response(rejected, form), form)
 
     async def close(self) -> None:
-        """Keep what is on its way, and let go of what reads and writes."""
+        """Write pending spans, and stop the threads and processes."""
         await self._writer.flushed()
         await self._writer.off(self._reader.close)
         await self._writer.close()
 
 
 def preload_decoder() -> None:
-    """Load what reads spans, in a thread: whoever sends some first need not wait for it."""
+    """Import the decoder, called in a thread at start, so that the first request is fast."""
     _intake()
 
 
@@ -90,7 +88,7 @@ def _intake() -> ModuleType:
 
 
 def otlp_error(error: PalaverError, exchange: Exchange, *, status: int) -> HttpResponse:
-    """An error as a google.rpc.Status: in the sender's form, and as JSON where it has none."""
+    """An error as a google.rpc.Status, in the encoding of the request, else JSON."""
     from palaver.traces.otlp import encode_error, parse_media_type
 
     try:

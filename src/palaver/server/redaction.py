@@ -1,8 +1,7 @@
-"""What is removed before anything is stored: by the house's rules, and by those of a workflow's author.
+"""Which redaction rules apply before something is stored.
 
-The house's come from palaver.toml, an author's from `@chat(redact=[…])`. Both are read when the server is made, so that
-one that is wrong is told at once. A rule that hashes uses a key of its project; it comes from one that is kept in the
-database, so that all processes put the same in place of the same.
+Server-wide rules come from palaver.toml, those of a workflow from `@chat(redact=[…])`; both are parsed at start. Rules
+that hash use a key per project, derived from one in the database, so that all processes compute the same hash.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +25,7 @@ _HASH_KEY_NAME = "redaction"
 
 
 class RedactionPolicy:
-    """Redacts for one server. What it is asked for may be asked from any thread."""
+    """The redactors of a server. Thread-safe."""
 
     def __init__(self, settings: Settings, registry: Registry) -> None:
         self._prices = settings.prices
@@ -41,7 +40,7 @@ class RedactionPolicy:
         self._made: dict[tuple[str, str, RuleScope], Redactor] = {}
 
     async def begin(self, database: Database, now: Callable[[], datetime]) -> None:
-        """Have the key, if any rule needs one."""
+        """Load the hash key, if a rule needs it."""
         rules = [rule for some in (self._rules, *self._authors.values()) for rule in some]
         if any(rule.action == "hash" for rule in rules):
             from palaver.storage import api_keys
@@ -51,13 +50,13 @@ class RedactionPolicy:
             self._made.clear()
 
     def warm(self) -> None:
-        """Load what redacts."""
+        """Import the redaction modules."""
         self.house.of("")
 
     # Traces
 
     def span(self, span: "Span") -> "Span":
-        """A record as it may be kept: with its cost, and without what the house's rules remove."""
+        """Redact a span by the server-wide rules, and add its cost."""
         return self.house.span(span)
 
     @property
@@ -76,21 +75,21 @@ class RedactionPolicy:
         return RedactionConfig(rules=self._rules, prices=self._prices, key=self._key)
 
     def by_author(self, project: str, workflow: str) -> "Callable[[Span], Span] | None":
-        """What removes from a record what its workflow's author names; None where that is nothing."""
+        """The redaction of a workflow's own rules for spans, if it has any."""
         rules = self._authors.get(workflow)
         if rules is None or not any("traces" in rule.scope for rule in rules):
             return None
         return lambda span: self._by_author(project, workflow).span(span)
 
-    # Runs, and conversations
+    # Runs and conversations
 
     @property
     def cleans(self) -> bool:
-        """Is anything removed from what is kept of runs?"""
+        """Whether any rule applies to runs."""
         return any("runs" in rule.scope for some in (self._rules, *self._authors.values()) for rule in some)
 
     def run(self, project: str, workflow: str | None) -> "RunRedactor | None":
-        """What removes from one run what is not to be kept of it; None where that is nothing."""
+        """The redactor for a run, if any rule applies."""
         rules = [*self._authors.get(workflow or "", ()), *self._rules]
         if not any("runs" in rule.scope for rule in rules):
             return None
@@ -100,24 +99,21 @@ class RedactionPolicy:
         return RunRedactor(self._redactor(project, author, "runs", rules))
 
     def messages(self, project: str, workflow: str | None, messages: Sequence[Message]) -> Sequence[Message]:
-        """Messages of a conversation, as they may be kept."""
         redactor = self.run(project, workflow)
         return messages if redactor is None else redactor.messages(messages)
 
     def inputs(self, project: str, workflow: str | None, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What the runs of a conversation are given besides."""
         redactor = self.run(project, workflow)
         return inputs if redactor is None else redactor.inputs(inputs)
 
     def call(self, project: str, workflow: str, call: Call, reading: Any) -> tuple[Call, Any]:
-        """What a run was asked, and the note of how to answer it."""
         redactor = self.run(project, workflow)
         return (call, reading) if redactor is None else (redactor.call(call), redactor.value(reading))
 
     # Test sets
 
     def case(self, project: str, workflow: str | None) -> "RunRedactor | None":
-        """What removes from a case that is cut from what happened what is not to be kept in test sets."""
+        """The redactor for test cases created from traces, if any rule applies."""
         rules = [*self._authors.get(workflow or "", ()), *self._rules]
         if not any("testsets" in rule.scope for rule in rules):
             return None
@@ -126,13 +122,11 @@ class RedactionPolicy:
         author = "" if workflow not in self._authors else workflow or ""
         return RunRedactor(self._redactor(project, author, "testsets", rules))
 
-    # Pieces
-
     def _by_author(self, project: str, workflow: str) -> "Redactor":
         return self._redactor(project, workflow, "traces", self._authors[workflow])
 
     def _redactor(self, project: str, workflow: str, scope: "RuleScope", rules: "Sequence[Rule]") -> "Redactor":
-        known = (project if self._key else "", workflow, scope)  # Without a key, all projects are the same.
+        known = (project if self._key else "", workflow, scope)  # Only hashes depend on the project.
         found = self._made.get(known)
         if found is None:
             from palaver.traces.redaction import Redactor

@@ -1,4 +1,4 @@
-"""The process: a socket, uvicorn on it, and signals that end runs before they end the server."""
+"""The server process: listening socket, uvicorn, and signals that let runs end before the server stops."""
 
 import asyncio
 import gc
@@ -26,7 +26,7 @@ _GC_THRESHOLDS = (20_000, 20, 20)
 
 @contextmanager
 def open_locked_database(url: str) -> Generator[Database]:
-    """The database to serve from. A file of SQLite's is ours alone, so that we know whose runs were left behind."""
+    """Open the database. A SQLite file is locked: the only server knows that all unfinished runs are abandoned."""
     if url == MEMORY_URL or url.startswith("postgres"):
         yield open_database(url)
         return
@@ -40,13 +40,13 @@ def open_locked_database(url: str) -> Generator[Database]:
 
 
 def check_exposure(settings: Settings, database: Database) -> None:
-    """Refuse to be reachable by strangers while there is no way to tell who they are."""
+    """Refuse to listen on a public address without a key."""
     if not settings.is_loopback:
         auth.check_exposure(settings, has_key=asyncio.run(database.read(api_keys.has_valid_key, utc_now())))
 
 
 def open_socket(settings: Settings, *, or_next: bool = False) -> socket.socket:
-    """A listening socket; `or_next`: on the next free port if that one is taken."""
+    """Open a listening socket; with `or_next`, on the next free port."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     for port in range(settings.port, settings.port + 100 if or_next and settings.port else settings.port + 1):
         listening = socket.socket(family, socket.SOCK_STREAM)
@@ -72,7 +72,7 @@ def run_server(
     started: Callable[[], None] = lambda: None,
     parent: socket.socket | None = None,
 ) -> None:
-    """Serve until a signal says stop, or the parent is gone. The first signal lets runs end, a second ends at once."""
+    """Serve until a signal or the end of the parent. The first signal lets runs end, a second ends them at once."""
     _UvicornServer(_config(server), server, started, parent).run(sockets=[listening])
 
 
@@ -97,7 +97,7 @@ def _config(server: Server) -> uvicorn.Config:
 
 
 class _UvicornServer(uvicorn.Server):
-    """uvicorn, told how our runs end."""
+    """uvicorn with our shutdown."""
 
     def __init__(
         self, config: uvicorn.Config, server: Server, started: Callable[[], None], parent: socket.socket | None
@@ -110,14 +110,14 @@ class _UvicornServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         gc.collect()
-        gc.freeze()  # What is loaded by now stays: the collector need not walk it again and again,
-        gc.set_threshold(*_GC_THRESHOLDS)  # nor look for garbage every 700 values while thousands of streams are open.
+        gc.freeze()  # What is loaded by now stays: no need to traverse it at each collection,
+        gc.set_threshold(*_GC_THRESHOLDS)  # nor to collect every 700 objects with thousands of open streams.
         self._tell_started()
         if self._parent is not None:
             asyncio.get_running_loop().add_reader(self._parent, self._left_alone)
 
     def _left_alone(self) -> None:
-        """The parent says nothing while it lives: it has gone, and nobody else would ever stop us."""
+        """Stop: the socket of the parent is only readable once it has ended."""
         assert self._parent is not None
         asyncio.get_running_loop().remove_reader(self._parent)
         self.should_exit = True
@@ -130,7 +130,7 @@ class _UvicornServer(uvicorn.Server):
         await self._server.close()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's signature
-        # uvicorn raises the signal again at the end, so that a clean stop would look like a crash; hence not super().
+        # Not super(): uvicorn would raise the signal again at the end, and a clean stop would look like a crash.
         if self.should_exit:
             self.force_exit = True
         self.should_exit = True

@@ -1,7 +1,9 @@
-"""Services: who calls one, the questions about them, and the two that every server has (contract: job-chat, 1).
+"""/services: every workflow as a service, over HTTP and WebSocket (contract: job-chat, 1).
 
-A call itself goes the way of all calls. What is special is that its key may stand in its body, where the clients that
-services are made for write it.
+Calls are handled as in any protocol, but the key may be in the body, where the clients of services write it.
+
+A WebSocket is always accepted, unless from a page of another origin: the `openfn` command does not notice a refused
+one. Each `start` message becomes a request to the application, with the headers of the socket.
 """
 
 import asyncio
@@ -52,12 +54,10 @@ BUILT_IN_SERVICES = {
         name="status", description="Says what works and what does not.", flags={"is_chat": False}, schemas=_ANY_OBJECT
     ),
 }
-"""Those that exist on every server, unless a workflow has the name."""
+"""Services of every server, unless a workflow has the name."""
 
 
 class ServiceEndpoints:
-    """Answers under /services."""
-
     def __init__(
         self,
         registry: Registry,
@@ -75,7 +75,7 @@ class ServiceEndpoints:
         self._version = version
 
     async def caller(self, exchange: Exchange, found: RouteMatch) -> Caller:
-        """Who asks. Only here may a key stand in a body, which is then read within its limit, before anything runs."""
+        """The caller, by its headers or by the key in the body. The body is read within its limit."""
         if (
             exchange.method != "POST"
             or found.name not in routing.SERVICE_ROUTES
@@ -97,7 +97,6 @@ class ServiceEndpoints:
         return caller
 
     async def answer(self, exchange: Exchange, found: RouteMatch) -> None:
-        """Answer a request."""
         if found.name not in routing.SERVICE_ROUTES:
             raise routing.path_not_found(exchange.path)
         if found.endpoint.adapter is not None and exchange.method == "POST":
@@ -152,7 +151,7 @@ class ServiceEndpoints:
 log = logging.getLogger("palaver.server")
 
 _FIRST_CALL_TIMEOUT_S = 60.0
-"""Seconds until a call must have been let in: whoever may call nothing need not be waited for."""
+"""Close a socket on which no call was accepted within this time."""
 _POLICY_VIOLATION, _SERVICE_RESTART = 1008, 1012
 _REJECTED_STATUSES = (401, 403, 429)
 _JSON = {"content-type": "application/json"}
@@ -160,13 +159,12 @@ _ACCEPT_HEADERS = [(b"x-api-version", VERSION.encode())]
 
 
 def is_service_socket(settings: Settings, scope: Scope) -> bool:
-    """Is this the opening of such a socket?"""
     found = routing.resolve_path(settings.root_path, scope["path"], scope.get("raw_path") or b"").found
     return found is not None and found.name == "services/{w}"
 
 
 def max_message_bytes(settings: Settings) -> int:
-    """Bytes of one message: of a start, whose payload may have what a body may."""
+    """The limit of a message: the payload of a `start` may be as large as a body."""
     return max(settings.max_body + KIB, settings.ws_max)
 
 
@@ -207,7 +205,7 @@ class ServiceSockets:
 
 
 class ServiceSocket:
-    """A socket that is open."""
+    """An open socket."""
 
     def __init__(self, sockets: ServiceSockets, scope: Scope, receive: Receive, send: Send, key: str) -> None:
         self._sockets = sockets
@@ -219,14 +217,14 @@ class ServiceSocket:
         self._call: _ServiceCall | None = None
         self._task: asyncio.Task[None] | None = None
         self._let_in = self._is_leaving = False
-        # A frame has no headers: all calls stand where the socket was opened.
+        # Messages have no headers: all calls belong to the trace of the handshake.
         traces = [value.decode("latin-1") for name, value in scope["headers"] if name == b"traceparent"]
         self._traced = {"traceparent": traces[0]} if traces else {}
         extensions: dict[str, Any] = scope.get("extensions") or {}
         self._connection: Any = extensions.get(CONNECTION_EXTENSION)
 
     async def serve(self) -> None:
-        """Until it is closed, by either side; then nobody waits for its call, which ends as its route says."""
+        """Serve until either side closes it. That counts as a disconnect for its call."""
         await self._send({"type": "websocket.accept", "headers": _ACCEPT_HEADERS})
         if self._connection is not None:
             self._connection.leaving = self._leave
@@ -278,13 +276,13 @@ class ServiceSocket:
         except Exception as error:
             log.debug("A call on a socket broke off: %r", error)  # The application has logged it.
         self._let_in = self._let_in or call.status not in _REJECTED_STATUSES
-        self._call = None  # Before the last message is told: whoever reads it may start the next call at once.
+        self._call = None  # Before the last message: the client may start the next call at once.
         await self.tell(call.last or complete_message(json.encode(call.unended)))
         if self._is_leaving:
             await self._close(_SERVICE_RESTART, "the server stops")
 
     async def tell(self, message: str) -> None:
-        """Send a message; one that takes nothing is left."""
+        """Send a message; abort a connection that reads nothing."""
         try:
             async with asyncio.timeout(self._sockets.settings.stream_stall):
                 await self._send({"type": "websocket.send", "text": message})
@@ -292,41 +290,39 @@ class ServiceSocket:
             if self._connection is not None:
                 self._connection.abort()
         except (OSError, RuntimeError):
-            pass  # It has left, as reading will tell.
+            pass  # Disconnected: receive() will tell.
 
     def stop(self, run: str) -> bool:
-        """End a run of ours, whatever its author says of clients that leave; False where it is not known yet."""
+        """Cancel a run, whatever its workflow does on disconnect. False if it has not started."""
         going = self._sockets.engine.find(run)
         if going is not None:
             going.cancel()
         return going is not None
 
     def _leave(self) -> None:
-        """The server is to stop: what runs may end, nothing more begins."""
+        """The server stops: the call may end, no other starts."""
         self._is_leaving = True
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._close(_SERVICE_RESTART, "the server stops"))
 
     async def _close(self, code: int, reason: str) -> None:
-        with suppress(OSError, RuntimeError):  # It is closed already.
+        with suppress(OSError, RuntimeError):  # Already closed.
             await self._send({"type": "websocket.close", "code": code, "reason": reason})
 
 
 class _ServiceCall:
-    """One call, as ASGI sees it."""
+    """The `receive` and `send` of a call."""
 
     def __init__(self, socket: ServiceSocket, payload: bytes) -> None:
         self.left = asyncio.Event()
-        """Nobody waits for more of it."""
         self.status = 0
         self.last: str | None = None
-        """Its last message, once it has come."""
         self.unended: dict[str, Any] = {
             "code": 500,
             "type": response.INTERNAL,
             "message": "The answer broke off.",
         }
-        """What is said if the answer does not come to its end."""
+        """The error to send if the response ends early."""
         self._socket = socket
         self._payload: bytes | None = payload
         self._run = ""
@@ -362,7 +358,7 @@ class _ServiceCall:
             self.left.set()
 
     def cancel(self) -> None:
-        """Stop it. Its stream says so itself; where there is none yet, we do."""
+        """Cancel the call; before its run has started, answer for it."""
         if not self._socket.stop(self._run):
             self.unended = response.CANCELLED
             self.left.set()

@@ -1,4 +1,4 @@
-"""Programs that call a workflow, one for each client that people use: whole, with inputs that it takes as they stand.
+"""Example programs that call a workflow, one per client, complete and with valid inputs.
 
 A key is never in them, only the variable that holds it; and not even that where nobody needs a key.
 """
@@ -18,19 +18,17 @@ Language = Literal["bash", "python", "javascript"]
 _EXAMPLE_TEXT = "Hello!"
 _NONE: Mapping[str, Any] = {}
 _MAX_DEPTH, _MAX_FIELDS = 3, 20
-"""Levels and fields of an example: what a remote service says of itself may be a maze."""
+"""Limits of an example: the schema of a remote service may be very large."""
 
 
 class Snippet(msgspec.Struct, frozen=True):
-    """One program."""
-
     client: Client
     language: Language
     code: str
 
 
 class _SnippetContext(NamedTuple):
-    """What all programs are written from."""
+    """What all programs are made from."""
 
     name: str
     url: str
@@ -40,13 +38,12 @@ class _SnippetContext(NamedTuple):
 
 
 def snippets(description: Description, base: str, *, keyed: bool) -> list[Snippet]:
-    """All of them, for a server that is asked under that URL."""
+    """All programs, for a server at `base`."""
     about = _snippet_context(description, base, keyed=keyed)
     return [Snippet(client, language, write(about)) for client, language, write in _CLIENTS]
 
 
 def curl_command(description: Description, base: str, *, keyed: bool = False) -> str:
-    """A line that calls the workflow as it stands."""
     return _curl(_snippet_context(description, base, keyed=keyed)).removesuffix("\n")
 
 
@@ -156,7 +153,7 @@ _CLIENTS: tuple[tuple[Client, Language, Callable[[_SnippetContext], str]], ...] 
 
 
 def _json(value: Any) -> str:
-    """JSON, which is also how JavaScript writes a value, and Python a string."""
+    """JSON, which is also a JavaScript value, and for strings a Python literal."""
     return json.encode(value).decode()
 
 
@@ -173,11 +170,11 @@ def _python(value: Any) -> str:
             return _json(value)
 
 
-# What is asked
+# Example inputs
 
 
 def example_inputs(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Inputs that fit a schema, as far as one can tell: its first example, or else something of each required type."""
+    """Inputs for a schema: its first example, or else a value for each required field."""
     given = schema.get("examples")
     first: Any = cast("list[Any]", given)[0] if isinstance(given, list) and given else None
     if isinstance(first, dict):
@@ -197,7 +194,7 @@ def _object(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> d
 
 
 def _value(schema: Any, root: Mapping[str, Any], depth: int) -> Any:
-    """A value of a type; of a type that a stranger invented, a text."""
+    """A value of a type; a text for an unknown one."""
     if depth > _MAX_DEPTH:
         return None
     match schema:

@@ -1,4 +1,8 @@
-"""Parent processes: several workers on one socket, and --reload."""
+"""Parent processes: several workers on one socket, and --reload.
+
+Each worker is a new process that imports the workflows itself and shares only the socket, so that a workflow that
+crashes its process affects no other. A socket pair between each worker and the parent tells each that the other ended.
+"""
 
 import logging
 import os
@@ -20,51 +24,49 @@ log = logging.getLogger("palaver.server")
 
 _POLL_INTERVAL_S = 0.1
 _RESTART_DELAYS_S = (0.1, 5.0)
-"""Seconds until one that died at its start is replaced: at first, and at most."""
+"""The first and the longest delay before a worker that died soon after its start is replaced."""
 _EARLY_EXIT_S = 5.0
 _READY_BYTE = b"r"
 
 
 def check_worker_count(settings: Settings, url: str) -> None:
-    """Refuse more than one process where only one can serve."""
+    """Raise SettingsError where only one process can serve."""
     if not url.startswith("postgres"):
         raise SettingsError(
             f"{settings.workers} workers need PostgreSQL, which many processes can write to at once:"
             " give --db postgresql://…, or serve with one."
         )
-    if os.name != "posix":  # pragma: no cover - elsewhere sockets are not handed on
+    if os.name != "posix":  # pragma: no cover - sockets cannot be inherited
         raise SettingsError("Only one worker can serve on this system.")
 
 
 class InheritedSockets(NamedTuple):
-    """What a worker has from its parent."""
+    """What a worker inherits from its parent."""
 
     number: int
     speaks: bool
-    """Does it say for all of them what is served, and where?"""
+    """Whether it prints what is served, for all workers."""
     listening: socket.socket
     line: socket.socket
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """As the parent wrote it: two numbers, and two open files."""
+        """Parse the argument of --inherit: two numbers and two file descriptors."""
         number, speaks, *files = map(int, text.split(":"))
         for file in files:
-            os.set_inheritable(file, False)  # What a workflow starts is not to hold the port.
+            os.set_inheritable(file, False)  # A subprocess of a workflow must not hold the port.
         listening, line = (socket.socket(fileno=file) for file in files)
         listening.setblocking(False)
         line.setblocking(False)
         return cls(number, bool(speaks), listening, line)
 
     def ready(self) -> None:
-        """Say that it serves."""
+        """Tell the parent that this worker serves."""
         with suppress(OSError):
             self.line.send(_READY_BYTE)
 
 
 class _WorkerProcess:
-    """One of them, as its parent sees it."""
-
     def __init__(self, number: int, process: "subprocess.Popen[bytes]", line: socket.socket, began: float) -> None:
         self.number = number
         self.process = process
@@ -81,7 +83,7 @@ class _WorkerProcess:
         return self._is_ready
 
     def tell(self, stops: int) -> None:
-        """Hand on the signals to stop: the second one ends it at once."""
+        """Pass on signals to stop; the second one ends it at once."""
         for _ in range(stops - self.told):
             self.process.send_signal(signal.SIGTERM)
         self.told = stops
@@ -91,7 +93,7 @@ class _WorkerProcess:
 
 
 class WorkerSupervisor:
-    """The parent's side."""
+    """Starts workers, replaces those that die, and stops them all."""
 
     def __init__(
         self,
@@ -108,13 +110,13 @@ class WorkerSupervisor:
         self._monotonic = monotonic
         self._workers: dict[int, _WorkerProcess] = {}
         self._due = dict.fromkeys(range(2, count + 1), 0.0)
-        """When each of those that are missing is to be started."""
+        """When to start each missing worker."""
         self._pauses: dict[int, float] = {}
         self._stops = 0
         self._has_served = False
 
     def run(self) -> int:
-        """Serve until a signal says stop, and all have ended: 0. If the first cannot serve at all: its exit code."""
+        """Serve until a signal, and return 0; if the first worker cannot start, return its exit code."""
         with self._signals():
             try:
                 self._start(1)
@@ -122,7 +124,7 @@ class WorkerSupervisor:
                     time.sleep(_POLL_INTERVAL_S)
                     for worker in self._ended():
                         if not self._has_served and not worker.is_ready:
-                            return worker.process.returncode  # It said why, and so would all others.
+                            return worker.process.returncode  # It printed why; all others would fail too.
                         self._replace(worker)
                     if self._has_served or self._workers[1].is_ready:
                         self._has_served = True
@@ -138,7 +140,7 @@ class WorkerSupervisor:
         speaks = not self._workers and not self._has_served
         told = f"{number}:{speaks:d}:{files[0]}:{files[1]}"
         with theirs:
-            # In a group of its own: Ctrl+C is for the parent, who hands it on.
+            # In its own process group: the parent gets Ctrl+C and passes it on.
             process = subprocess.Popen([*self._command, "--inherit", told], pass_fds=files, process_group=0)
         self._workers[number] = _WorkerProcess(number, process, ours, self._monotonic())
 
@@ -166,7 +168,7 @@ class WorkerSupervisor:
         self._due[worker.number] = now + pause
 
     def _stop(self) -> None:
-        """Let all of them end; kill those that do not."""
+        """Stop all workers; kill those that don't end in time."""
         self._stops = max(self._stops, 1)
         until = self._monotonic() + self._seconds
         while len(self._ended()) < len(self._workers):
@@ -202,11 +204,11 @@ _IGNORED_FOLDERS = frozenset({".venv", "venv", "node_modules", "__pycache__", ".
 
 
 def run_with_reload(command: Sequence[str], folders: Iterable[Path]) -> int:
-    """Run the command until it is interrupted; end and start it anew on every change below the folders."""
+    """Run the command until interrupted; restart it when a Python file below the folders changes."""
     roots = sorted({folder.resolve() for folder in folders})
     seen = _modification_times(roots)
     child = subprocess.Popen(command)
-    for sign in (signal.SIGINT, signal.SIGTERM):  # A shell's background job is born deaf to the first.
+    for sign in (signal.SIGINT, signal.SIGTERM):  # A shell's background jobs ignore SIGINT.
         signal.signal(sign, signal.default_int_handler)
     try:
         while True:
@@ -235,7 +237,6 @@ def _stop_child(child: "subprocess.Popen[bytes]") -> None:
 
 
 def _modification_times(roots: Iterable[Path]) -> dict[Path, float]:
-    """Every Python file below the folders, and when it was last written."""
     stamps: dict[Path, float] = {}
     for root in roots:
         for path in root.rglob("*.py"):
@@ -243,5 +244,5 @@ def _modification_times(roots: Iterable[Path]) -> dict[Path, float]:
                 try:
                     stamps[path] = path.stat().st_mtime
                 except OSError:
-                    continue  # Gone between listing and looking.
+                    continue  # Deleted meanwhile.
     return stamps

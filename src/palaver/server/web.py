@@ -1,4 +1,8 @@
-"""The built web page and its assets, and a plain page where it was not built."""
+"""The built web page and its assets, and a plain list of workflows where it was not built.
+
+The build names assets by their hash, so browsers cache them forever and only request the document. Assets are listed
+once: no file is opened because of the spelling of a path.
+"""
 
 import asyncio
 import hashlib
@@ -19,9 +23,8 @@ from palaver.server.settings import VERSION
 from palaver.server.snippets import curl_command
 
 BUILT_WEB = Path(__file__).parents[1] / "web"
-"""Where the build puts it."""
 ROOT_PLACEHOLDER, NONCE_PLACEHOLDER = b"/__ROOT__", b"__NONCE__"
-"""In the document: the prefix that a proxy adds to our paths, and what style elements of this answer carry."""
+"""In the document: the path prefix of a proxy, and the nonce of style elements."""
 
 _CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'{}; style-src-attr 'unsafe-inline';"
@@ -51,18 +54,17 @@ _CONTENT_TYPES = {
     ".woff2": "font/woff2",
 }
 _ENCODINGS = {"br": ".br", "gzip": ".gz"}
-"""Best first, and how a file is called that is in it."""
+"""Best first, with the suffix of compressed files."""
 
 
 class _Asset(NamedTuple):
     path: Path
     kind: str
     encodings: tuple[str, ...]
-    """Those in which it is there, too."""
 
 
 class WebPages:
-    """The web as it was built into a folder; nothing where it was not."""
+    """The web page in a folder, if it was built."""
 
     def __init__(self, folder: Path, registry: Registry, *, root_path: str = "") -> None:
         self._folder = folder
@@ -74,7 +76,7 @@ class WebPages:
         self._look()
 
     def _look(self) -> None:
-        """See what there is, if it was built since. What was shown once stays: nothing else may take its place."""
+        """Load the document and list assets, if they were built since. If they are gone, keep the old ones."""
         index = self._folder / "index.html"
         try:
             built_at = index.stat().st_mtime_ns
@@ -87,15 +89,13 @@ class WebPages:
 
     @property
     def are_built(self) -> bool:
-        """Is there anything to show?"""
         return self._document is not None
 
     async def answer(self, exchange: Exchange, found: RouteMatch, path: str) -> HttpResponse:
-        """What stands at a path of the page: the document, or one of its files."""
         if found.name == "asset":
             return await self._file(found.parameters["file"], exchange.headers)
         if self._document is not None:
-            self._look()  # Whoever works on the page builds it again and again.
+            self._look()  # It may be rebuilt during development.
             return add_headers(_document_answer(self._document), _VERSION_HEADER)
         if path.strip("/"):
             raise path_not_found(path)
@@ -104,7 +104,7 @@ class WebPages:
         return add_headers(page, _VERSION_HEADER)
 
     async def _file(self, name: str, asked: Mapping[str, str]) -> HttpResponse:
-        """One of the files, packed as the browser likes it; 304 to one that has it."""
+        """An asset in the best encoding that the browser accepts, or 304."""
         found = self._files.get(name)
         if found is None:
             raise path_not_found(f"/assets/{name}")
@@ -112,7 +112,7 @@ class WebPages:
         path = found.path.with_name(found.path.name + _ENCODINGS[packed]) if packed else found.path
         try:
             body, tag = await asyncio.to_thread(_read_asset, path)
-        except OSError:  # It was built anew since.
+        except OSError:  # It was rebuilt.
             raise path_not_found(f"/assets/{name}") from None
         headers = (
             ("etag", tag),
@@ -130,7 +130,7 @@ class WebPages:
 
 
 def _document_answer(body: bytes) -> HttpResponse:
-    """The one document. Browsers ask for it each time, as it names the files."""
+    """The document, which browsers revalidate each time."""
     nonce = ""
     if NONCE_PLACEHOLDER in body:
         value = secrets.token_urlsafe(16)
@@ -160,7 +160,7 @@ def _read_asset(path: Path) -> tuple[bytes, str]:
 
 
 def _choose_encoding(there: tuple[str, ...], accepted: str) -> str:
-    """The best of those encodings that the browser takes; none where it takes none of them."""
+    """The best of `there` that the browser accepts, or an empty string."""
     taken: dict[str, bool] = {}
     for one in accepted.lower().split(","):
         name, _, weight = one.partition(";")
@@ -183,7 +183,7 @@ _STYLE = (
 
 
 def plain_home_page(registry: Registry, host: str, root_path: str) -> HttpResponse:
-    """The list of workflows, each with a curl line."""
+    """A page with all workflows and a curl command for each."""
     base = f"http://{host}{root_path}"
     listed = "".join(_section(description, base) for description in registry.descriptions())
     empty = "<p>No workflow is served. Start with <code>palaver serve app.py</code>.</p>"

@@ -1,7 +1,6 @@
-"""What passes on a tab's socket, as text: requests in, pieces of their answers and notices out. Pure.
+"""Messages on a tab's socket: requests in, response chunks and change notices out.
 
-Many requests share one socket, each under a number of the page's own. A request is handed to the application as if it
-had come by itself; what says who it is from is the socket's, and cannot be said by the request.
+Each request has a number that the page chose. Its credentials are those of the socket; it cannot send its own.
 """
 
 import re
@@ -18,27 +17,27 @@ from palaver.server.security import ORIGINAL_HOST
 from palaver.storage.notifications import Change
 
 RequestNumber = Annotated[int, msgspec.Meta(ge=0, le=(1 << 53) - 1)]
-"""As far as numbers of JavaScript are exact."""
+"""Within JavaScript's safe integers."""
 
 _METHOD = re.compile(r"[A-Z]{1,16}")
 _PATH = re.compile(r"/[\x21\x22\x24-\x7e]*")  # No space, no fragment.
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _EXCLUDED_PATHS = ("/api/session", "/api/files", "/assets")
-"""Cookies cannot be set on a socket, and only text passes there."""
+"""These set cookies or send binary data."""
 
 CREDENTIAL_HEADERS = frozenset({b"authorization", b"cookie", b"x-api-key", b"api-key"})
 _SOCKET_HEADERS = CREDENTIAL_HEADERS | {b"host", b"origin", b"user-agent", b"accept-language"}
-"""Headers that a request has from the socket it came on."""
+"""Headers that a request takes from the handshake."""
 _HOP_BY_HOP_HEADERS = "connection content-length expect forwarded keep-alive te trailer transfer-encoding upgrade via"
 _IGNORED_HEADERS = _SOCKET_HEADERS | frozenset(_HOP_BY_HOP_HEADERS.encode().split())
 _IGNORED_PREFIXES = (b"sec-", b"proxy-", b"x-forwarded-")
 _OMITTED_RESPONSE_HEADERS = {b"set-cookie", b"connection", b"transfer-encoding", b"keep-alive"}
-"""Headers of an answer that mean nothing on a socket."""
+"""Response headers without a meaning on a socket."""
 
 
 class SocketRequest(msgspec.Struct, frozen=True):
-    """A request; or, with `abort`, that nobody wants the answer to an earlier one any more."""
+    """A request; or, with `abort`, the cancellation of an earlier one."""
 
     id: RequestNumber
     method: str = "GET"
@@ -85,7 +84,7 @@ class _ChangeMessage(msgspec.Struct, omit_defaults=True):
 
 
 class MalformedRequest(Exception):
-    """A message that is no request: `id` is the number that it would have had, if it has one."""
+    """A message that is not a valid request; `id` is its number, if it has one."""
 
     def __init__(self, error: PalaverError, number: int | None = None) -> None:
         super().__init__(error.message)
@@ -102,7 +101,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def decode_request(text: str) -> SocketRequest:
-    """The request in a message, or Unreadable."""
+    """Decode a request. Raises MalformedRequest."""
     try:
         return _request_decoder.decode(text)
     except msgspec.ValidationError as error:
@@ -116,7 +115,7 @@ def decode_request(text: str) -> SocketRequest:
 
 
 def http_scope(asked: SocketRequest, body: bytes | None, outer: Scope, *, root_path: str = "") -> Scope:
-    """The request as the application gets it; an error where it cannot be one, or has to go by itself."""
+    """The ASGI scope of a request. Raises for an invalid request, or a path that sockets don't serve."""
     if not _METHOD.fullmatch(asked.method):
         raise InvalidValue("A request's method is a word in upper case.", pointer="/method")
     if not _PATH.fullmatch(asked.path):
@@ -149,12 +148,11 @@ def http_scope(asked: SocketRequest, body: bytes | None, outer: Scope, *, root_p
 
 
 def http_scheme(outer: Scope) -> str:
-    """Of the page that opened the socket."""
     return "https" if outer.get("scheme") in ("wss", "https") else "http"
 
 
 def _request_headers(given: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    """The headers that a request may have of its own. As browsers do, we pass over those that are not for it to say."""
+    """The headers of a request, without those that it may not set (as in `fetch`, they are ignored)."""
     heard: dict[bytes, bytes] = {}
     for name, value in given.items():
         if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
@@ -169,7 +167,6 @@ def _request_headers(given: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
 
 
 def encode_start(number: int, status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """An answer begins."""
     told: dict[str, str] = {}
     for raw, value in headers:
         name, text = raw.lower().decode("latin-1"), value.decode("latin-1")
@@ -179,20 +176,17 @@ def encode_start(number: int, status: int, headers: Iterable[tuple[bytes, bytes]
 
 
 def encode_data(number: int, text: str) -> bytes:
-    """A piece of an answer."""
     return _encode(_ResponseData(number, text))
 
 
 def encode_end(number: int) -> bytes:
-    """An answer is complete."""
     return _encode(_ResponseEnd(number))
 
 
 def encode_error(number: int | None, code: str, message: str) -> bytes:
-    """A request was none, or its answer broke off: there will be no more of it."""
+    """The end of a request that failed or was cut off."""
     return _encode(_ErrorMessage(number, _ErrorBody(code, message)))
 
 
 def encode_change(change: Change) -> bytes:
-    """Something is not as it was: look again."""
     return _encode(_ChangeMessage(change.kind, change.ref, change.run))

@@ -1,8 +1,7 @@
-"""What waits to be sent on a tab's socket: of each answer a little, so that none keeps the others waiting.
+"""What waits to be sent on a tab's socket. Responses take turns, so that none blocks the others.
 
-Answers take turns. While the socket takes what it is given, a piece goes out as it comes; while it does not, the pieces
-of an answer wait together and go out as one. Of each only so much waits: then whoever makes it waits for the reader, as
-on a connection of its own.
+While the socket is writable, chunks are sent as they come; else the chunks of a response are sent as one. A response
+with too many pending bytes makes its producer wait, as on its own connection.
 """
 
 import asyncio
@@ -14,35 +13,34 @@ from palaver.server.tab_socket import envelopes
 from palaver.storage.notifications import Change, ChangeKind
 
 MAX_PENDING_BYTES = 16 * 1024
-"""Bytes of one answer that may wait before its maker does."""
+"""Of one response, before its producer waits."""
 _MAX_NOTES, _MAX_CHANGES = 64, 1_000
 _decoder = codecs.getincrementaldecoder("utf-8")
 
 
 class ResponseQueue:
-    """What waits of one answer."""
+    """The pending chunks of one response."""
 
     __slots__ = ("_decoder", "_dropped", "_head", "_last", "_outbox", "_over", "_pieces", "_size", "_waiting", "id")
 
     def __init__(self, number: int, outbox: "Outbox", over: Callable[[], None]) -> None:
         self.id = number
         self._outbox = outbox
-        self._over = over  # Who is told that all of it is sent.
+        self._over = over  # Called when all of it is sent.
         self._head: bytes | None = None
         self._pieces: list[bytes] = []
         self._size = 0
         self._last: bytes | None = None
-        self._decoder = _decoder(errors="replace")  # A piece may end in the middle of a character.
+        self._decoder = _decoder(errors="replace")  # A chunk may end within a character.
         self._waiting: list[asyncio.Future[None]] = []
         self._dropped = False
 
     def open(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """The answer begins."""
         self._head = envelopes.encode_start(self.id, status, headers)
         self._outbox.add(self)
 
     async def put(self, body: bytes) -> None:
-        """A piece of it, when there is room."""
+        """Add a chunk; waits for room."""
         for start in range(0, len(body), MAX_PENDING_BYTES):
             while self._size >= MAX_PENDING_BYTES:
                 room: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -56,24 +54,22 @@ class ResponseQueue:
             self._outbox.add(self)
 
     def end(self) -> None:
-        """It is complete."""
         self._last = envelopes.encode_end(self.id)
         self._outbox.add(self)
 
     def fail(self, code: str, message: str) -> None:
-        """It broke off, or never was."""
         self._last = envelopes.encode_error(self.id, code, message)
         self._outbox.add(self)
 
     def drop(self) -> None:
-        """Nobody wants it any more."""
+        """Discard the response."""
         self._dropped = True
         self._head = self._last = None
         self._emptied()
         self._outbox.remove(self)
 
     def take(self) -> bytes | None:
-        """The next message of it; None where it has none."""
+        """The next message, if any."""
         if self._head is not None:
             message, self._head = self._head, None
             return message
@@ -92,7 +88,6 @@ class ResponseQueue:
 
     @property
     def has_more(self) -> bool:
-        """Is there something left of it?"""
         return bool(self._pieces) or self._last is not None
 
     def _emptied(self) -> None:
@@ -104,26 +99,24 @@ class ResponseQueue:
 
 
 class Outbox:
-    """All that waits on one socket. `wake` is called when there is something to take."""
+    """All pending messages of a socket. `wake` is called when there is something to take."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
-        self._turns: dict[ResponseQueue, None] = {}  # Those with something to send, in the order of their turns.
+        self._turns: dict[ResponseQueue, None] = {}  # Responses with pending messages, in their order.
         self._notes: deque[bytes] = deque()
         self._changes: dict[tuple[ChangeKind, str], Change] = {}
         self._waiting: list[asyncio.Future[None]] = []
 
     def add(self, line: ResponseQueue) -> None:
-        """Let it have its turn."""
         self._turns[line] = None
         self._wake()
 
     def remove(self, line: ResponseQueue) -> None:
-        """Let it have none."""
         self._turns.pop(line, None)
 
     async def note(self, message: bytes) -> None:
-        """Send something that belongs to no answer; many of them wait for the reader."""
+        """Add a message without a response; waits if there are many."""
         while len(self._notes) >= _MAX_NOTES:
             room: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append(room)
@@ -132,14 +125,14 @@ class Outbox:
         self._wake()
 
     def change(self, change: Change) -> None:
-        """Tell of a change; of several of the same thing that wait, the last is told."""
+        """Add a change notice; it replaces a pending one of the same object."""
         key = change.kind, change.ref
         if key in self._changes or len(self._changes) < _MAX_CHANGES:
             self._changes[key] = change
             self._wake()
 
     def take(self) -> bytes | None:
-        """The next message; None where there is none."""
+        """The next message, if any."""
         if self._notes:
             message = self._notes.popleft()
             waiting, self._waiting = self._waiting, []
@@ -154,7 +147,7 @@ class Outbox:
             del self._turns[line]
             message = line.take()
             if line.has_more:
-                self._turns[line] = None  # Behind all others.
+                self._turns[line] = None  # At the end of the line.
             if message is not None:
                 return message
         return None

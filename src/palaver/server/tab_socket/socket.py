@@ -1,7 +1,6 @@
-"""One socket for all requests of a tab: a browser opens six connections to a host, and six streams would take them all.
+"""The WebSocket of a tab. Each request on it becomes a request to the application, with the credential of the socket.
 
-Each request enters the application by the same door as any other, with the socket's own credential: it is routed, its
-scope is checked, it is counted and logged. Its answer goes through an outbox, where all of them take turns.
+It is routed, authorized, counted and logged like any other. Its response goes through the outbox.
 """
 
 import asyncio
@@ -26,11 +25,10 @@ log = logging.getLogger("palaver.server")
 
 SOCKET_PATH = "/api/socket"
 MAX_OPEN_REQUESTS = 64
-"""Requests that may be open at once."""
+"""Open requests per socket."""
 CONNECTION_EXTENSION = "palaver.connection"
-"""Where our own connections say what they can do that ASGI has no words for."""
+"""ASGI extension: the WebSocketConnection."""
 _CLOSE_TIMEOUT_S = 2.0
-"""Seconds that the end of a socket may take to be told."""
 _POLICY_VIOLATION, _PROTOCOL_ERROR, _SERVICE_RESTART = 1008, 1002, 1012
 
 
@@ -91,7 +89,7 @@ class TabSockets:
 
 
 async def refuse_handshake(exchange: Exchange, answer: HttpResponse) -> None:
-    """Answer an opening as if it were a request; where the server underneath cannot, close it."""
+    """Answer a handshake with an HTTP response; where the ASGI server cannot, close it."""
     exchange.status = answer.status
     if "websocket.http.response" not in (exchange.scope.get("extensions") or {}):
         await exchange.send({"type": "websocket.close", "code": _POLICY_VIOLATION})
@@ -103,7 +101,7 @@ async def refuse_handshake(exchange: Exchange, answer: HttpResponse) -> None:
 
 
 class TabSocket:
-    """A socket that is open."""
+    """An open socket."""
 
     def __init__(self, sockets: TabSockets, scope: Scope, receive: Receive, send: Send, caller: Caller) -> None:
         self._sockets = sockets
@@ -113,7 +111,7 @@ class TabSocket:
         self._caller = caller
         self._outbox = Outbox(self._wake)
         self._open: dict[int, _OpenRequest] = {}
-        self._tasks: set[asyncio.Task[None]] = set()  # Also of requests that nobody waits for any more.
+        self._tasks: set[asyncio.Task[None]] = set()  # Including those of aborted requests.
         self._writing: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
         self._over = self._is_leaving = self._is_closing = False
@@ -121,7 +119,7 @@ class TabSocket:
         self._connection: Any = extensions.get(CONNECTION_EXTENSION)
 
     async def serve(self) -> None:
-        """Until it is closed, by either side; then nobody waits for its requests, and they end as their routes say."""
+        """Serve until either side closes it. That counts as a disconnect for its requests."""
         await self._send({"type": "websocket.accept"})
         if self._connection is not None:
             self._connection.leaving = self._leave
@@ -145,7 +143,7 @@ class TabSocket:
             self._reading.result()
 
     async def ended(self) -> None:
-        """Wait for the requests that go on though nobody waits for their answers."""
+        """Wait for requests that continue after the disconnect."""
         if self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -166,7 +164,7 @@ class TabSocket:
 
     async def _begin(self, asked: SocketRequest) -> None:
         if asked.id in self._open:
-            self._close(_PROTOCOL_ERROR, f"request {asked.id} is open")  # An answer would be taken for that one's.
+            self._close(_PROTOCOL_ERROR, f"request {asked.id} is open")  # Its response would be ambiguous.
             return
         body = None if asked.body is None else asked.body.encode()
         try:
@@ -188,13 +186,13 @@ class TabSocket:
         try:
             await self._sockets.app(scope, request.receive, request.send)
         except Exception as error:
-            # The application has logged it. Its headers are out: elsewhere the connection would end.
+            # Already logged by the application. Its headers are sent, so it can only be cut off.
             log.debug("An answer on a socket broke off: %r", error)
         if not request.left.is_set():
             request.fail("interrupted", "The answer broke off.")
 
     def _abort(self, number: int) -> None:
-        """Of one that has ended there is nothing to abort: its end and this may have met on the way."""
+        """Abort a request, unless it has ended: the messages may have crossed."""
         request = self._open.pop(number, None)
         if request is not None:
             request.leave()
@@ -220,9 +218,9 @@ class TabSocket:
                     await self._send({"type": "websocket.send", "text": message.decode()})
             self._writing = None
         except TimeoutError:
-            self._break_off()  # It takes nothing.
+            self._break_off()  # The client reads nothing.
         except (OSError, RuntimeError):
-            pass  # It has left, as reading will tell. What is still said goes nowhere.
+            pass  # Disconnected: reading will tell.
 
     # The end
 
@@ -230,7 +228,7 @@ class TabSocket:
         self._close(_POLICY_VIOLATION, "unauthorized")
 
     def _leave(self) -> None:
-        """The server is to stop: what is open may end, nothing more begins."""
+        """The server stops: open requests may end, no other starts."""
         self._is_leaving = True
         self._check_left()
 
@@ -253,11 +251,11 @@ class TabSocket:
         except TimeoutError:
             pass
         except (OSError, RuntimeError):
-            return  # It is closed already.
+            return  # Already closed.
         self._break_off(after=_CLOSE_TIMEOUT_S)
 
     def _break_off(self, after: float = 0) -> None:
-        """End it, whether or not the other side takes notice."""
+        """End the connection, whatever the client does."""
         if self._connection is not None:
             asyncio.get_running_loop().call_later(after, self._connection.abort)
         if self._reading is not None:
@@ -265,13 +263,13 @@ class TabSocket:
 
 
 class _OpenRequest:
-    """One request, as ASGI sees it."""
+    """The `receive` and `send` of a request."""
 
     __slots__ = ("_body", "_line", "left")
 
     def __init__(self, line: ResponseQueue, body: bytes) -> None:
         self.left = asyncio.Event()
-        """Nobody waits for more of it: it is complete, or not wanted."""
+        """Set when the response is complete or aborted."""
         self._line = line
         self._body: bytes | None = body
 
@@ -295,11 +293,10 @@ class _OpenRequest:
             self._line.end()
 
     def leave(self) -> None:
-        """The page does not want it any more."""
         self.left.set()
         self._line.drop()
 
     def fail(self, code: str, message: str) -> None:
-        """There will be no more of it, though it is not complete."""
+        """End an incomplete response with an error."""
         self.left.set()
         self._line.fail(code, message)
