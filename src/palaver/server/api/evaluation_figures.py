@@ -35,7 +35,7 @@ class Figures:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._told = _Kept[Any](_FIGURES)
-        self._read = _Kept["Results"](_BYTES)
+        self._read = _Kept["ResultArrays"](_BYTES)
         self._locks = WeakValueDictionary[Hashable, asyncio.Lock]()
         self._is_loading = False
 
