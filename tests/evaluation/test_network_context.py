@@ -172,7 +172,7 @@ async def test_a_workflow_judges_and_its_runs_are_the_projects_own(memory: Datab
             await scored("llm_judge", PARIS, context, judge=judge, prompt="Is it {{expected}}? {{text}}")
             for judge in ("court", "one_eyed", "texts")
         ]
-        await server.recorder.flush()
+        await server.runtime.recorder.flush()
         columns = (runs.c.project, runs.c.key, runs.c.workflow, runs.c.protocol, runs.c.status)
         kept = await memory.read(lambda db: db.execute(select(*columns).order_by(runs.c.workflow)).all())
 
@@ -218,7 +218,7 @@ async def test_of_an_evaluation_no_key_is_kept_or_logged(
             server.runtime.runner.wake()
             done = await ended(memory)
             found = await results(memory)
-            await server.recorder.flush()
+            await server.runtime.recorder.flush()
         dump = await memory.read(dumped)
 
     scores = [score for one in found for score in one.scores]

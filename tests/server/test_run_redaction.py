@@ -68,7 +68,7 @@ async def test_calls_and_answers_are_kept_without_it_and_told_with_it(database: 
         streamed = await http.post("/parrot/v1/responses", json={"input": f"Mail {MAIL}, please", "stream": True})
         whole = await http.post("/parrot/invoke", json={**ASKED, "inputs": {"secret": "the blue door"}})
         value = await http.post("/plain/invoke", json={"inputs": {"to": MAIL, "secret": "the blue door"}})
-        await server.recorder.flush()
+        await server.runtime.recorder.flush()
         kept = await database.read(everything)
         runs = [(await http.get(f"/api/runs/{row['id']}?include=input,reply")).json() for row in await listed(http)]
 
@@ -99,7 +99,7 @@ async def test_threads_and_conversations_are_kept_without_it(database: Database)
         (
             await http.post("/api/threads/import", content=imported, headers={"content-type": "application/x-ndjson"})
         ).raise_for_status()
-        await server.recorder.flush()
+        await server.runtime.recorder.flush()
         kept = await database.read(everything)
         thread = (await http.get(f"/api/threads/{made['id']}/messages")).json()["data"]
 
@@ -121,7 +121,7 @@ async def test_an_authors_rules_hold_for_what_is_kept_of_its_runs(database: Data
         messages = [{"role": "user", "content": "the blue door"}]
         answer = await http.post(f"/api/threads/{made}/turns", json={"messages": messages}, headers=STREAM)
         other = await http.post("/parrot/invoke", json={"messages": [{"role": "user", "content": "the red door"}]})
-        await server.recorder.flush()
+        await server.runtime.recorder.flush()
         kept = await database.read(everything)
 
     assert "Hello the blue door" in answer.text.replace('"}\n\ndata: {"', "")
@@ -136,11 +136,11 @@ async def test_an_item_that_goes_on_waits_and_what_ended_is_kept(database: Datab
         while not (alive := list(server.engine._alive.values())) or "ada@exa" not in str(alive[0].log):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         run = alive[0]
-        await server.recorder.flush()
+        await server.runtime.recorder.flush()
         before = await database.read(runs.read_events, "default", run.id)
         gates[-1].set()
         answer = await calling
-        await server.recorder.flush()
+        await server.runtime.recorder.flush()
         after = await database.read(runs.read_events, "default", run.id)
 
     assert [event.delta for event in before if isinstance(event, TextDelta)] == ["First. "]
@@ -167,7 +167,7 @@ async def test_a_run_that_waited_is_given_all_and_kept_without_it_in_the_end(dat
 async def test_a_run_that_never_began_is_kept_without_it(database: Database) -> None:
     async with serving(database, *FLOWS, redact=RULES) as (server, _):
         call = Call(workflow="parrot", messages=(Message.user(f"Mail {MAIL}"),), background=True)
-        started = await server.backlog.enqueue(parrot, call, Origin(background=True, stored=True), "run_waits")
+        started = await server.runtime.backlog.enqueue(parrot, call, Origin(background=True, stored=True), "run_waits")
         waiting = await database.read(everything)
         row = await server.runtime.records.cancel("default", started.run_id)
         kept = await database.read(everything)
@@ -182,8 +182,8 @@ async def test_only_the_last_runs_are_remembered_whole(monkeypatch: pytest.Monke
     async with serving(open_database(MEMORY_URL), *FLOWS, redact=RULES) as (server, http):
         answers = [await http.post("/parrot/invoke", json=ASKED) for _ in range(3)]
         runs = [answer.headers["x-palaver-run-id"] for answer in answers]
-        said = [str([batch async for batch in server.records.follow("default", run)]) for run in runs]
-        theirs = server.recorder.recent_events("theirs", runs[-1])
+        said = [str([batch async for batch in server.runtime.records.follow("default", run)]) for run in runs]
+        theirs = server.runtime.recorder.recent_events("theirs", runs[-1])
 
     assert [MASK in text for text in said] == [True, False, False]
     assert theirs == ()
@@ -193,7 +193,7 @@ async def test_without_such_a_rule_all_is_kept() -> None:
     database = open_database(MEMORY_URL)
     async with serving(database, *FLOWS, redact=({"detector": "email"},)) as (server, http):
         (await http.post("/parrot/invoke", json=ASKED)).raise_for_status()
-        await server.recorder.flush()
+        await server.runtime.recorder.flush()
         kept = await database.read(everything)
 
     assert f"Mail {MAIL}, please" in kept

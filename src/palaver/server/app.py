@@ -108,53 +108,53 @@ class Server:
         if not self.runtime.is_started:
             await self.runtime.start()
         exchange = Exchange(self._proxies.seen(scope), receive, send)
-        found: RouteMatch | None = None
+        route: RouteMatch | None = None
         try:
             place = routing.resolve_path(self.settings.root_path, exchange.path, scope.get("raw_path") or b"")
-            found = place.found
+            route = place.found
             security.check_request(
                 exchange, self.settings
             )  # After routing, which knows the format of errors; before 404.
-            need = scopes.required_scope(found, exchange.method, place.path, web=self.pages.are_built)
+            need = scopes.required_scope(route, exchange.method, place.path, web=self.pages.are_built)
             exchange.callers = self.authenticator
-            exchange.caller = caller = ANONYMOUS if need == "nothing" else await self._caller(exchange, found)
+            exchange.caller = caller = ANONYMOUS if need == "nothing" else await self._caller(exchange, route)
             scopes.require_scope(need, caller)
             self.rate_limits.request(caller)
-            if found is None:
+            if route is None:
                 raise security.unnormalized_path(exchange.path) if place.bad else routing.path_not_found(place.path)
-            routing.require_method(found.endpoint, exchange.method, place.path)
-            match found.endpoint.kind:
+            routing.require_method(route.endpoint, exchange.method, place.path)
+            match route.endpoint.kind:
                 case "call":
-                    await self.calls.answer(exchange, found)
+                    await self.calls.answer(exchange, route)
                 case "question":
-                    await self._question(exchange, found)
+                    await self._question(exchange, route)
                 case "stored":
-                    await self._stored(exchange, found)
+                    await self._stored(exchange, route)
                 case "resume":
-                    await self._resume(exchange, found)
+                    await self._resume(exchange, route)
                 case "stop":
-                    await self._stop(exchange, found)
+                    await self._stop(exchange, route)
                 case "service":
-                    await self.services.answer(exchange, found)
+                    await self.services.answer(exchange, route)
                 case "api":
                     await self._rest(exchange, place.path)
                 case "own" | "page" | "traces":
-                    await exchange.answer(await self._document(exchange, found, place.path))
+                    await exchange.answer(await self._document(exchange, route, place.path))
         except PalaverError as error:
-            await exchange.answer(self.refusal(error, found, exchange))
+            await exchange.answer(self.refusal(error, route, exchange))
         except ClientDisconnected:
             exchange.status = 499
         except Exception:
             log.exception("%s %s failed", exchange.method, exchange.path)
             if exchange.status:
                 raise  # The headers are sent: the server closes the connection.
-            await exchange.answer(self.refusal(PalaverError(f"Something broke ({exchange.id})."), found, exchange))
+            await exchange.answer(self.refusal(PalaverError(f"Something broke ({exchange.id})."), route, exchange))
         finally:
-            self.note(exchange, found.name if found else "none")
+            self.note(exchange, route.name if route else "none")
 
-    def _caller(self, exchange: Exchange, found: RouteMatch | None) -> Awaitable[Caller]:
-        if found is not None and found.endpoint.kind == "service":
-            return self.services.caller(exchange, found)  # The key may be in the body.
+    def _caller(self, exchange: Exchange, route: RouteMatch | None) -> Awaitable[Caller]:
+        if route is not None and route.endpoint.kind == "service":
+            return self.services.caller(exchange, route)  # The key may be in the body.
         return self.authenticator.resolve(exchange)
 
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -168,24 +168,24 @@ class Server:
 
     # Kinds of endpoints
 
-    def _document(self, exchange: Exchange, found: RouteMatch, path: str) -> Awaitable[HttpResponse]:
-        if found.endpoint.kind == "page":
-            return self.pages.answer(exchange, found, path)
-        if found.endpoint.kind == "traces":
+    def _document(self, exchange: Exchange, route: RouteMatch, path: str) -> Awaitable[HttpResponse]:
+        if route.endpoint.kind == "page":
+            return self.pages.answer(exchange, route, path)
+        if route.endpoint.kind == "traces":
             return self.runtime.telemetry.receiver.answer(exchange)
-        return self._endpoints.answer(found.name)
+        return self._endpoints.answer(route.name)
 
-    async def _question(self, exchange: Exchange, found: RouteMatch) -> None:
-        ask = found.endpoint.ask
+    async def _question(self, exchange: Exchange, route: RouteMatch) -> None:
+        ask = route.endpoint.ask
         assert ask is not None
-        await exchange.answer(ask(await self.calls.read(exchange, found), self._served))
+        await exchange.answer(ask(await self.calls.read(exchange, route), self._served))
 
-    async def _stored(self, exchange: Exchange, found: RouteMatch) -> None:
-        asks = found.endpoint.asks
+    async def _stored(self, exchange: Exchange, route: RouteMatch) -> None:
+        asks = route.endpoint.asks
         assert asks is not None
-        if found.workflow is not None:
-            self.registry.find(found.workflow)
-        answer = await asks(self._stored_responses, exchange, await self.calls.read(exchange, found))
+        if route.workflow is not None:
+            self.registry.find(route.workflow)
+        answer = await asks(self._stored_responses, exchange, await self.calls.read(exchange, route))
         if answer is not None:
             await exchange.answer(answer)
 
@@ -195,11 +195,11 @@ class Server:
         scope["path"] = path  # Without the prefix of a proxy.
         await api(scope, exchange.receive, _record_status(exchange))
 
-    async def _resume(self, exchange: Exchange, found: RouteMatch) -> None:
+    async def _resume(self, exchange: Exchange, route: RouteMatch) -> None:
         """Stream a chat's running response from its start. The AI SDK expects 204 if there is none."""
-        project, workflow = exchange.caller.project, self.registry.find(found.workflow).name
+        project, workflow = exchange.caller.project, self.registry.find(route.workflow).name
         records = self.runtime.records
-        row = await self.calls.going(project, workflow, found.parameters["id"])
+        row = await self.calls.going(project, workflow, route.parameters["id"])
         if row is None:
             await exchange.answer(HttpResponse(status=204))
             return
@@ -213,22 +213,22 @@ class Server:
         stall = self.settings.stream_stall
         await replay_events(exchange, head, ui_stream.stream_encoder(reading), following, stall=stall)
 
-    async def _stop(self, exchange: Exchange, found: RouteMatch) -> None:
+    async def _stop(self, exchange: Exchange, route: RouteMatch) -> None:
         """Cancel the runs of a chat, if any."""
-        workflow = self.registry.find(found.workflow).name
-        await self.calls.interrupt(exchange.caller.project, workflow, found.parameters["id"])
+        workflow = self.registry.find(route.workflow).name
+        await self.calls.interrupt(exchange.caller.project, workflow, route.parameters["id"])
         await exchange.answer(HttpResponse(status=204))
 
     def _routes(self, workflow: str) -> dict[str, str]:
         return {name: self.settings.root_path + path for name, path in routing.workflow_paths(workflow).items()}
 
-    def refusal(self, error: PalaverError, found: RouteMatch | None, exchange: Exchange | None = None) -> HttpResponse:
+    def refusal(self, error: PalaverError, route: RouteMatch | None, exchange: Exchange | None = None) -> HttpResponse:
         """Encode an error outside of a run in the format of its route."""
-        status = error_status(error, found.endpoint.column if found else "a")
-        if found is not None and found.endpoint.kind == "traces" and exchange is not None:
+        status = error_status(error, route.endpoint.column if route else "a")
+        if route is not None and route.endpoint.kind == "traces" and exchange is not None:
             answer = otlp_error(error, exchange, status=status)
-        elif found is not None and found.endpoint.fails is not None:
-            answer = found.endpoint.fails(error, None, status=status)
+        elif route is not None and route.endpoint.fails is not None:
+            answer = route.endpoint.fails(error, None, status=status)
         else:
             answer = json_answer(status, {"error": {"code": error.code, "message": error.message}})
         if isinstance(error, MethodNotAllowed):

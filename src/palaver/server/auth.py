@@ -46,17 +46,17 @@ def read_credential(head: RequestHeaders, cookie: str) -> Credential | None:
     Raises ConflictingFields for two different ones.
     """
     raw = head.raw
-    found: list[Credential] = []
+    credentials: list[Credential] = []
     if (authorization := raw.get(b"authorization")) is not None:
         scheme, _, rest = authorization.partition(b" ")
         if scheme.lower() in _AUTH_SCHEMES:
-            found.append(Credential("key", _decode_text(rest)))
-    found += [Credential("key", _decode_text(raw[name])) for name in _KEY_HEADERS if name in raw]
+            credentials.append(Credential("key", _decode_text(rest)))
+    credentials += [Credential("key", _decode_text(raw[name])) for name in _KEY_HEADERS if name in raw]
     if (cookies := raw.get(b"cookie")) is not None and (value := _cookie_value(cookies, cookie.encode())) is not None:
-        found.append(Credential("session", value))
-    if len(found) > 1 and len(set(found)) > 1:
+        credentials.append(Credential("session", value))
+    if len(credentials) > 1 and len(set(credentials)) > 1:
         raise ConflictingFields("This request has two different credentials: send one.")
-    return found[0] if found else None
+    return credentials[0] if credentials else None
 
 
 def _decode_text(raw: bytes) -> str:
@@ -162,15 +162,15 @@ class TTLCache(Generic[K, V]):
 
     async def _load_many(self, names: Collection[K]) -> Mapping[K, V]:
         dropped = self._invalidations
-        found = await self._load(names)
+        values = await self._load(names)
         if dropped == self._invalidations:
             until = self._monotonic() + CACHE_TTL_S
             for name in names:
                 self._entries.pop(name, None)  # Reinserted at the end: the first is always the oldest.
-                self._entries[name] = _CacheEntry(found.get(name), until)
+                self._entries[name] = _CacheEntry(values.get(name), until)
             while len(self._entries) > self._most:
                 del self._entries[next(iter(self._entries))]
-        return found
+        return values
 
 
 def _retrieve_exception(task: "asyncio.Task[object]") -> None:
@@ -236,10 +236,12 @@ class Authenticator:
         """Return the caller of a request. Raises Unauthorized without a valid credential."""
         if self._is_loopback and not self._has_keys and not await self.has_keys():
             return LOOPBACK_CALLER
-        shown = read_credential(exchange.headers, self.cookie)
+        credential = read_credential(exchange.headers, self.cookie)
         caller = None
-        if shown is not None:
-            caller = await (self.of_key(shown.text) if shown.kind == "key" else self._of_cookie(shown.text))
+        if credential is not None:
+            caller = await (
+                self.of_key(credential.text) if credential.kind == "key" else self._of_cookie(credential.text)
+            )
         if caller is None:
             raise Unauthorized
         return caller
@@ -252,14 +254,14 @@ class Authenticator:
 
     async def of_key(self, text: str) -> Caller | None:
         """The caller of a valid key, or None."""
-        shown = api_keys.parse_key(text)
-        if shown is None:
+        parsed = api_keys.parse_key(text)
+        if parsed is None:
             return None
-        key = await self._keys.get(shown.id)
+        key = await self._keys.get(parsed.id)
         # Compare in any case: the time it takes must not reveal whether the key exists.
-        is_right = api_keys.verify_secret(shown.secret, key.hash if key else None)
+        is_match = api_keys.verify_secret(parsed.secret, key.hash if key else None)
         now = self.now()
-        if key is None or not is_right or not key.is_good(now):
+        if key is None or not is_match or not key.is_good(now):
             return None
         self._note_use(key, now)
         return Caller(key.project, key.scopes, key.id, "key")
@@ -329,11 +331,11 @@ class Authenticator:
 
         Called every two seconds for all open streams, with one or two queries in all.
         """
-        asked = {caller for caller in callers if caller.key is not None}
+        watched = {caller for caller in callers if caller.key is not None}
         with suppress(PalaverError):
-            await self._keys.refresh({caller.key for caller in asked if caller.key is not None})
-            await self._sessions.refresh({caller.session for caller in asked if caller.session is not None})
-        return {caller for caller in asked if self._is_gone(caller)}
+            await self._keys.refresh({caller.key for caller in watched if caller.key is not None})
+            await self._sessions.refresh({caller.session for caller in watched if caller.session is not None})
+        return {caller for caller in watched if self._is_gone(caller)}
 
     def _is_gone(self, caller: Caller) -> bool:
         now = self.now()
@@ -396,8 +398,8 @@ class Authenticator:
             log.debug("The use of a key was not written down: %s", error.message)
 
     async def _load_any_key(self, names: Collection[str]) -> Mapping[str, bool]:
-        found = await self._database.read(kept_keys.has_keys)
-        return dict.fromkeys(names, found)
+        exists = await self._database.read(kept_keys.has_keys)
+        return dict.fromkeys(names, exists)
 
     async def _load_keys(self, names: Collection[str]) -> Mapping[str, ApiKey]:
         return {key.id: key for key in await self._database.read(kept_keys.find_keys, names)}

@@ -93,37 +93,37 @@ class CallHandler:
         settings: Settings,
         engine: Engine,
         records: RunReader,
-        joining: ConversationResolver,
+        resolver: ConversationResolver,
         database: Database,
-        rates: RateLimits,
-        callers: Authenticator,
+        rate_limits: RateLimits,
+        authenticator: Authenticator,
         backlog: RunQueue,
     ) -> None:
         self._registry = registry
         self._settings = settings
         self._engine = engine
         self._records = records
-        self._joining = joining
+        self._resolver = resolver
         self._database = database
-        self._rates = rates
+        self._rate_limits = rate_limits
         self._backlog = backlog
-        self._stores = settings.record == "full"
+        self._stores_runs = settings.record == "full"
         self._bounds = settings.json_bounds
         self._padded = streaming.padded_adapters() if settings.obfuscate else {}
-        self._leave = records.abandoned.add
-        self.pulse = StreamMonitor(stall=settings.stream_stall, callers=callers)
+        self._abandon = records.abandoned.add
+        self.pulse = StreamMonitor(stall=settings.stream_stall, callers=authenticator)
 
-    async def answer(self, exchange: Exchange, found: RouteMatch) -> None:
-        endpoint, stream, asked = found.endpoint, None, None
+    async def answer(self, exchange: Exchange, route: RouteMatch) -> None:
+        endpoint, stream, unresolved = route.endpoint, None, None
         adapter = self._padded.get(endpoint.protocol, endpoint.adapter)
         assert adapter is not None
         try:
-            named = found.workflow
+            named = route.workflow
             if (named is None and not endpoint.picks) or (named is not None and named not in self._registry):
                 self._registry.find(named)  # Raises before the body is read.
             if self._engine.active_count >= self._settings.max_streams_total:
                 raise Overloaded("This server answers as many calls as it can: try again in a moment.")
-            request = await self.read(exchange, found)
+            request = await self.read(exchange, route)
             call, reading = adapter.decode(request, self._registry.find)
             stream = RunStream(
                 exchange,
@@ -131,67 +131,69 @@ class CallHandler:
                 reading,
                 column=endpoint.column,
                 cancels=endpoint.cancels,
-                leave=self._leave,
+                leave=self._abandon,
             )
-            caller, said = exchange.caller, read_call_headers(exchange.headers)
+            caller, call_headers = exchange.caller, read_call_headers(exchange.headers)
             origin = Origin(
                 project=caller.project,
                 key=caller.key,
                 protocol=endpoint.protocol,
                 reading=reading if endpoint.keeps else None,
-                stored=call.stored and self._stores,
+                stored=call.stored and self._stores_runs,
                 background=call.background,
             )
-            asked = ResolvedCall(call, reading, origin)
-            if said.key is not None:
-                asked = await self._claimed(exchange, said, request, asked)
-                if asked.said_before is not None:
-                    await self._tell_again(exchange, endpoint, reading, asked.said_before)
+            unresolved = ResolvedCall(call, reading, origin)
+            if call_headers.key is not None:
+                unresolved = await self._claim_key(exchange, call_headers, request, unresolved)
+                if unresolved.said_before is not None:
+                    await self._replay_run(exchange, endpoint, reading, unresolved.said_before)
                     return
-            if endpoint.interrupts and said.thread is None:
+            if endpoint.interrupts and call_headers.thread is None:
                 if call.session is not None and call.session.startswith(conversations.THREAD_ID_PREFIX):
-                    said = said._replace(thread=call.session)
+                    call_headers = call_headers._replace(thread=call.session)
                 else:
                     await self.interrupt(caller.project, call.workflow, call.session)
             if has_files(call.messages):
-                asked = await self._with_files(exchange, request, asked, is_copy=said.thread is not None)
-            joining = self._joined(caller, found, asked, said)
+                unresolved = await self._with_files(
+                    exchange, request, unresolved, is_copy=call_headers.thread is not None
+                )
+            context = self._continued_call(caller, route, unresolved, call_headers)
             if call.background:
-                await self._answer_later(exchange, adapter, joining or nullcontext(asked))
+                await self._answer_in_background(exchange, adapter, context or nullcontext(unresolved))
                 return
-            with self._rates.streams.held(caller):
-                self._open(stream, asked) if joining is None else await self._open_joined(stream, joining)
+            with self._rate_limits.streams.held(caller):
+                self._open(stream, unresolved) if context is None else await self._open_in_context(stream, context)
                 # Thousands of streams may be open for hours: free what is not needed any more.
                 exchange.headers = NO_HEADERS
-                asked = None
-                del call, reading, origin, request, joining
+                unresolved = None
+                del call, reading, origin, request, context
                 await stream.tell(self.pulse)
         except PalaverError as error:
-            if asked is not None and asked.said_before is None:
-                await self._release(asked)
+            if unresolved is not None and unresolved.said_before is None:
+                await self._release(unresolved)
             await exchange.answer(_error_answer(adapter, error, stream, endpoint))
 
-    def _open(self, stream: RunStream, asked: ResolvedCall) -> None:
-        stream.open(self._engine, self._registry.workflow(asked.call.workflow), asked)
+    def _open(self, stream: RunStream, unresolved: ResolvedCall) -> None:
+        stream.open(self._engine, self._registry.workflow(unresolved.call.workflow), unresolved)
 
-    async def _open_joined(self, stream: RunStream, joining: _CallContext) -> None:
-        async with joining as joined:
-            stream.reading = joined.reading
-            self._open(stream, joined)
-            if joined.origin.thread is not None:
+    async def _open_in_context(self, stream: RunStream, context: _CallContext) -> None:
+        async with context as resolved:
+            stream.reading = resolved.reading
+            self._open(stream, resolved)
+            if resolved.origin.thread is not None:
                 stream.cancels = False  # The thread keeps the answer even if this client leaves.
-            if joined.origin.thread is not None or joined.once is not None:
+            if resolved.origin.thread is not None or resolved.once is not None:
                 await self._records.flush()  # Whoever finds it taken must find the run that took it.
 
-    async def _answer_later(self, exchange: Exchange, adapter: Adapter, joining: _CallContext) -> None:
+    async def _answer_in_background(self, exchange: Exchange, adapter: Adapter, context: _CallContext) -> None:
         """Queue the run and respond with its status; if a stream was requested, with its events as they come."""
         later, caller = cast("BackgroundAdapter", adapter), exchange.caller
-        async with joining as joined:
-            reading = later.with_queued_at(joined.reading, utc_now())
-            origin = replace(joined.origin, reading=reading)
-            workflow = self._registry.workflow(joined.call.workflow)
+        async with context as resolved:
+            reading = later.with_queued_at(resolved.reading, utc_now())
+            origin = replace(resolved.origin, reading=reading)
+            workflow = self._registry.workflow(resolved.call.workflow)
             self._backlog.start()  # Servers without lifespan events don't start it.
-            first = await self._backlog.enqueue(workflow, joined.call, origin, joined.run_id)
+            first = await self._backlog.enqueue(workflow, resolved.call, origin, resolved.run_id)
         exchange.run_id = first.run_id
         head = adapter.response_head(first, reading)
         if head is None:
@@ -199,92 +201,96 @@ class CallHandler:
             return
         opening, frames = later.queued_stream(first, reading)
         following = self._records.follow(caller.project, first.run_id)
-        with self._rates.streams.held(caller):
+        with self._rate_limits.streams.held(caller):
             stall = self._settings.stream_stall
             await replay_events(exchange, head, frames, following, stall=stall, opening=opening)
 
     # Files and conversations
 
     async def _with_files(
-        self, exchange: Exchange, request: HttpRequest, asked: ResolvedCall, *, is_copy: bool
+        self, exchange: Exchange, request: HttpRequest, unresolved: ResolvedCall, *, is_copy: bool
     ) -> ResolvedCall:
         """Look up the files of a call. Raises NotFound; in a thread, only files of new messages are required."""
         host, root_path = exchange.headers["host"], self._settings.root_path
-        messages = file_references.resolve_file_urls(asked.call.messages, host=host, root_path=root_path)
+        messages = file_references.resolve_file_urls(unresolved.call.messages, host=host, root_path=root_path)
         if not is_copy and file_ids(messages):
             messages = await self._database.read(
-                file_references.require_files, asked.origin.project, messages, request.body
+                file_references.require_files, unresolved.origin.project, messages, request.body
             )
-        return asked._replace(call=replace(asked.call, messages=messages))
+        return unresolved._replace(call=replace(unresolved.call, messages=messages))
 
-    def _joined(self, caller: Caller, found: RouteMatch, asked: ResolvedCall, said: CallHeaders) -> _CallContext | None:
+    def _continued_call(
+        self, caller: Caller, route: RouteMatch, unresolved: ResolvedCall, call_headers: CallHeaders
+    ) -> _CallContext | None:
         """The call with the conversation that it continues; None if there is none, as for most calls."""
         return (
-            self._referring(caller, found, asked)
-            if said is NO_CALL_HEADERS
-            else self._marked(caller, found, asked, said)
+            self._responses_context(caller, route, unresolved)
+            if call_headers is NO_CALL_HEADERS
+            else self._claimed_context(caller, route, unresolved, call_headers)
         )
 
-    def _referring(self, caller: Caller, found: RouteMatch, asked: ResolvedCall) -> _CallContext | None:
-        call = asked.call
+    def _responses_context(self, caller: Caller, route: RouteMatch, unresolved: ResolvedCall) -> _CallContext | None:
+        call = unresolved.call
         if call.previous is None and call.conversation is None and not call.refers:
             return None
-        return self._joining.responses(caller, self._registry.workflow(call.workflow), found.workflow, asked)
+        return self._resolver.responses(caller, self._registry.workflow(call.workflow), route.workflow, unresolved)
 
     @asynccontextmanager
-    async def _marked(
-        self, caller: Caller, found: RouteMatch, asked: ResolvedCall, said: CallHeaders
+    async def _claimed_context(
+        self, caller: Caller, route: RouteMatch, unresolved: ResolvedCall, call_headers: CallHeaders
     ) -> AsyncGenerator[ResolvedCall]:
         try:
-            async with await self._placed(caller, found, asked, said) as joined:
-                yield joined
+            async with await self._thread_context(caller, route, unresolved, call_headers) as resolved:
+                yield resolved
         except BaseException:
-            await asyncio.shield(self._release(asked))
+            await asyncio.shield(self._release(unresolved))
             raise
 
-    async def _placed(self, caller: Caller, found: RouteMatch, asked: ResolvedCall, said: CallHeaders) -> _CallContext:
-        call, project = asked.call, caller.project
+    async def _thread_context(
+        self, caller: Caller, route: RouteMatch, unresolved: ResolvedCall, call_headers: CallHeaders
+    ) -> _CallContext:
+        call, project = unresolved.call, caller.project
         workflow = self._registry.workflow(call.workflow)
-        if said.thread is None:
-            if said.variant is not None:
-                asked = await self._joining.with_variant(project, workflow, asked, said.variant)
-            return self._referring(caller, found, asked) or nullcontext(asked)
+        if call_headers.thread is None:
+            if call_headers.variant is not None:
+                unresolved = await self._resolver.with_variant(project, workflow, unresolved, call_headers.variant)
+            return self._responses_context(caller, route, unresolved) or nullcontext(unresolved)
         if call.previous is not None or call.conversation is not None:
             raise ConflictingFields("A call that answers in a thread goes on from nothing else.")
-        thread = await self._joining.thread(project, said.thread, workflow)
-        asked = await self._joining.with_variant(project, workflow, asked, said.variant, thread)
-        if said.answer is not None:
-            look = conversations.plan_answer(said.answer, call.messages[call.preface :])
+        thread = await self._resolver.thread(project, call_headers.thread, workflow)
+        unresolved = await self._resolver.with_variant(project, workflow, unresolved, call_headers.variant, thread)
+        if call_headers.answer is not None:
+            plan = conversations.plan_answer(call_headers.answer, call.messages[call.preface :])
         else:
-            look = conversations.plan_ui_chat(call.messages, cast("UIRequest", asked.reading))
-        policy = "interrupt" if found.endpoint.interrupts else workflow.options.turns
-        return self._joining.in_thread(thread, workflow, policy, asked, look)
+            plan = conversations.plan_ui_chat(call.messages, cast("UIRequest", unresolved.reading))
+        policy = "interrupt" if route.endpoint.interrupts else workflow.options.turns
+        return self._resolver.in_thread(thread, workflow, policy, unresolved, plan)
 
     # Idempotency
 
-    async def _claimed(
-        self, exchange: Exchange, said: CallHeaders, request: HttpRequest, asked: ResolvedCall
+    async def _claim_key(
+        self, exchange: Exchange, call_headers: CallHeaders, request: HttpRequest, unresolved: ResolvedCall
     ) -> ResolvedCall:
         """Claim the Idempotency-Key for a new run id; `said_before` is the run of an earlier request."""
         route = f"{exchange.method} {exchange.path}"
         query: bytes = exchange.scope["query_string"]
-        once = idempotency_claim(said, exchange.caller, route, (query, request.body), utc_now())
+        once = idempotency_claim(call_headers, exchange.caller, route, (query, request.body), utc_now())
         run = new_run_id()
         before = await self._database.write(claims.claim_for_run, once, run)
-        return asked._replace(run_id=run, once=once, said_before=None if before is None else before.run)
+        return unresolved._replace(run_id=run, once=once, said_before=None if before is None else before.run)
 
-    async def _release(self, asked: ResolvedCall) -> None:
+    async def _release(self, unresolved: ResolvedCall) -> None:
         """Release the claim of a run that was not started, so that a retry can start it."""
-        if asked.once is not None and asked.run_id is not None:
-            await self._database.write(claims.release_claim, asked.once, asked.run_id)
+        if unresolved.once is not None and unresolved.run_id is not None:
+            await self._database.write(claims.release_claim, unresolved.once, unresolved.run_id)
 
-    async def _tell_again(self, exchange: Exchange, endpoint: Endpoint, reading: Any, run: str) -> None:
+    async def _replay_run(self, exchange: Exchange, endpoint: Endpoint, reading: Any, run: str) -> None:
         """Respond with the run of an earlier request, as far as it has come."""
         adapter, caller = self._padded.get(endpoint.protocol, endpoint.adapter), exchange.caller
         assert adapter is not None
         row = await idempotency.wait_for_run(self._records, caller.project, run)
         exchange.run_id = run
-        with self._rates.streams.held(caller):
+        with self._rate_limits.streams.held(caller):
             head = adapter.response_head(await self._records.get_started_event(row), reading)
             if head is not None:
                 following = self._records.follow(caller.project, run)
@@ -317,10 +323,10 @@ class CallHandler:
             if (run := await self.going(project, workflow, session)) is not None:
                 await self._records.cancel(project, run)
             return
-        going = [run for run in self._engine.list_session_runs(workflow, session) if run.origin.project == project]
-        for run in going:
+        alive = [run for run in self._engine.list_session_runs(workflow, session) if run.origin.project == project]
+        for run in alive:
             run.cancel()
-        for run in going:
+        for run in alive:
             await run.wait_recorded()
         if self._database.kind == "postgresql":
             for row in await self._database.read(runs.list_active_in_session, project, workflow, session):
@@ -337,26 +343,26 @@ class CallHandler:
         rows = await self._database.read(runs.list_active_in_session, project, workflow, session)
         return rows[-1].id if rows else None
 
-    async def read(self, exchange: Exchange, found: RouteMatch) -> HttpRequest:
+    async def read(self, exchange: Exchange, route: RouteMatch) -> HttpRequest:
         """Read a JSON request. Raises for another media type, or a body over the limits."""
         security.check_json(exchange)
         return HttpRequest(
             method=exchange.method,
-            route=found.name,
-            workflow=found.workflow,
-            parameters=found.parameters,
+            route=route.name,
+            workflow=route.workflow,
+            parameters=route.parameters,
             query=exchange.query if exchange.scope["query_string"] else {},
             headers=exchange.headers,
             body=await exchange.body(self._settings),
             bounds=self._bounds,
-            fresh=exchange.id if found.endpoint.kind == "service" else "",
+            fresh=exchange.id if route.endpoint.kind == "service" else "",
         )
 
 
 def _active_run(db: Connection, project: str, thread: str) -> RunRow | None:
     """The run that holds the lock of a thread, in whatever protocol it started."""
-    found = threads.get_thread(db, project, thread)
-    row = runs.get_run(db, project, found.run) if found is not None and found.run is not None else None
+    thread_row = threads.get_thread(db, project, thread)
+    row = runs.get_run(db, project, thread_row.run) if thread_row is not None and thread_row.run is not None else None
     return row if row is not None and row.is_alive else None
 
 
@@ -388,44 +394,48 @@ class ThreadRunner:
         settings: Settings,
         engine: Engine,
         records: RunReader,
-        joining: ConversationResolver,
+        resolver: ConversationResolver,
         backlog: RunQueue,
     ) -> None:
         self._registry = registry
         self._settings = settings
         self.engine = engine
         self._records = records
-        self._joining = joining
+        self._resolver = resolver
         self.backlog = backlog
 
     async def take(
-        self, caller: Caller, thread: str, look: TurnPlan, given: TurnOptions, run_id: str | None = None
+        self, caller: Caller, thread: str, plan: TurnPlan, options: TurnOptions, run_id: str | None = None
     ) -> ResolvedCall:
         """Append messages to a thread and start the run that answers; both are stored when this returns."""
-        found = await self._joining.thread(caller.project, thread, None)
-        workflow = self._registry.workflow(found.workflow)
+        conversation = await self._resolver.thread(caller.project, thread, None)
+        workflow = self._registry.workflow(conversation.workflow)
         if self.engine.active_count >= self._settings.max_streams_total:
             raise Overloaded("This server answers as many calls as it can: try again in a moment.")
         call = Call(
             workflow=workflow.description.name,
-            parameters=given.parameters,
-            inputs=given.inputs,
-            background=given.background,
-            trace_parent=given.trace_parent,
+            parameters=options.parameters,
+            inputs=options.inputs,
+            background=options.background,
+            trace_parent=options.trace_parent,
         )
-        origin = Origin(project=caller.project, key=caller.key, protocol=TURNS_PROTOCOL, background=given.background)
-        asked = ResolvedCall(call, None, origin, run_id)
-        asked = await self._joining.with_variant(caller.project, workflow, asked, given.variant, found)
-        return await self._begin(found, workflow, asked, look)
+        origin = Origin(project=caller.project, key=caller.key, protocol=TURNS_PROTOCOL, background=options.background)
+        unresolved = ResolvedCall(call, None, origin, run_id)
+        unresolved = await self._resolver.with_variant(
+            caller.project, workflow, unresolved, options.variant, conversation
+        )
+        return await self._begin(conversation, workflow, unresolved, plan)
 
-    async def _begin(self, thread: Thread, workflow: Workflow, asked: ResolvedCall, look: TurnPlan) -> ResolvedCall:
-        async with self._joining.in_thread(thread, workflow, workflow.options.turns, asked, look) as joined:
-            if asked.call.background:
+    async def _begin(
+        self, thread: Thread, workflow: Workflow, unresolved: ResolvedCall, plan: TurnPlan
+    ) -> ResolvedCall:
+        async with self._resolver.in_thread(thread, workflow, workflow.options.turns, unresolved, plan) as resolved:
+            if unresolved.call.background:
                 self.backlog.start()  # Servers without lifespan events don't start it.
-                await self.backlog.enqueue(workflow, joined.call, joined.origin, joined.run_id)
-                return joined
-            run, producer = self.engine.open(workflow, joined.call, origin=joined.origin, run_id=joined.run_id)
+                await self.backlog.enqueue(workflow, resolved.call, resolved.origin, resolved.run_id)
+                return resolved
+            run, producer = self.engine.open(workflow, resolved.call, origin=resolved.origin, run_id=resolved.run_id)
             await self._records.flush()  # Whoever finds the thread taken must find the run that took it.
         run.start(producer)
         self._records.abandoned.add(run)
-        return joined
+        return resolved

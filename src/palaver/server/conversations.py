@@ -67,66 +67,68 @@ TurnPlan = Callable[[Connection, str, str], ThreadTurn]
 def plan_append(parent: str | None, messages: Sequence[Message]) -> TurnPlan:
     """Append messages after `parent` (an id, `head` or None) and answer them; without messages, answer `parent`."""
 
-    def look(db: Connection, project: str, thread: str) -> ThreadTurn:
+    def plan(db: Connection, project: str, thread: str) -> ThreadTurn:
         at = threads.require_thread(db, project, thread).head if parent == HEAD else parent
         message_tree.check_parent(db, project, thread, at)
         stored = _messages_up_to(db, project, thread, at)
         PendingApprovals(stored).check(messages)
         return ThreadTurn(at, stored, tuple(messages))
 
-    return look
+    return plan
 
 
 def plan_regenerate(message: str) -> TurnPlan:
     """Answer the question of an answer again."""
 
-    def look(db: Connection, project: str, thread: str) -> ThreadTurn:
+    def plan(db: Connection, project: str, thread: str) -> ThreadTurn:
         _require_node(db, project, thread, message, "/again")
         branch = threads.get_branch(db, project, thread, message)
         if branch[-1].message.role not in ("assistant", "tool"):
             raise InvalidValue("Only an answer can be given again: name parent to answer this one.", pointer="/again")
         return _turn_after(db, project, thread, _without_answer(branch))
 
-    return look
+    return plan
 
 
 def plan_answer(message: str, sent: Sequence[Message]) -> TurnPlan:
     """Answer a stored message. Raises HistoryConflict if the last user message of `sent` differs from it."""
 
-    def look(db: Connection, project: str, thread: str) -> ThreadTurn:
+    def plan(db: Connection, project: str, thread: str) -> ThreadTurn:
         message_tree.check_parent(db, project, thread, message)
         stored = _messages_up_to(db, project, thread, message)
         workflow = threads.require_thread(db, project, thread).workflow
-        asked = _last_user_text(redaction.redact_messages(db, project, workflow, sent))  # As it would have been stored.
-        if asked is not None and asked != _last_user_text(stored):
+        question = _last_user_text(
+            redaction.redact_messages(db, project, workflow, sent)
+        )  # As it would have been stored.
+        if question is not None and question != _last_user_text(stored):
             raise HistoryConflict("The last message of the body is not what the thread's message says.")
         return ThreadTurn(message, stored)
 
-    return look
+    return plan
 
 
 def plan_ui_chat(sent: Sequence[Message], client: UIRequest) -> TurnPlan:
     """The turn of an AI SDK client, which sends its whole history each time: only new messages count."""
 
-    def look(db: Connection, project: str, thread: str) -> ThreadTurn:
+    def plan(db: Connection, project: str, thread: str) -> ThreadTurn:
         branch = threads.get_branch(db, project, thread)
-        named = message_tree.get_node(db, project, thread, client.about) if client.about is not None else None
+        target = message_tree.get_node(db, project, thread, client.about) if client.about is not None else None
         if client.regenerates:
-            return _turn_after(db, project, thread, _without_answer(_branch_to(db, project, thread, named) or branch))
+            return _turn_after(db, project, thread, _without_answer(_branch_to(db, project, thread, target) or branch))
         new = _new_messages(sent)
-        if named is not None and named.message.role == "user":
-            return ThreadTurn(named.parent, _messages_up_to(db, project, thread, named.parent), tuple(new[-1:]))
-        noted = {node.message.metadata.get("client_id") for node in branch}
+        if target is not None and target.message.role == "user":
+            return ThreadTurn(target.parent, _messages_up_to(db, project, thread, target.parent), tuple(new[-1:]))
+        known_ids = {node.message.metadata.get("client_id") for node in branch}
         stored = tuple(node.message for node in branch)
         PendingApprovals(stored).check(_from_last_answer(sent))  # Where the user saw what they approve.
-        said = new_messages(stored, [message for message in new if message.id not in noted or not message.id])
-        return ThreadTurn(branch[-1].id if branch else None, stored, tuple(said.values()))
+        fresh = new_messages(stored, [message for message in new if message.id not in known_ids or not message.id])
+        return ThreadTurn(branch[-1].id if branch else None, stored, tuple(fresh.values()))
 
-    return look
+    return plan
 
 
 def _messages_up_to(db: Connection, project: str, thread: str, node: str | None) -> tuple[Message, ...]:
-    return tuple(found.message for found in threads.get_branch(db, project, thread, node))
+    return tuple(row.message for row in threads.get_branch(db, project, thread, node))
 
 
 def _branch_to(db: Connection, project: str, thread: str, node: Node | None) -> list[Node]:
@@ -140,10 +142,10 @@ def _turn_after(db: Connection, project: str, thread: str, branch: Sequence[Node
 
 
 def _require_node(db: Connection, project: str, thread: str, node: str, pointer: str) -> Node:
-    found = message_tree.get_node(db, project, thread, node)
-    if found is None:
+    row = message_tree.get_node(db, project, thread, node)
+    if row is None:
         raise ItemNotFound(node, pointer=pointer)
-    return found
+    return row
 
 
 def _without_answer(branch: Sequence[Node]) -> Sequence[Node]:
@@ -181,9 +183,9 @@ _POLL_INTERVAL_S = 0.05
 async def poll(find: Callable[[], Awaitable[_T | None]], *, timeout_s: float) -> _T:
     """Call `find` until it returns something. Raises TimeoutError."""
     async with asyncio.timeout(timeout_s):
-        while (found := await find()) is None:  # noqa: ASYNC110 - another process may write it, and notifies nobody
+        while (value := await find()) is None:  # noqa: ASYNC110 - another process may write it, and notifies nobody
             await asyncio.sleep(_POLL_INTERVAL_S)
-        return found
+        return value
 
 
 class TurnLock:
@@ -221,9 +223,9 @@ class TurnLock:
         try:
             async with asyncio.timeout(self._seconds):
                 while not await self._database.write(threads.claim_thread, project, thread, run):
-                    found = await self._database.read(threads.require_thread, project, thread)
-                    if found.run is not None:
-                        await self._cancel(project, found.run)
+                    row = await self._database.read(threads.require_thread, project, thread)
+                    if row.run is not None:
+                        await self._cancel(project, row.run)
         except TimeoutError:
             raise ConversationLocked(f"The turn before this one in {thread!r} does not end.") from None
 
@@ -289,86 +291,96 @@ class ConversationResolver:
 
     async def thread(self, project: str, name: str, workflow: Workflow | None) -> Thread:
         """Return a thread of the project. Raises ThreadNotFound, also for a thread of another workflow."""
-        found = await self._database.read(threads.require_thread, project, name)
-        if workflow is not None and found.workflow not in (None, workflow.description.name):
+        row = await self._database.read(threads.require_thread, project, name)
+        if workflow is not None and row.workflow not in (None, workflow.description.name):
             raise ThreadNotFound(name)
-        return found
+        return row
 
     async def with_variant(
-        self, project: str, workflow: Workflow, asked: ResolvedCall, variant: str | None, thread: Thread | None = None
+        self,
+        project: str,
+        workflow: Workflow,
+        unresolved: ResolvedCall,
+        variant: str | None,
+        thread: Thread | None = None,
     ) -> ResolvedCall:
         """Merge the parameters of the call over those of its variant and thread.
 
         Parameters of a thread are changes to the thread's own variant: they don't apply to another.
         """
-        own: Mapping[str, Any] = {}
+        defaults: Mapping[str, Any] = {}
         if thread is not None:
-            own = thread.parameters if variant in (None, thread.variant) else {}
+            defaults = thread.parameters if variant in (None, thread.variant) else {}
             variant = variant or thread.variant
-        call, origin = asked.call, asked.origin
-        parameters = {**own, **call.parameters}
+        call, origin = unresolved.call, unresolved.origin
+        parameters = {**defaults, **call.parameters}
         if variant is not None:
-            found = await variants.resolve_variant(self._database, project, workflow, variant)
-            parameters, origin = variants.merge_parameters(found, parameters), replace(origin, variant=found.reference)
+            resolved_variant = await variants.resolve_variant(self._database, project, workflow, variant)
+            parameters, origin = (
+                variants.merge_parameters(resolved_variant, parameters),
+                replace(origin, variant=resolved_variant.reference),
+            )
         inputs = {**thread.inputs, **call.inputs} if thread is not None else call.inputs
-        return asked._replace(call=replace(call, parameters=parameters, inputs=inputs), origin=origin)
+        return unresolved._replace(call=replace(call, parameters=parameters, inputs=inputs), origin=origin)
 
     @asynccontextmanager
     async def in_thread(
-        self, thread: Thread, workflow: Workflow, policy: TurnPolicy, asked: ResolvedCall, look: TurnPlan
+        self, thread: Thread, workflow: Workflow, policy: TurnPolicy, unresolved: ResolvedCall, plan: TurnPlan
     ) -> AsyncGenerator[ResolvedCall]:
         """A call that answers in a thread. Open the run inside of the block, as for `responses`."""
-        call, reading, origin = asked.call, asked.reading, asked.origin
-        project, run = origin.project, asked.run_id or new_run_id()
+        call, reading, origin = unresolved.call, unresolved.reading, unresolved.origin
+        project, run = origin.project, unresolved.run_id or new_run_id()
         async with self._turns.taken(project, thread.id, run, policy):
-            turn = await self._database.read(_plan_turn, look, project, thread.id)
+            turn = await self._database.read(_plan_turn, plan, project, thread.id)
             preface = call.messages[: call.preface]
             call = replace(call, messages=(*preface, *turn.stored, *turn.said), session=thread.id)
             # Raise for a call that the workflow rejects before anything is stored.
             validate_history(call.messages, system=workflow.options.system, bounds=self._bounds)
             workflow.bind(call)
-            made: Sequence[Node] = ()
+            added: Sequence[Node] = ()
             if turn.said:
-                made = await self._database.write(_append_messages, project, thread.id, turn, self._now())
+                added = await self._database.write(_append_messages, project, thread.id, turn, self._now())
                 # The stored messages may be redacted; the run gets the original ones.
-                said = [with_node_id(message, node.id) for message, node in zip(turn.said, made, strict=True)]
-                call = replace(call, messages=(*preface, *turn.stored, *said))
+                stored_messages = [
+                    with_node_id(message, node.id) for message, node in zip(turn.said, added, strict=True)
+                ]
+                call = replace(call, messages=(*preface, *turn.stored, *stored_messages))
             reading = with_message_id(reading, run) if isinstance(reading, UIRequest) else reading
-            answers = made[-1].id if made else turn.parent
+            answers = added[-1].id if added else turn.parent
             origin = replace(origin, reading=reading, thread=thread.id, answers=answers, said=())
-            yield ResolvedCall(call, reading, origin, run, made)
+            yield ResolvedCall(call, reading, origin, run, added)
 
     # Responses
 
     @asynccontextmanager
     async def responses(
-        self, caller: Caller, workflow: Workflow, named: str | None, asked: ResolvedCall
+        self, caller: Caller, workflow: Workflow, named: str | None, unresolved: ResolvedCall
     ) -> AsyncGenerator[ResolvedCall]:
         """A call of the Responses protocol; `named` is the workflow in its path.
 
         Open the run inside of the block: if that fails, the conversation is unlocked.
         """
-        call, reading = asked.call, asked.reading
+        call, reading = unresolved.call, unresolved.reading
         if reading.references:
             run = store.run_of_previous(call.previous) if call.previous is not None else None
             around = (run, call.conversation)
-            found = await self._database.read(_find_items, caller.project, reading.references, around)
+            items = await self._database.read(_find_items, caller.project, reading.references, around)
             sent = {"input": reading.unresolved}
-            call, reading = resolve_references(call, reading, found)
+            call, reading = resolve_references(call, reading, items)
             if has_files(call.messages):
                 messages = await self._database.read(_resolve_files, caller.project, call.messages, sent)
                 call = replace(call, messages=messages)
-        asked = asked._replace(call=call, reading=reading)
+        unresolved = unresolved._replace(call=call, reading=reading)
         if call.previous is not None:
-            yield await self._after_previous(caller, named, asked)
+            yield await self._after_previous(caller, named, unresolved)
         elif call.conversation is not None:
-            async with self._in_conversation(caller, workflow, asked) as joined:
-                yield joined
+            async with self._in_conversation(caller, workflow, unresolved) as resolved:
+                yield resolved
         else:
-            yield asked
+            yield unresolved
 
-    async def _after_previous(self, caller: Caller, named: str | None, asked: ResolvedCall) -> ResolvedCall:
-        call, reading, origin = asked.call, asked.reading, asked.origin
+    async def _after_previous(self, caller: Caller, named: str | None, unresolved: ResolvedCall) -> ResolvedCall:
+        call, reading, origin = unresolved.call, unresolved.reading, unresolved.origin
         assert call.previous is not None
         run = store.run_of_previous(call.previous)
         if self._records.find_active(caller.project, run) is not None:
@@ -381,19 +393,19 @@ class ConversationResolver:
             raise StillRunning(f"The response {call.previous!r} has not ended.", pointer="/previous_response_id")
         before = call.preface
         call, reading = continue_history(call, reading, messages)
-        said = (*call.messages[:before], *call.messages[before + len(messages) :])
+        new_messages = (*call.messages[:before], *call.messages[before + len(messages) :])
         call = replace(call, session=call.session or last.session)
-        return asked._replace(call=call, reading=reading, origin=replace(origin, previous=run, said=said))
+        return unresolved._replace(call=call, reading=reading, origin=replace(origin, previous=run, said=new_messages))
 
     @asynccontextmanager
     async def _in_conversation(
-        self, caller: Caller, workflow: Workflow, asked: ResolvedCall
+        self, caller: Caller, workflow: Workflow, unresolved: ResolvedCall
     ) -> AsyncGenerator[ResolvedCall]:
-        call, reading, origin = asked.call, asked.reading, asked.origin
-        project, thread, run = caller.project, call.conversation, asked.run_id or new_run_id()
+        call, reading, origin = unresolved.call, unresolved.reading, unresolved.origin
+        project, thread, run = caller.project, call.conversation, unresolved.run_id or new_run_id()
         assert thread is not None
-        found = await self._database.read(threads.get_thread, project, thread)
-        if found is None or found.workflow not in (None, workflow.description.name):
+        row = await self._database.read(threads.get_thread, project, thread)
+        if row is None or row.workflow not in (None, workflow.description.name):
             raise ConversationNotFound(thread, pointer="/conversation")
         async with self._turns.taken(project, thread, run, workflow.options.turns):
             stored = await self._database.read(_branch_messages, project, thread)
@@ -423,29 +435,29 @@ def _append_question(
     """Append messages below the head, which moves when they are answered; return the node to answer."""
     if not messages:
         return threads.require_thread(db, project, thread).head
-    made = threads.append_messages(db, project, thread, "head", messages, origin="client", at=at, head="stays")
-    return made[-1].id
+    added = threads.append_messages(db, project, thread, "head", messages, origin="client", at=at, head="stays")
+    return added[-1].id
 
 
-def _plan_turn(db: Connection, look: TurnPlan, project: str, thread: str) -> ThreadTurn:
+def _plan_turn(db: Connection, plan: TurnPlan, project: str, thread: str) -> ThreadTurn:
     """The turn with its files. Raises NotFound for a missing file of a new message."""
-    turn = look(db, project, thread)
-    said = file_references.require_files(db, project, turn.said) if has_files(turn.said) else turn.said
-    return turn._replace(stored=tuple(files.replace_missing_files(db, project, turn.stored)), said=said)
+    turn = plan(db, project, thread)
+    new_messages = file_references.require_files(db, project, turn.said) if has_files(turn.said) else turn.said
+    return turn._replace(stored=tuple(files.replace_missing_files(db, project, turn.stored)), said=new_messages)
 
 
 def _resolve_files(db: Connection, project: str, messages: tuple[Message, ...], sent: object) -> tuple[Message, ...]:
     """Look up files of a call with item references. Only those that the client sent must exist."""
     new = {name for name in file_ids(messages) if file_references.file_pointer(sent, name) is not None}
-    told: list[Message] = []
+    resolved: list[Message] = []
     for message in messages:
         is_new = not new.isdisjoint(file_ids([message]))
-        told += (
+        resolved += (
             file_references.require_files(db, project, [message], sent)
             if is_new
             else files.replace_missing_files(db, project, [message])
         )
-    return tuple(told)
+    return tuple(resolved)
 
 
 def _branch_messages(db: Connection, project: str, thread: str) -> Sequence[Message]:
@@ -465,14 +477,14 @@ def _find_items(
     db: Connection, project: str, names: Sequence[str], around: _ItemSource
 ) -> Mapping[str, Mapping[str, Any]]:
     """Find stored items by id: in what the call continues, else in the response or thread that has them."""
-    found: dict[str, Mapping[str, Any]] = {}
+    items: dict[str, Mapping[str, Any]] = {}
     for name in names:
         for run, thread in (around, *_item_sources(db, project, name)):
-            if name not in found:
-                found |= {item.id: item.item for item in _source_items(db, project, run, thread)}
-        if name not in found:
+            if name not in items:
+                items |= {item.id: item.item for item in _source_items(db, project, run, thread)}
+        if name not in items:
             raise ItemNotFound(name)
-    return found
+    return items
 
 
 def _item_sources(db: Connection, project: str, name: str) -> list[_ItemSource]:
@@ -487,10 +499,10 @@ def _item_sources(db: Connection, project: str, name: str) -> list[_ItemSource]:
 def _source_items(db: Connection, project: str, run: str | None, thread: str | None) -> list[item_pages.StoredItem]:
     if thread is not None and threads.get_thread(db, project, thread) is not None:
         return item_pages.message_items([node.message for node in threads.get_branch(db, project, thread)], thread)
-    found = runs.get_stored_run(db, project, run) if run is not None else None
-    if found is None or not found.row.stored:
+    stored_run = runs.get_stored_run(db, project, run) if run is not None else None
+    if stored_run is None or not stored_run.row.stored:
         return []
-    said = found.reply.messages if found.reply is not None else ()
+    reply = stored_run.reply.messages if stored_run.reply is not None else ()
     return item_pages.message_items(
-        [*(run_history.messages_seen_by(db, project, found) or ()), *said], response_id(found.row.id)
+        [*(run_history.messages_seen_by(db, project, stored_run) or ()), *reply], response_id(stored_run.row.id)
     )

@@ -168,16 +168,16 @@ class HealthChecks:
         self._database = database
         self._version = version
         self._threads = ThreadPool(_MAX_CONCURRENT_CHECKS)
-        self._asking: dict[str, asyncio.Task[ComponentStatus]] = {}
-        self._said: dict[str, _CachedStatus] = {}
+        self._running: dict[str, asyncio.Task[ComponentStatus]] = {}
+        self._cached: dict[str, _CachedStatus] = {}
 
     async def document(self) -> dict[str, str]:
         """The status of each component."""
         served = sorted(self._registry, key=lambda workflow: workflow.description.name)
-        told = await asyncio.gather(self._of_database(), *map(self._of, served))
+        results = await asyncio.gather(self._check_database(), *map(self._check, served))
         document: dict[str, str] = {}
-        for words in told:  # A workflow cannot override the database's status.
-            document = {**words, **document}
+        for status in results:  # A workflow cannot override the database's status.
+            document = {**status, **document}
         return {**document, "version": self._version}
 
     async def answer(self) -> HttpResponse:
@@ -185,7 +185,7 @@ class HealthChecks:
         headers = (("content-type", "application/json"), ("x-api-version", self._version))
         return HttpResponse(status=200, headers=(*headers, ("cache-control", "no-store")), body=body)
 
-    async def _of_database(self) -> ComponentStatus:
+    async def _check_database(self) -> ComponentStatus:
         try:
             async with asyncio.timeout(CHECK_TIMEOUT_S):
                 await self._database.read(_ping)
@@ -193,67 +193,67 @@ class HealthChecks:
             return {"database": NOT_WORKING}
         return {"database": WORKING}
 
-    async def _of(self, workflow: Workflow) -> ComponentStatus:
+    async def _check(self, workflow: Workflow) -> ComponentStatus:
         name, check = workflow.description.name, workflow.options.health
         if check is None:
             return {}
-        said = self._said.get(name)
-        if said is not None and time.monotonic() - said.at < STATUS_CACHE_S:
-            return said.words
-        asking = self._asking.get(name)
-        if asking is None:  # A check that hangs is not called twice.
-            asking = self._asking[name] = asyncio.create_task(self._asked(name, check))
-        await asyncio.wait([asking], timeout=CHECK_TIMEOUT_S)
-        return asking.result() if asking.done() else {name: NOT_WORKING}
+        cached = self._cached.get(name)
+        if cached is not None and time.monotonic() - cached.at < STATUS_CACHE_S:
+            return cached.words
+        task = self._running.get(name)
+        if task is None:  # A check that hangs is not called twice.
+            task = self._running[name] = asyncio.create_task(self._run_check(name, check))
+        await asyncio.wait([task], timeout=CHECK_TIMEOUT_S)
+        return task.result() if task.done() else {name: NOT_WORKING}
 
-    async def _asked(self, name: str, check: Callable[[], Any]) -> ComponentStatus:
+    async def _run_check(self, name: str, check: Callable[[], Any]) -> ComponentStatus:
         try:
-            given = await self._given(check)
-            words = _component_status(name, given)
+            result = await self._call_check(check)
+            status = _component_status(name, result)
         except Exception as error:  # Any exception means that it is not working.
             what = printable(masking.mask_secrets(f"{type(error).__name__}: {error}"))
             log.warning("The health of %s could not be told: %s", name, what)
-            words = {name: NOT_WORKING}
-        self._said[name] = _CachedStatus(words, time.monotonic())
-        del self._asking[name]
-        return words
+            status = {name: NOT_WORKING}
+        self._cached[name] = _CachedStatus(status, time.monotonic())
+        del self._running[name]
+        return status
 
-    async def _given(self, check: Callable[[], Any]) -> object:
-        given: object
+    async def _call_check(self, check: Callable[[], Any]) -> object:
+        result: object
         if inspect.iscoroutinefunction(underlying_callable(check)):
             return await check()
-        given = await self._in_thread(check)
-        return await cast("Any", given) if inspect.isawaitable(given) else given
+        result = await self._in_thread(check)
+        return await cast("Any", result) if inspect.isawaitable(result) else result
 
     async def _in_thread(self, check: Callable[[], Any]) -> object:
         loop = asyncio.get_running_loop()
-        answered: asyncio.Future[object] = loop.create_future()
+        done: asyncio.Future[object] = loop.create_future()
 
-        def settle(error: BaseException | None, given: object) -> None:
-            if answered.done():
+        def settle(error: BaseException | None, result: object) -> None:
+            if done.done():
                 return
             if error is not None:
-                answered.set_exception(error)
+                done.set_exception(error)
             else:
-                answered.set_result(given)
+                done.set_result(result)
 
         def work() -> None:
             try:
-                told = partial(settle, None, check())
+                callback = partial(settle, None, check())
             except BaseException as error:  # Also sys.exit().
-                told = partial(settle, RuntimeError(type(error).__name__), None)
-            loop.call_soon_threadsafe(told)
+                callback = partial(settle, RuntimeError(type(error).__name__), None)
+            loop.call_soon_threadsafe(callback)
 
         await self._threads.start(work)
-        return await answered
+        return await done
 
 
-def _component_status(name: str, given: object) -> ComponentStatus:
+def _component_status(name: str, result: object) -> ComponentStatus:
     """The result of a check: a boolean or a text, or a mapping of these."""
-    if isinstance(given, Mapping):
-        several = list(cast("Mapping[object, object]", given).items())[:_MAX_COMPONENTS]
+    if isinstance(result, Mapping):
+        several = list(cast("Mapping[object, object]", result).items())[:_MAX_COMPONENTS]
         return {printable(str(thing), _MAX_STATUS_CHARS): _status_text(value) for thing, value in several}
-    return {name: _status_text(given)}
+    return {name: _status_text(result)}
 
 
 def _status_text(value: object) -> str:

@@ -19,15 +19,19 @@ _SCHEMES = ("https://", "http://")
 
 def resolve_file_urls(messages: Sequence[Message], *, host: str, root_path: str) -> tuple[Message, ...]:
     """Replace URLs of our own files, relative or with our origin, by file ids."""
-    ours = {"", root_path, *(f"{scheme}{host}{prefix}" for scheme in _SCHEMES for prefix in ("", root_path) if host)}
+    our_prefixes = {
+        "",
+        root_path,
+        *(f"{scheme}{host}{prefix}" for scheme in _SCHEMES for prefix in ("", root_path) if host),
+    }
 
-    def named(part: File) -> File:
-        found = _FILE_URL.fullmatch(part.url) if part.url is not None and part.file_id is None else None
-        if found is None or found["before"] not in ours:
+    def with_id(part: File) -> File:
+        match = _FILE_URL.fullmatch(part.url) if part.url is not None and part.file_id is None else None
+        if match is None or match["before"] not in our_prefixes:
             return part
-        return File(part.media_type, None, None, found["name"], part.filename, part.detail)
+        return File(part.media_type, None, None, match["name"], part.filename, part.detail)
 
-    return replace_files(messages, named)
+    return replace_files(messages, with_id)
 
 
 def require_files(
@@ -38,21 +42,24 @@ def require_files(
     NotFound for one that the project does not have, with its place in what was `sent`. What a client says that the
     assistant gave is no reason to refuse the rest: a model's provider has ids of its own. It is given in words.
     """
-    there = files.find_files(db, project, [name for name in file_ids(messages) if len(name) <= MAX_ID_LENGTH])
+    stored = files.find_files(db, project, [name for name in file_ids(messages) if len(name) <= MAX_ID_LENGTH])
 
-    def found(part: File) -> Part:
+    def with_metadata(part: File) -> Part:
         if part.file_id is None:
             return part
-        file = there.get(part.file_id)
+        file = stored.get(part.file_id)
         if file is None:
             raise files.file_not_found(part.file_id, pointer=file_pointer(sent, part.file_id))
         return File(file.media_type, None, None, file.id, file.filename, part.detail)
 
-    def told(part: File) -> Part:
-        return found(part) if part.file_id is None or part.file_id in there else missing_file_notice(part)
+    def with_metadata_or_notice(part: File) -> Part:
+        return with_metadata(part) if part.file_id is None or part.file_id in stored else missing_file_notice(part)
 
-    looked_up = [replace_files([message], told if message.role == "assistant" else found) for message in messages]
-    return tuple([message for (message,) in looked_up])
+    replaced = [
+        replace_files([message], with_metadata_or_notice if message.role == "assistant" else with_metadata)
+        for message in messages
+    ]
+    return tuple([message for (message,) in replaced])
 
 
 def file_pointer(sent: object, name: str) -> str | None:

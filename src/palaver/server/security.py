@@ -42,29 +42,32 @@ class TrustedProxies:
         client: Sequence[str] | None = scope.get("client") if self._networks else None
         if client is None or not self._trusts(_parse_address(client[0])):
             return scope
-        said: dict[bytes, list[bytes]] = {}
+        headers: dict[bytes, list[bytes]] = {}
         for name, value in scope["headers"]:
-            said.setdefault(name, []).extend(value.split(b","))
-        seen = {**scope, "client": (self._client(said, client[0]), 0)}
-        if (scheme := _last_value(said, _FORWARDED_PROTO).lower()) in (b"http", b"https"):
+            headers.setdefault(name, []).extend(value.split(b","))
+        seen = {**scope, "client": (self._client(headers, client[0]), 0)}
+        if (scheme := _last_value(headers, _FORWARDED_PROTO).lower()) in (b"http", b"https"):
             secure, plain = ("wss", "ws") if scope["type"] == "websocket" else ("https", "http")
             seen["scheme"] = secure if scheme == b"https" else plain
-        if _HOST.fullmatch(host := _last_value(said, _FORWARDED_HOST)) and len(sent := said.get(b"host", [])) == 1:
+        if (
+            _HOST.fullmatch(host := _last_value(headers, _FORWARDED_HOST))
+            and len(sent := headers.get(b"host", [])) == 1
+        ):
             seen["headers"] = [pair if pair[0] != b"host" else (b"host", host) for pair in scope["headers"]]
             seen[ORIGINAL_HOST] = sent[0]
         return seen
 
-    def _client(self, said: Mapping[bytes, list[bytes]], peer: str) -> str:
+    def _client(self, headers: Mapping[bytes, list[bytes]], peer: str) -> str:
         """The last address that is not a trusted proxy: anyone may have written those before it."""
-        found = peer
-        for text in reversed(said.get(_FORWARDED_FOR, [])):
+        client = peer
+        for text in reversed(headers.get(_FORWARDED_FOR, [])):
             address = _parse_address(text.decode("latin-1").strip())
             if address is None:
-                return found
-            found = str(address)
+                return client
+            client = str(address)
             if not self._trusts(address):
-                return found
-        return found
+                return client
+        return client
 
     def _trusts(self, address: _Address | None) -> bool:
         return address is not None and any(address in network for network in self._networks)
@@ -79,8 +82,8 @@ def _parse_network(text: str) -> IPv4Network | IPv6Network:
 
 def _parse_address(text: str) -> _Address | None:
     """Parse an address with or without a port; an IPv4-mapped IPv6 address becomes IPv4."""
-    if found := _WITH_PORT.fullmatch(text):
-        text = found[1] or found[2]
+    if match := _WITH_PORT.fullmatch(text):
+        text = match[1] or match[2]
     try:
         address = ip_address(text)
     except ValueError:
@@ -88,8 +91,8 @@ def _parse_address(text: str) -> _Address | None:
     return getattr(address, "ipv4_mapped", None) or address
 
 
-def _last_value(said: Mapping[bytes, list[bytes]], name: bytes) -> bytes:
-    return said.get(name, [b""])[-1].strip()
+def _last_value(headers: Mapping[bytes, list[bytes]], name: bytes) -> bytes:
+    return headers.get(name, [b""])[-1].strip()
 
 
 _UNNORMALIZED = re.compile(
@@ -146,8 +149,8 @@ def check_json(exchange: Exchange) -> None:
         return
     length = exchange.headers.get("content-length")
     if declared or length not in (None, "0") or "transfer-encoding" in exchange.headers:
-        given = f"not {declared}" if declared else "and the body has no type"
-        raise UnsupportedMediaType(f"Send application/json, {given}.")
+        problem = f"not {declared}" if declared else "and the body has no type"
+        raise UnsupportedMediaType(f"Send application/json, {problem}.")
 
 
 def _check_size(exchange: Exchange, settings: Settings) -> None:

@@ -74,42 +74,42 @@ class ServiceEndpoints:
         self._health = health
         self._version = version
 
-    async def caller(self, exchange: Exchange, found: RouteMatch) -> Caller:
+    async def caller(self, exchange: Exchange, route: RouteMatch) -> Caller:
         """The caller, by its headers or by the key in the body. The body is read within its limit."""
         if (
             exchange.method != "POST"
-            or found.name not in routing.SERVICE_ROUTES
-            or "POST" not in found.endpoint.methods
+            or route.name not in routing.SERVICE_ROUTES
+            or "POST" not in route.endpoint.methods
         ):
             return await self._callers.resolve(exchange)
-        shown = read_credential(exchange.headers, self._callers.cookie)
-        caller = None if shown is None else await self._callers.resolve(exchange)
+        credential = read_credential(exchange.headers, self._callers.cookie)
+        caller = None if credential is None else await self._callers.resolve(exchange)
         security.check_json(exchange)
         exchange.taken = await exchange.body(self._settings)
         text = find_palaver_key(exchange.taken, self._settings.json_bounds)
         if text is None:
             return caller or await self._callers.resolve(exchange)
-        if shown is not None and (shown.kind, shown.text) != ("key", text):
+        if credential is not None and (credential.kind, credential.text) != ("key", text):
             raise ConflictingFields("This request has two different credentials: send one.")
         caller = await self._callers.of_key(text)
         if caller is None:
             raise Unauthorized("This api_key is not, or no longer, good: send another, or leave it out.")
         return caller
 
-    async def answer(self, exchange: Exchange, found: RouteMatch) -> None:
-        if found.name not in routing.SERVICE_ROUTES:
+    async def answer(self, exchange: Exchange, route: RouteMatch) -> None:
+        if route.name not in routing.SERVICE_ROUTES:
             raise routing.path_not_found(exchange.path)
-        if found.endpoint.adapter is not None and exchange.method == "POST":
-            await self._call(exchange, found)
-        elif found.workflow is None:
+        if route.endpoint.adapter is not None and exchange.method == "POST":
+            await self._call(exchange, route)
+        elif route.workflow is None:
             listed = [self._entry(name) for name in sorted({*BUILT_IN_SERVICES, *self._registry.names()})]
             await exchange.answer(document_response({"services": listed}, stream=False))
-        elif found.name.endswith("README.md"):
-            service, readme = self._described(found.workflow)
+        elif route.name.endswith("README.md"):
+            service, readme = self._described(route.workflow)
             await exchange.answer(markdown_response(readme or adapter.default_readme(service)))
         else:
-            service, _ = self._described(found.workflow)
-            entry = {**self._entry(found.workflow), "inputs": service.schemas.inputs}
+            service, _ = self._described(route.workflow)
+            entry = {**self._entry(route.workflow), "inputs": service.schemas.inputs}
             await exchange.answer(document_response({} if exchange.method == "HEAD" else entry, stream=False))
 
     def _described(self, name: str) -> tuple[Description, str]:
@@ -123,29 +123,29 @@ class ServiceEndpoints:
 
     # Calls
 
-    async def _call(self, exchange: Exchange, found: RouteMatch) -> None:
-        name = found.workflow
+    async def _call(self, exchange: Exchange, route: RouteMatch) -> None:
+        name = route.workflow
         assert name is not None
         if name in BUILT_IN_SERVICES and name not in self._registry:
-            await exchange.answer(await self._built_in(exchange, found, name))
+            await exchange.answer(await self._built_in(exchange, route, name))
         else:
-            await self._calling.answer(exchange, found)
+            await self._calling.answer(exchange, route)
 
-    async def _built_in(self, exchange: Exchange, found: RouteMatch, name: str) -> HttpResponse:
-        stream = found.name == STREAM_ROUTE
+    async def _built_in(self, exchange: Exchange, route: RouteMatch, name: str) -> HttpResponse:
+        stream = route.name == STREAM_ROUTE
         if name == "status":
             return document_response(await self._health.document(), stream=stream)
-        request = await self._calling.read(exchange, found)
+        request = await self._calling.read(exchange, route)
         payload = parse_payload_object(request) if request.body else {}
-        kept = {key: value for key, value in payload.items() if key not in CONTROL_FIELDS}
+        inputs = {key: value for key, value in payload.items() if key not in CONTROL_FIELDS}
         try:
             payload_api_key(payload)
-            if not kept:
+            if not inputs:
                 raise InvalidBody("payload is required")
         except PalaverError as error:
             reading = ServiceRequest(workflow=name, is_chat=False, stream=stream)
             return encode_error(error, reading, status=400)
-        return document_response({**kept, "session_id": session_label(payload, request.fresh)}, stream=stream)
+        return document_response({**inputs, "session_id": session_label(payload, request.fresh)}, stream=stream)
 
 
 log = logging.getLogger("palaver.server")
@@ -159,8 +159,8 @@ _ACCEPT_HEADERS = [(b"x-api-version", VERSION.encode())]
 
 
 def is_service_socket(settings: Settings, scope: Scope) -> bool:
-    found = routing.resolve_path(settings.root_path, scope["path"], scope.get("raw_path") or b"").found
-    return found is not None and found.name == "services/{w}"
+    route = routing.resolve_path(settings.root_path, scope["path"], scope.get("raw_path") or b"").found
+    return route is not None and route.name == "services/{w}"
 
 
 def max_message_bytes(settings: Settings) -> int:
@@ -255,8 +255,8 @@ class ServiceSocket:
         return await self._receive()
 
     async def _take(self, text: str) -> None:
-        heard = parse_message(text)
-        if heard.event == "cancel":
+        message = parse_message(text)
+        if message.event == "cancel":
             if self._call is not None:
                 self._call.cancel()
             return
@@ -264,9 +264,9 @@ class ServiceSocket:
             raise StillRunning("A call runs on this socket: cancel it, or wait until it is complete.")
         if self._is_leaving:
             raise ShuttingDown("The server is stopping: call again in a moment.")
-        payload = with_api_key(heard.payload, self._key) if self._key else heard.payload
-        asked = SocketRequest(0, "POST", self._path, {**_JSON, **self._traced})
-        scope = envelopes.http_scope(asked, payload, self._scope)
+        payload = with_api_key(message.payload, self._key) if self._key else message.payload
+        request = SocketRequest(0, "POST", self._path, {**_JSON, **self._traced})
+        scope = envelopes.http_scope(request, payload, self._scope)
         self._call = _ServiceCall(self, payload)
         self._task = asyncio.get_running_loop().create_task(self._answer(self._call, scope))
 
@@ -294,10 +294,10 @@ class ServiceSocket:
 
     def stop(self, run: str) -> bool:
         """Cancel a run, whatever its workflow does on disconnect. False if it has not started."""
-        going = self._sockets.engine.find(run)
-        if going is not None:
-            going.cancel()
-        return going is not None
+        alive = self._sockets.engine.find(run)
+        if alive is not None:
+            alive.cancel()
+        return alive is not None
 
     def _leave(self) -> None:
         """The server stops: the call may end, no other starts."""
@@ -345,10 +345,10 @@ class _ServiceCall:
             return
         body: bytes = message.get("body", b"")
         if self._frames is not None:
-            told = self._frames.feed(body)
+            messages = self._frames.feed(body)
             if self._frames.ended and self.last is None:
-                self.last = told.pop()
-            for text in told:
+                self.last = messages.pop()
+            for text in messages:
                 await self._socket.tell(text)
         else:
             self._body += body

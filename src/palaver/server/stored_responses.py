@@ -59,15 +59,15 @@ class StoredResponses:
     async def response(self, exchange: Exchange, request: HttpRequest) -> HttpResponse | None:
         """GET and DELETE /responses/{id}."""
         project, name = exchange.caller.project, request.parameters["id"]
-        asked = store.parse_query(request) if request.method != "DELETE" else None
-        found = await self._found(project, name, request.workflow)
-        if asked is None:
-            return await self._delete(project, found)
-        if not asked.stream:
-            return _response_answer(found, await self._records.read_log_of(found.row))
-        reading, started = _decode_reading(found), _run_started(found)
-        following = self._records.follow(project, found.row.id)
-        frames = store.resumed_encoder(reading, asked.after)
+        query = store.parse_query(request) if request.method != "DELETE" else None
+        stored = await self._found(project, name, request.workflow)
+        if query is None:
+            return await self._delete(project, stored)
+        if not query.stream:
+            return _response_answer(stored, await self._records.read_log_of(stored.row))
+        reading, started = _decode_reading(stored), _run_started(stored)
+        following = self._records.follow(project, stored.row.id)
+        frames = store.resumed_encoder(reading, query.after)
         frames = pad_deltas(frames) if self._settings.obfuscate else frames
         await replay_events(
             exchange, responses.stream_head(started), frames, following, stall=self._settings.stream_stall
@@ -77,77 +77,77 @@ class StoredResponses:
     async def cancel(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """POST /responses/{id}/cancel. Can be repeated."""
         project, name = exchange.caller.project, request.parameters["id"]
-        found = await self._found(project, name, request.workflow)
-        if found.row.is_alive:
-            await self._records.cancel(project, found.row.id)
-            found = await self._found(project, name, request.workflow)
-        if found.row.status != "cancelled":
+        stored = await self._found(project, name, request.workflow)
+        if stored.row.is_alive:
+            await self._records.cancel(project, stored.row.id)
+            stored = await self._found(project, name, request.workflow)
+        if stored.row.status != "cancelled":
             raise NotCancellable(f"The response {name!r} has ended and cannot be cancelled any more.")
-        return _response_answer(found, await self._records.read_log_of(found.row))
+        return _response_answer(stored, await self._records.read_log_of(stored.row))
 
     async def input_items(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """GET /responses/{id}/input_items."""
-        asked = item_pages.parse_page_query(request)
+        query = item_pages.parse_page_query(request)
         project, name = exchange.caller.project, request.parameters["id"]
-        found = await self._found(project, name, request.workflow)
-        seen = await self._database.read(run_history.messages_seen_by, project, found)
+        stored = await self._found(project, name, request.workflow)
+        seen = await self._database.read(run_history.messages_seen_by, project, stored)
         if seen is None:
             raise ResponseNotFound(name)  # A previous response was deleted.
-        return item_pages.page_response(item_pages.message_items(seen, name), asked)
+        return item_pages.page_response(item_pages.message_items(seen, name), query)
 
     async def _found(self, project: str, name: str, workflow: str | None) -> StoredRun:
         try:
-            found = await self._records.get_run(project, store.run_of_response(name))
+            stored = await self._records.get_run(project, store.run_of_response(name))
         except RunNotFound:
             raise ResponseNotFound(name) from None
-        if not found.row.stored or workflow not in (None, found.row.workflow):
+        if not stored.row.stored or workflow not in (None, stored.row.workflow):
             raise ResponseNotFound(name)
-        return found
+        return stored
 
-    async def _delete(self, project: str, found: StoredRun) -> HttpResponse:
-        if found.row.is_alive:
+    async def _delete(self, project: str, stored: StoredRun) -> HttpResponse:
+        if stored.row.is_alive:
             raise StillRunning("The response has not ended: cancel it first.")
-        await self._database.write(runs.delete_runs, project, [found.row.id])
-        return store.deleted_response(found.row.id)
+        await self._database.write(runs.delete_runs, project, [stored.row.id])
+        return store.deleted_response(stored.row.id)
 
     # Conversations
 
     async def conversations(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """POST /conversations."""
-        given = await self._with_files(exchange, request, conversations.parse_create(request))
-        validate_history(given.messages, system="keep", bounds=self._settings.history_bounds)  # As in _append_items.
+        content = await self._with_files(exchange, request, conversations.parse_create(request))
+        validate_history(content.messages, system="keep", bounds=self._settings.history_bounds)  # As in _append_items.
         thread = NewThread(
-            id=new_id("conv"), at=self._now(), origin="api", workflow=request.workflow, metadata=given.metadata
+            id=new_id("conv"), at=self._now(), origin="api", workflow=request.workflow, metadata=content.metadata
         )
-        made = await self._database.write(threads.create_thread, exchange.caller.project, thread, given.messages)
-        return _conversation_answer(made)
+        created = await self._database.write(threads.create_thread, exchange.caller.project, thread, content.messages)
+        return _conversation_answer(created)
 
     async def conversation(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """GET, POST and DELETE /conversations/{id}."""
         project, name = exchange.caller.project, request.parameters["id"]
         metadata = conversations.parse_metadata_update(request) if request.method == "POST" else None
-        found = await self._thread(project, request)
+        stored = await self._thread(project, request)
         if metadata is not None:
-            found = await self._database.write(threads.update_thread, project, name, ThreadChanges(metadata=metadata))
+            stored = await self._database.write(threads.update_thread, project, name, ThreadChanges(metadata=metadata))
         if request.method == "DELETE":
             await self._database.write(threads.delete_thread, project, name)
             return conversations.deleted_conversation_response(name)
-        return _conversation_answer(found)
+        return _conversation_answer(stored)
 
     async def items(self, exchange: Exchange, request: HttpRequest) -> HttpResponse:
         """GET and POST /conversations/{id}/items."""
         project, name = exchange.caller.project, request.parameters["id"]
-        given: ConversationInput | None = None
+        content: ConversationInput | None = None
         if request.method == "POST":
-            given = await self._with_files(exchange, request, conversations.parse_added_items(request))
-        asked = item_pages.parse_page_query(request) if given is None else None
+            content = await self._with_files(exchange, request, conversations.parse_added_items(request))
+        query = item_pages.parse_page_query(request) if content is None else None
         await self._thread(project, request)
-        if given is None:
+        if content is None:
             branch = await self._database.read(threads.get_branch, project, name)
-            assert asked is not None
-            return item_pages.page_response(_branch_items(branch, name), asked)
-        made, branch = await self._database.write(_append_items, project, name, given.messages, self._now())
-        new = {node.id for node in made}
+            assert query is not None
+            return item_pages.page_response(_branch_items(branch, name), query)
+        created, branch = await self._database.write(_append_items, project, name, content.messages, self._now())
+        new = {node.id for node in created}
         return item_pages.all_items_response(
             [item for item in _branch_items(branch, name) if branch[item.message].id in new]
         )
@@ -163,37 +163,37 @@ class StoredResponses:
         return _conversation_answer(await self._thread(project, request))
 
     async def _with_files(
-        self, exchange: Exchange, request: HttpRequest, given: ConversationInput
+        self, exchange: Exchange, request: HttpRequest, content: ConversationInput
     ) -> ConversationInput:
         """Look up the files of new messages. Raises NotFound for a missing one."""
-        if not has_files(given.messages):
-            return given
+        if not has_files(content.messages):
+            return content
         host, root_path = exchange.headers["host"], self._settings.root_path
-        messages = file_references.resolve_file_urls(given.messages, host=host, root_path=root_path)
+        messages = file_references.resolve_file_urls(content.messages, host=host, root_path=root_path)
         messages = await self._database.read(
             file_references.require_files, exchange.caller.project, messages, request.body
         )
-        return given._replace(messages=messages)
+        return content._replace(messages=messages)
 
     async def _thread(self, project: str, request: HttpRequest) -> Thread:
         name = request.parameters["id"]
-        found = await self._database.read(threads.get_thread, project, name)
-        if found is None or (request.workflow is not None and found.workflow not in (None, request.workflow)):
+        stored = await self._database.read(threads.get_thread, project, name)
+        if stored is None or (request.workflow is not None and stored.workflow not in (None, request.workflow)):
             raise ConversationNotFound(name)
-        return found
+        return stored
 
 
-def _response_answer(found: StoredRun, log: Sequence[Event]) -> HttpResponse:
-    running = "queued" if found.row.status == "queued" else "in_progress"
-    return store.stored_response(log, _decode_reading(found), started=_run_started(found), status_if_running=running)
+def _response_answer(stored: StoredRun, log: Sequence[Event]) -> HttpResponse:
+    running = "queued" if stored.row.status == "queued" else "in_progress"
+    return store.stored_response(log, _decode_reading(stored), started=_run_started(stored), status_if_running=running)
 
 
-def _decode_reading(found: StoredRun) -> ResponsesRequest:
-    return msgspec.convert(found.reading, ResponsesRequest)
+def _decode_reading(stored: StoredRun) -> ResponsesRequest:
+    return msgspec.convert(stored.reading, ResponsesRequest)
 
 
-def _run_started(found: StoredRun) -> RunStarted:
-    row = found.row
+def _run_started(stored: StoredRun) -> RunStarted:
+    row = stored.row
     return RunStarted(0, row.id, row.session, row.created_at, row.trace_id or "")
 
 
@@ -218,8 +218,8 @@ def _append_items(
     stored = tuple(node.message for node in threads.get_branch(db, project, thread))
     fresh = tuple(history.new_messages(stored, messages).values())
     validate_history((*stored, *fresh), system="keep")  # Raises for a result without its call.
-    made = threads.append_messages(db, project, thread, "head", fresh, origin="client", at=at)
-    return made, threads.get_branch(db, project, thread)
+    created = threads.append_messages(db, project, thread, "head", fresh, origin="client", at=at)
+    return created, threads.get_branch(db, project, thread)
 
 
 def _remove_item(db: Connection, project: str, thread: str, wanted: str, at: datetime) -> None:

@@ -91,9 +91,9 @@ class WebPages:
     def are_built(self) -> bool:
         return self._document is not None
 
-    async def answer(self, exchange: Exchange, found: RouteMatch, path: str) -> HttpResponse:
-        if found.name == "asset":
-            return await self._file(found.parameters["file"], exchange.headers)
+    async def answer(self, exchange: Exchange, route: RouteMatch, path: str) -> HttpResponse:
+        if route.name == "asset":
+            return await self._file(route.parameters["file"], exchange.headers)
         if self._document is not None:
             self._look()  # It may be rebuilt during development.
             return add_headers(_document_answer(self._document), _VERSION_HEADER)
@@ -103,13 +103,13 @@ class WebPages:
         page = plain_home_page(self._registry, exchange.headers["host"], self._root_path)
         return add_headers(page, _VERSION_HEADER)
 
-    async def _file(self, name: str, asked: Mapping[str, str]) -> HttpResponse:
+    async def _file(self, name: str, request_headers: Mapping[str, str]) -> HttpResponse:
         """An asset in the best encoding that the browser accepts, or 304."""
-        found = self._files.get(name)
-        if found is None:
+        asset = self._files.get(name)
+        if asset is None:
             raise path_not_found(f"/assets/{name}")
-        packed = _choose_encoding(found.encodings, asked.get("accept-encoding", ""))
-        path = found.path.with_name(found.path.name + _ENCODINGS[packed]) if packed else found.path
+        encoding = _choose_encoding(asset.encodings, request_headers.get("accept-encoding", ""))
+        path = asset.path.with_name(asset.path.name + _ENCODINGS[encoding]) if encoding else asset.path
         try:
             body, tag = await asyncio.to_thread(_read_asset, path)
         except OSError:  # It was rebuilt.
@@ -120,13 +120,13 @@ class WebPages:
             ("content-security-policy", _CONTENT_SECURITY_POLICY.format("")),
             *_HEADERS,
         )
-        if found.encodings:
+        if asset.encodings:
             headers = (*headers, ("vary", "accept-encoding"))
-        if tag in asked.get("if-none-match", ""):
+        if tag in request_headers.get("if-none-match", ""):
             return HttpResponse(status=304, headers=headers)
-        if packed:
-            headers = (*headers, ("content-encoding", packed))
-        return HttpResponse(status=200, headers=(("content-type", found.kind), *headers), body=body)
+        if encoding:
+            headers = (*headers, ("content-encoding", encoding))
+        return HttpResponse(status=200, headers=(("content-type", asset.kind), *headers), body=body)
 
 
 def _document_answer(body: bytes) -> HttpResponse:
@@ -159,13 +159,13 @@ def _read_asset(path: Path) -> tuple[bytes, str]:
     return body, f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"'
 
 
-def _choose_encoding(there: tuple[str, ...], accepted: str) -> str:
+def _choose_encoding(available: tuple[str, ...], accepted: str) -> str:
     """The best of `there` that the browser accepts, or an empty string."""
-    taken: dict[str, bool] = {}
-    for one in accepted.lower().split(","):
-        name, _, weight = one.partition(";")
-        taken[name.strip()] = re.fullmatch(r"\s*q=0(\.0*)?\s*", weight) is None
-    return next((name for name in there if taken.get(name, False)), "")
+    accepts: dict[str, bool] = {}
+    for item in accepted.lower().split(","):
+        name, _, weight = item.partition(";")
+        accepts[name.strip()] = re.fullmatch(r"\s*q=0(\.0*)?\s*", weight) is None
+    return next((name for name in available if accepts.get(name, False)), "")
 
 
 _HOME_POLICY = "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -206,9 +206,9 @@ def plain_home_page(registry: Registry, host: str, root_path: str) -> HttpRespon
 
 def _section(description: Description, base: str) -> str:
     kind = "<span>chat</span>" if description.is_chat else "<span class=no>workflow</span>"
-    told = f"<p>{escape(description.description)}</p>" if description.description else ""
+    description_html = f"<p>{escape(description.description)}</p>" if description.description else ""
     line = curl_command(description, base)
-    return f"<h2>{escape(description.name)} {kind}</h2>{told}<pre>{escape(line)}</pre>"
+    return f"<h2>{escape(description.name)} {kind}</h2>{description_html}<pre>{escape(line)}</pre>"
 
 
 def _hash_style(style: str) -> str:

@@ -61,7 +61,7 @@ async def test_a_result_is_kept_whole_and_the_run_without_what_was_said(database
         await database.write(put, "ev_1", plan(), [{"messages": [{"role": "user", "content": "Hi"}], "expected": "Hi"}])
         server.runtime.runner.wake()
         await ended(database)
-        await server.recorder.flush()
+        await server.runtime.recorder.flush()
         found = await whole(database)
         assert found.result.run is not None
         run = await database.read(runs.get_stored_run, "default", found.result.run)

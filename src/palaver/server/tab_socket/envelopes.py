@@ -114,19 +114,19 @@ def decode_request(text: str) -> SocketRequest:
         raise MalformedRequest(InvalidJson("This message is not JSON.")) from None
 
 
-def http_scope(asked: SocketRequest, body: bytes | None, outer: Scope, *, root_path: str = "") -> Scope:
+def http_scope(request: SocketRequest, body: bytes | None, outer: Scope, *, root_path: str = "") -> Scope:
     """The ASGI scope of a request. Raises for an invalid request, or a path that sockets don't serve."""
-    if not _METHOD.fullmatch(asked.method):
+    if not _METHOD.fullmatch(request.method):
         raise InvalidValue("A request's method is a word in upper case.", pointer="/method")
-    if not _PATH.fullmatch(asked.path):
+    if not _PATH.fullmatch(request.path):
         raise InvalidValue("A request's path begins with '/', and what is not ASCII in it is escaped.", pointer="/path")
-    raw_path, _, query = asked.path.partition("?")
+    raw_path, _, query = request.path.partition("?")
     path = unquote(raw_path)
     place = strip_prefix(root_path, path)
     if any(place == one or place.startswith(f"{one}/") for one in _EXCLUDED_PATHS):
         raise MisplacedField("This path is not for the socket: send a request of its own.", pointer="/path")
     headers = [pair for pair in outer["headers"] if pair[0] in _SOCKET_HEADERS]
-    headers += _request_headers(asked.headers)
+    headers += _request_headers(request.headers)
     if body is not None:
         headers.append((b"content-length", b"%d" % len(body)))
     sent = {ORIGINAL_HOST: outer[ORIGINAL_HOST]} if ORIGINAL_HOST in outer else {}
@@ -135,7 +135,7 @@ def http_scope(asked: SocketRequest, body: bytes | None, outer: Scope, *, root_p
         "type": "http",
         "asgi": outer["asgi"],
         "http_version": "1.1",
-        "method": asked.method,
+        "method": request.method,
         "scheme": http_scheme(outer),
         "path": path,
         "raw_path": raw_path.encode(),
@@ -151,28 +151,28 @@ def http_scheme(outer: Scope) -> str:
     return "https" if outer.get("scheme") in ("wss", "https") else "http"
 
 
-def _request_headers(given: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+def _request_headers(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
     """The headers of a request, without those that it may not set (as in `fetch`, they are ignored)."""
-    heard: dict[bytes, bytes] = {}
-    for name, value in given.items():
+    accepted: dict[bytes, bytes] = {}
+    for name, value in headers.items():
         if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
             raise InvalidValue(f"{name[:40]!r} is no header that HTTP could carry.", pointer="/headers")
-        known = name.lower().encode()
-        if known not in _IGNORED_HEADERS and not known.startswith(_IGNORED_PREFIXES):
-            heard[known] = value.strip().encode("latin-1")
-    return list(heard.items())
+        lower = name.lower().encode()
+        if lower not in _IGNORED_HEADERS and not lower.startswith(_IGNORED_PREFIXES):
+            accepted[lower] = value.strip().encode("latin-1")
+    return list(accepted.items())
 
 
 # Out
 
 
 def encode_start(number: int, status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    told: dict[str, str] = {}
+    sent: dict[str, str] = {}
     for raw, value in headers:
         name, text = raw.lower().decode("latin-1"), value.decode("latin-1")
         if raw.lower() not in _OMITTED_RESPONSE_HEADERS:
-            told[name] = f"{told[name]}, {text}" if name in told else text
-    return _encode(_ResponseStart(number, status, told))
+            sent[name] = f"{sent[name]}, {text}" if name in sent else text
+    return _encode(_ResponseStart(number, status, sent))
 
 
 def encode_data(number: int, text: str) -> bytes:

@@ -125,9 +125,9 @@ class TabSocket:
             self._connection.leaving = self._leave
         self._reading = asyncio.get_running_loop().create_task(self._read_on())
         watched = self._sockets.authenticator.watched(self._caller, self._turn_away)
-        told = self._sockets.change_feed.told(self._caller.project, self._outbox.change)
+        subscribed = self._sockets.change_feed.told(self._caller.project, self._outbox.change)
         try:
-            with watched, told:
+            with watched, subscribed:
                 await asyncio.wait([self._reading])
         finally:
             self._over = True
@@ -153,31 +153,31 @@ class TabSocket:
         while (message := await self._receive())["type"] != "websocket.disconnect":
             text = message.get("text")
             try:
-                asked = envelopes.decode_request(text if text is not None else "")
+                message = envelopes.decode_request(text if text is not None else "")
             except MalformedRequest as problem:
                 await self._tell_problem(problem.id, problem.error)
                 continue
-            if asked.abort:
-                self._abort(asked.id)
+            if message.abort:
+                self._abort(message.id)
             else:
-                await self._begin(asked)
+                await self._begin(message)
 
-    async def _begin(self, asked: SocketRequest) -> None:
-        if asked.id in self._open:
-            self._close(_PROTOCOL_ERROR, f"request {asked.id} is open")  # Its response would be ambiguous.
+    async def _begin(self, message: SocketRequest) -> None:
+        if message.id in self._open:
+            self._close(_PROTOCOL_ERROR, f"request {message.id} is open")  # Its response would be ambiguous.
             return
-        body = None if asked.body is None else asked.body.encode()
+        body = None if message.body is None else message.body.encode()
         try:
             if self._is_leaving:
                 raise ShuttingDown("The server is stopping: ask again in a moment.")
             if len(self._open) >= MAX_OPEN_REQUESTS:
                 raise RateLimited(f"A socket may have {MAX_OPEN_REQUESTS} requests open: wait for one of them to end.")
-            scope = envelopes.http_scope(asked, body, self._scope, root_path=self._sockets.settings.root_path)
+            scope = envelopes.http_scope(message, body, self._scope, root_path=self._sockets.settings.root_path)
         except PalaverError as error:
-            await self._tell_problem(asked.id, error)
+            await self._tell_problem(message.id, error)
             return
-        request = _OpenRequest(ResponseQueue(asked.id, self._outbox, partial(self._ended, asked.id)), body or b"")
-        self._open[asked.id] = request
+        request = _OpenRequest(ResponseQueue(message.id, self._outbox, partial(self._ended, message.id)), body or b"")
+        self._open[message.id] = request
         task = asyncio.get_running_loop().create_task(self._answer(request, scope))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
