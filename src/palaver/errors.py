@@ -1,18 +1,18 @@
-"""Every error that Palaver raises on purpose.
+"""All errors that Palaver raises on purpose.
 
-Each class has a stable `code` for programs and a one-line message for people: what happened, to what, and what to do.
-Which HTTP status a code means is decided in one place, server/error_responses.py; nothing here knows about HTTP.
+Each class has a stable `code` for programs; the message is one line for people. The HTTP status of a code is defined
+in server/error_responses.py; nothing here knows about HTTP.
 
     PalaverError
     ├── Failure                     an author ends a run on purpose; the code is the author's own
-    ├── DeclarationError            the author's declaration is wrong; raised while a module is loaded
+    ├── DeclarationError            an invalid declaration; raised while a module is loaded
     │   ├── ChatWithoutMessages     ContradictoryFlags     InvalidFlag
     │   ├── InvalidName             ReservedName           NotAWorkflow
     │   └── InvalidOption
     ├── LoadError                   a target on the command line cannot be served
     │   ├── TargetNotFound          LoadFailed             DuplicateName          NothingFound
-    ├── SettingsError               a setting that cannot be honoured
-    ├── RequestError                the caller's request cannot be taken
+    ├── SettingsError               an invalid setting
+    ├── RequestError                a request that cannot be accepted
     │   ├── InvalidJson             TooDeep                InvalidBody            InvalidType
     │   ├── InvalidValue            ConflictingFields      MisplacedField         UnsupportedFlag
     │   ├── InvalidSessionId        UnknownCall            NotFound               WorkflowNotFound
@@ -22,18 +22,18 @@ Which HTTP status a code means is decided in one place, server/error_responses.p
     │   ├── NotImplementedYet       NotCancellable         StillRunning           ConversationLocked
     │   ├── HistoryConflict         StaleBase              IdempotencyMismatch    QueryTimeout
     │   ├── NotOpen
-    │   ├── ObjectNotFound          something stored that is not there, or is another project's
+    │   ├── ObjectNotFound          a stored object that does not exist, or is another project's
     │   │   ├── ResponseNotFound    ConversationNotFound   ItemNotFound
     │   │   └── ThreadNotFound      ApprovalNotFound
-    │   ├── FaultyCall              several of the next kind, together
-    │   └── CallFault               one thing that the workflow cannot take
+    │   ├── FaultyCall              several faults of a call
+    │   └── CallFault               one fault of a call
     │       ├── MissingInput        UnknownInput           InvalidInput
     │       └── InvalidMessages     UnknownParameter       InvalidParameter
     ├── RunError                    why a run ended badly
     │   ├── WorkflowFailed          BadStream              TooManyEvents          TooMuchOutput
     │   ├── RunTimeout              ShuttingDown           Overloaded             DiskFull
     │   └── UpstreamFailed          UpstreamTimeout
-    └── DiscoveryError              a stranger's URL could not be understood
+    └── DiscoveryError              a service at a URL could not be used
         └── NotDiscovered           DiscoveryRefused       UrlRefused
 """
 
@@ -42,7 +42,7 @@ from typing import Any, ClassVar, Literal
 
 
 class PalaverError(Exception):
-    """The root of all errors of ours."""
+    """Base of all errors."""
 
     code: str = "internal"
 
@@ -67,49 +67,49 @@ class Failure(PalaverError):
 
 
 class DeclarationError(PalaverError):
-    """A declaration that cannot mean anything."""
+    """An invalid declaration."""
 
     code = "invalid_declaration"
 
 
 class ChatWithoutMessages(DeclarationError):
-    """A chat has no place for the history."""
+    """A chat has no parameter for the history."""
 
     code = "chat_without_messages"
 
 
 class ContradictoryFlags(DeclarationError):
-    """The flags say the opposite of the decorator."""
+    """The flags contradict the decorator."""
 
     code = "contradictory_flags"
 
 
 class InvalidFlag(DeclarationError):
-    """A flag that is no boolean, or whose name belongs to the call."""
+    """A flag that is not a boolean, or that belongs to the call."""
 
     code = "invalid_flag"
 
 
 class InvalidName(DeclarationError):
-    """A workflow name that cannot stand in a URL."""
+    """A workflow name that is not URL-safe."""
 
     code = "invalid_name"
 
 
 class ReservedName(DeclarationError):
-    """A workflow name that is the first segment of one of our own routes."""
+    """A workflow name that is the first path segment of a route."""
 
     code = "reserved_name"
 
 
 class NotAWorkflow(DeclarationError):
-    """Something that can be neither called nor wrapped."""
+    """An object that can be neither called nor wrapped."""
 
     code = "not_a_workflow"
 
 
 class InvalidOption(DeclarationError):
-    """An option of @chat or @workflow outside its list of words."""
+    """An invalid option of @chat or @workflow."""
 
     code = "invalid_option"
 
@@ -145,7 +145,7 @@ class DuplicateName(LoadError):
 
 
 class SettingsError(PalaverError):
-    """A setting that cannot be honoured."""
+    """An invalid setting."""
 
     code = "invalid_setting"
 
@@ -154,7 +154,7 @@ class SettingsError(PalaverError):
 
 
 class RequestError(PalaverError):
-    """The caller's request cannot be taken. `pointer` is a JSON pointer into the body as it was sent."""
+    """A request that cannot be accepted. `pointer` is a JSON pointer into the body as it was sent."""
 
     code = "invalid_value"
 
@@ -176,7 +176,7 @@ class TooDeep(RequestError):
 
 
 class InvalidBody(RequestError):
-    """JSON of the wrong form."""
+    """JSON of the wrong structure."""
 
     code = "invalid_body"
 
@@ -194,19 +194,19 @@ class InvalidValue(RequestError):
 
 
 class ConflictingFields(RequestError):
-    """The same thing said twice, differently."""
+    """Two fields that contradict each other."""
 
     code = "conflicting_fields"
 
 
 class MisplacedField(RequestError):
-    """A field in a place where it is not read."""
+    """A field in the wrong place."""
 
     code = "misplaced_field"
 
 
 class UnsupportedFlag(RequestError):
-    """A flag of the call that we do not honour."""
+    """A flag of the call that is not supported."""
 
     code = "unsupported_flag"
 
@@ -218,7 +218,7 @@ class InvalidSessionId(RequestError):
 
 
 class UnknownCall(RequestError):
-    """A tool result in the history that answers no open call."""
+    """A tool result in the history without an open call."""
 
     code = "unknown_call"
 
@@ -230,7 +230,7 @@ class NotFound(RequestError):
 
 
 class WorkflowNotFound(RequestError):
-    """No workflow of this name is registered."""
+    """No workflow has this name."""
 
     code = "workflow_not_found"
 
@@ -242,13 +242,13 @@ class WorkflowNotFound(RequestError):
 
 
 class NotImplementedYet(RequestError):
-    """Something that the protocol has and we do not serve yet."""
+    """A feature of the protocol that is not supported yet."""
 
     code = "not_implemented"
 
 
 class RunNotFound(RequestError):
-    """No run of this id is known."""
+    """No run has this id."""
 
     code = "run_not_found"
 
@@ -265,7 +265,7 @@ class MethodNotAllowed(RequestError):
 
 
 class NotAcceptable(RequestError):
-    """None of the forms that the caller accepts can be given."""
+    """None of the accepted media types is available."""
 
     code = "not_acceptable"
 
@@ -274,19 +274,19 @@ class NotAcceptable(RequestError):
 
 
 class UnsupportedMediaType(RequestError):
-    """The body's content type is not read here."""
+    """The body's content type is not supported."""
 
     code = "unsupported_media_type"
 
 
 class RequestTimeout(RequestError):
-    """The body came too slowly."""
+    """The body arrived too slowly."""
 
     code = "request_timeout"
 
 
 class TooLarge(RequestError):
-    """Beyond a size limit. `part` tells which one: "body", "url", "headers" or "string"."""
+    """A size limit was exceeded. `part` is "body", "url", "headers" or "string"."""
 
     code = "too_large"
 
@@ -296,19 +296,19 @@ class TooLarge(RequestError):
 
 
 class WrongHost(RequestError):
-    """The Host header names somebody else."""
+    """The Host header names another host."""
 
     code = "wrong_host"
 
 
 class ForeignOrigin(RequestError):
-    """A page of another origin tried to change something."""
+    """A page of another origin sent a state-changing request."""
 
     code = "foreign_origin"
 
 
 class CallFault(RequestError):
-    """One thing that the workflow cannot take. The form of the request was right."""
+    """One fault in a well-formed call."""
 
 
 class MissingInput(CallFault):
@@ -330,7 +330,7 @@ class InvalidInput(CallFault):
 
 
 class InvalidMessages(CallFault):
-    """The history is not messages in a dialect that we read."""
+    """The history is not messages in a known dialect."""
 
     code = "invalid_messages"
 
@@ -348,7 +348,7 @@ class InvalidParameter(CallFault):
 
 
 class FaultyCall(RequestError):
-    """Everything that is wrong with a call, at most twenty faults; code and message are those of the first."""
+    """All faults of a call, up to MOST; code and message are those of the first."""
 
     MOST: ClassVar[int] = 20
 
@@ -359,7 +359,7 @@ class FaultyCall(RequestError):
 
 
 class ObjectNotFound(NotFound):
-    """An object that is not there, or is another project's: nobody is told which."""
+    """An object that does not exist or belongs to another project; the message does not tell which."""
 
     word: ClassVar[str] = "object"
 
@@ -396,14 +396,14 @@ class ThreadNotFound(ObjectNotFound):
 
 
 class ApprovalNotFound(ObjectNotFound):
-    """Nothing of this id waits for an approval."""
+    """No pending approval has this id."""
 
     code = "approval_not_found"
     word = "pending approval"
 
 
 class NotCancellable(RequestError):
-    """It has ended, and not by being cancelled."""
+    """The run has already ended."""
 
     code = "not_cancellable"
 
@@ -415,7 +415,7 @@ class StillRunning(RequestError):
 
 
 class NotOpen(RequestError):
-    """A review that is closed, or an item of it that others have, takes no answer."""
+    """The review is closed, or the item is assigned to other reviewers."""
 
     code = "not_open"
 
@@ -433,7 +433,7 @@ class HistoryConflict(RequestError):
 
 
 class Unauthorized(RequestError):
-    """No credential, or one that is not, or no longer, good. Nobody is told which."""
+    """A missing, invalid or expired credential; the message does not tell which."""
 
     code = "unauthorized"
 
@@ -442,7 +442,7 @@ class Unauthorized(RequestError):
 
 
 class MissingScope(RequestError):
-    """The credential is good, but not for this."""
+    """The credential lacks a scope."""
 
     code = "missing_scope"
 
@@ -452,7 +452,7 @@ class MissingScope(RequestError):
 
 
 class RateLimited(RequestError):
-    """More than a key, or an address, may ask for. `retry_after` is in whole seconds."""
+    """The rate limit of a key or address was exceeded. `retry_after` is in whole seconds."""
 
     code = "rate_limited"
 
@@ -462,19 +462,19 @@ class RateLimited(RequestError):
 
 
 class QueryTimeout(RequestError):
-    """A question took longer than questions may."""
+    """A database query exceeded its time limit."""
 
     code = "query_timeout"
 
 
 class NameTaken(RequestError):
-    """Another one has this name."""
+    """The name is already in use."""
 
     code = "name_taken"
 
 
 class StaleBase(RequestError):
-    """Made from a state that is no longer the current one. `by` tells what named it: the body's `base`, or an ETag."""
+    """The change is based on an outdated state. `by` is what named it: the body's `base`, or an ETag."""
 
     code = "stale_base"
 
@@ -486,7 +486,7 @@ class StaleBase(RequestError):
 
 
 class IdempotencyMismatch(RequestError):
-    """An Idempotency-Key that was used with another body."""
+    """The Idempotency-Key was used with another body."""
 
     code = "idempotency_mismatch"
 
@@ -501,31 +501,31 @@ class RunError(PalaverError):
 
 
 class WorkflowFailed(RunError):
-    """The author's code raised something of its own; strangers learn the run's id and no more."""
+    """The author's code raised; clients only learn the run's id."""
 
     code = "workflow_failed"
 
 
 class BadStream(RunError):
-    """The workflow broke the grammar of events, or gave something that is not JSON."""
+    """The output violated the event grammar, or was not JSON."""
 
     code = "bad_stream"
 
 
 class TooManyEvents(RunError):
-    """The run went over its limit of events."""
+    """The run exceeded its limit of events."""
 
     code = "too_many_events"
 
 
 class TooMuchOutput(RunError):
-    """The run went over its limit of bytes."""
+    """The run exceeded its limit of bytes."""
 
     code = "too_large"
 
 
 class RunTimeout(RunError):
-    """The run went over its limit of seconds."""
+    """The run exceeded its time limit."""
 
     code = "timeout"
 
@@ -537,13 +537,13 @@ class ShuttingDown(RunError):
 
 
 class Overloaded(RunError):
-    """The process has no room for another stream, or its database cannot be reached."""
+    """The process is at its limit of streams, or its database is unreachable."""
 
     code = "overloaded"
 
 
 class DiskFull(RunError):
-    """Nothing more can be written."""
+    """The disk is full."""
 
     code = "disk_full"
 
@@ -561,13 +561,13 @@ class UpstreamTimeout(RunError):
 
 
 class DiscoveryError(PalaverError):
-    """A stranger's URL could not be understood."""
+    """A service at a URL could not be used."""
 
     code = "not_discovered"
 
 
 class NotDiscovered(DiscoveryError):
-    """Nothing at that URL says what it is."""
+    """No supported protocol was found at the URL."""
 
     code = "not_discovered"
 
@@ -579,6 +579,6 @@ class DiscoveryRefused(DiscoveryError):
 
 
 class UrlRefused(DiscoveryError):
-    """A URL that we do not connect to."""
+    """A URL that is not allowed."""
 
     code = "url_refused"

@@ -1,4 +1,4 @@
-"""For tests, ours and yours: a chat that does what it is told, a workflow that returns what it is given, and a client.
+"""For tests of applications: a scripted chat, an echo workflow, and an in-process client.
 
 async with client(tutor) as http:
     answer = await http.post("/tutor/invoke", json={"messages": [{"role": "user", "content": "Hi"}]})
@@ -39,7 +39,7 @@ async def echo(**inputs: Any) -> dict[str, Any]:
 
 
 def _asked(messages: Sequence[Message]) -> Sequence[Step]:
-    """The script in the last user message: a JSON list, else its words, each with its trailing space."""
+    """Return the script in the last user message: a JSON list, else its words as text steps."""
     text = next((message.text for message in reversed(messages) if message.role == "user"), "")
     steps = json.parse_or_text(text)
     return steps if isinstance(steps, list) else [{"text": word} for word in re.findall(r"\s*\S+\s*", text)]  # pyright: ignore[reportUnknownVariableType]
@@ -72,7 +72,7 @@ async def _play(steps: Sequence[Step], ctx: Context) -> AsyncGenerator[object, N
 
 
 def _said(step: Step) -> object:
-    """The value of a step that is one."""
+    """Convert a script step into the value that the workflow yields."""
     match step:
         case {"message": message}:
             return message
@@ -94,7 +94,7 @@ def _said(step: Step) -> object:
 
 
 def _called(name: str, call: Step) -> Sequence[object]:
-    """A tool call, its arguments in two halves."""
+    """Return the events of a tool call, its arguments in two deltas."""
     given = call.get("arguments", {})
     arguments = given if isinstance(given, str) else json.encode(given).decode()
     half = len(arguments) // 2
@@ -103,6 +103,6 @@ def _called(name: str, call: Step) -> Sequence[object]:
 
 
 def _blocking(seconds: float) -> Generator[object, None, None]:
-    """Sync code that holds its thread: the waist runs an iterator like this where it cannot stall the loop."""
+    """Block a thread: sync iterators run in the thread pool, not on the event loop."""
     time.sleep(seconds)
     yield from ()

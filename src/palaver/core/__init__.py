@@ -1,18 +1,25 @@
-"""The waist: the few values that everything else speaks, and the pure functions on them.
+"""The core data model, and pure functions on it.
 
-Nothing here does I/O, reads a clock or makes a random number, and nothing here knows a protocol or a framework.
+Nothing here does I/O, reads a clock or generates randomness, and nothing here knows a protocol or a framework.
 
-    parts, messages     what is said
-    calls, usage        what is asked, and what it came to
-    events              how an answer arrives, piece by piece
-    grammar             makes a lawful stream of events out of what a producer gives; its pieces are items (what opens,
-                        grows and closes), wholes (what comes in one go) and naming (ids of messages and items)
-    fold                makes the whole reply out of a stream
-    history             what may be believed of messages that a client sent
-    descriptions        what a workflow says about itself
-    elements            one element of a list: who speaks, does it say something, whose dialect is it
-    recognition         is this list messages, and in which dialect
-    extraction/         the conversation in any value: strictly as it stands there, or read from every dialect
-    dialects/           messages to and from the shapes that others use
-    ids, jsons, kinds   ids of bounded length; JSON that a stranger may have written; what anybody's value really is
+    api_keys        API keys: format, hashing, scopes, expiry
+    boards          saved grids of workflows and inputs
+    descriptions    the public description of a workflow
+    dialects        messages to and from the formats of other libraries
+    events          events of a run's stream, and their packed form
+    extraction      the conversation in any value, and previews of it
+    fold            the whole reply of a stream of events
+    grammar         a valid stream of events from a workflow's output
+    history         validation of a client's message history
+    ids             sortable ids, and the ids of a run's messages and items
+    interruption    closing the log of an interrupted run
+    json            decoding, encoding and inspecting JSON values
+    linearize       a stream with one open item at a time
+    masking         credentials in log and error text
+    messages        messages, parts, files and usage
+    retention       how long spans are stored
+    runs            calls, replies, origins and stored records of runs
+    steps           model calls, tools and agents inside a run
+    thread_tree     the message tree of a thread
+    variants        named sets of parameters
 """

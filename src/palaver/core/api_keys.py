@@ -1,7 +1,7 @@
-"""Keys: what they look like, how they are told apart from guesses, what they may do, and until when.
+"""API keys: format, hashing, scopes and expiry.
 
-A key is `plv_<8 characters that name it>_<40 that nobody else knows>`. Only the name and a hash of the rest are kept.
-Chance and the time are given; where keys are kept, and who asks, is for others to know.
+A key is `plv_<id of 8 characters>_<secret of 40 characters>`. Only the id and a hash of the secret are stored.
+Randomness and the current time are passed in.
 """
 
 import hashlib
@@ -16,11 +16,11 @@ from palaver.errors import InvalidValue
 Scope = Literal["invoke", "read", "admin"]
 
 SCOPES: Final[tuple[Scope, ...]] = ("invoke", "read", "admin")
-"""To call workflows; to look at what is kept; to do all that, and to give keys to others."""
+"""Call workflows; read stored data; everything, including managing keys."""
 ALL_SCOPES: Final[frozenset[Scope]] = frozenset(SCOPES)
 MAX_KEY_NAME_LENGTH: Final = 100
 
-_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # As in our ids: nothing to misread when a key is read aloud.
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # As in our ids: no ambiguous characters.
 _ID, _SECRET = 8, 40
 _KEY = re.compile(rf"plv_([{_ALPHABET}]{{{_ID}}})_([{_ALPHABET}]{{{_SECRET}}})")
 _WIRE_ID = re.compile(rf"key_([{_ALPHABET}]{{{_ID}}})")
@@ -31,7 +31,7 @@ _NO_HASH = bytes(32)
 
 
 class ApiKey(NamedTuple):
-    """The two halves of a key, as its owner has it."""
+    """The two parts of a key in clear text."""
 
     id: str
     secret: str
@@ -40,16 +40,16 @@ class ApiKey(NamedTuple):
         return f"plv_{self.id}_{self.secret}"
 
     def __repr__(self) -> str:
-        return f"Secret({self.id!r}, '***')"  # It may stand in a traceback.
+        return f"Secret({self.id!r}, '***')"  # It may appear in a traceback.
 
 
 def generate_key(random_bits: Callable[[int], int]) -> ApiKey:
-    """A new key, out of 240 bits of chance."""
+    """Create a key from 240 random bits."""
     return ApiKey(_to_base32(random_bits(_ID * 5), _ID), generate_token(random_bits))
 
 
 def generate_token(random_bits: Callable[[int], int]) -> str:
-    """40 characters that nobody can guess."""
+    """Create 40 unguessable characters."""
     return _to_base32(random_bits(_SECRET * 5), _SECRET)
 
 
@@ -58,43 +58,43 @@ def _to_base32(number: int, length: int) -> str:
 
 
 def parse_key(text: str) -> ApiKey | None:
-    """The key in a text that is one, and nothing else."""
-    found = _KEY.fullmatch(text)
-    return ApiKey(found[1], found[2]) if found else None
+    """Parse a key; None if the text is not exactly one."""
+    match = _KEY.fullmatch(text)
+    return ApiKey(match[1], match[2]) if match else None
 
 
 def is_token(text: str) -> bool:
-    """Has it the form of a token? Anything else need not be looked up."""
+    """Whether the text has the form of a token; others need no lookup."""
     return len(text) == _SECRET and not text.strip(_ALPHABET)
 
 
 def hash_secret(secret: str) -> bytes:
-    """What is kept of a secret. It is 200 bits of chance: no salt or slow hash would make it harder to guess."""
+    """Return the hash that is stored. The secret has 200 random bits, so neither salt nor a slow hash is needed."""
     return hashlib.sha256(secret.encode()).digest()
 
 
-def verify_secret(secret: str, kept: bytes | None) -> bool:
-    """Is it the one whose hash was kept? A key that does not exist (None) costs the same time."""
-    same = hmac.compare_digest(hash_secret(secret), kept or _NO_HASH)
-    return same and kept is not None
+def verify_secret(secret: str, stored: bytes | None) -> bool:
+    """Whether the secret matches the stored hash, in constant time, also for an unknown key (None)."""
+    same = hmac.compare_digest(hash_secret(secret), stored or _NO_HASH)
+    return same and stored is not None
 
 
 def format_key_id(key: str) -> str:
-    """How others are told of a key: `key_` and its eight characters."""
+    """Return the public id of a key: `key_` and its eight characters."""
     return f"key_{key}"
 
 
 def parse_key_id(text: str) -> str | None:
-    """The eight characters; None for anything that names no key."""
-    found = _WIRE_ID.fullmatch(text)
-    return found[1] if found else None
+    """Return the eight characters of a public id; None if it is malformed."""
+    match = _WIRE_ID.fullmatch(text)
+    return match[1] if match else None
 
 
-# What it may do
+# Scopes
 
 
 def parse_scopes(words: Iterable[str], *, pointer: str | None = None) -> frozenset[Scope]:
-    """The scopes that words name, with those they contain: an admin may do everything."""
+    """Parse scope names; `admin` includes all others."""
     named = frozenset(words)
     if not named:
         raise InvalidValue(f"A key needs at least one scope: {', '.join(SCOPES)}.", pointer=pointer)
@@ -105,12 +105,12 @@ def parse_scopes(words: Iterable[str], *, pointer: str | None = None) -> frozens
 
 
 def minimal_scopes(scopes: Collection[Scope]) -> list[Scope]:
-    """The fewest words that say the same."""
+    """Return the shortest list of scopes that implies the same."""
     return ["admin"] if "admin" in scopes else [scope for scope in SCOPES if scope in scopes]
 
 
 def check_project(name: str, *, pointer: str | None = None) -> str:
-    """The name, if a project can have it."""
+    """Return the project name. Raises InvalidValue if it is not allowed."""
     if not _PROJECT.fullmatch(name):
         raise InvalidValue(
             f"{name[:40]!r} cannot name a project: use a-z, 0-9 and '-', at most 32, and no '-' first.", pointer=pointer
@@ -119,20 +119,20 @@ def check_project(name: str, *, pointer: str | None = None) -> str:
 
 
 def check_key_name(name: str, *, pointer: str | None = None) -> str:
-    """The name, if a key can have it: a line that a person can read."""
+    """Return the key name. Raises InvalidValue unless it is a printable line."""
     if not name.strip() or len(name) > MAX_KEY_NAME_LENGTH or not name.isprintable():
         raise InvalidValue(f"A key's name is 1 to {MAX_KEY_NAME_LENGTH} printable characters.", pointer=pointer)
     return name
 
 
-# Until when
+# Expiry
 
 
 def parse_expiry(text: str, *, now: datetime) -> datetime:
-    """The moment that `90d`, `12h` or `2026-12-31` means; of a day, its end in UTC."""
+    """Parse `90d`, `12h` or `2026-12-31` (the end of that day in UTC)."""
     try:
-        moment = _moment(text.strip(), now)
-    except (OverflowError, ValueError):  # A day that no calendar has.
+        moment = _parse_time(text.strip(), now)
+    except (OverflowError, ValueError):  # No such day.
         moment = None
     if moment is None:
         raise InvalidValue(f"{text[:40]!r} is no time to expire: use 90d, 12h or 2026-12-31.")
@@ -141,7 +141,7 @@ def parse_expiry(text: str, *, now: datetime) -> datetime:
     return moment
 
 
-def _moment(text: str, now: datetime) -> datetime | None:
+def _parse_time(text: str, now: datetime) -> datetime | None:
     if span := _SPAN.fullmatch(text):
         number = int(span[1])
         return now + (timedelta(days=number) if span[2] == "d" else timedelta(hours=number))

@@ -1,4 +1,4 @@
-"""Boards: a saved grid. Its columns are workflows with parameters, its rows inputs; each cell is a thread or a run."""
+"""Boards: saved grids with workflows as columns and inputs as rows; each cell is a thread or a run."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
@@ -10,12 +10,12 @@ from palaver.core.variants import DEFAULT_VARIANT, parse_reference
 from palaver.errors import InvalidValue, TooLarge
 
 Mode = Literal["chat", "single"]
-"""Each cell a thread of its own, or one run."""
+"""Each cell is a thread, or a single run."""
 
 MAX_COLUMNS: Final = 8
 MAX_ROWS: Final[dict[Mode, int]] = {"chat": 50, "single": 1_000}
 MAX_BOARD_BYTES: Final = 8 * 1024 * 1024
-"""Bytes of a board, as JSON, without its cells."""
+"""JSON size of a board without its cells."""
 MAX_LAYOUT_BYTES: Final = 16 * 1024
 
 _Id = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_-]{1,64}$(?!\n)")]
@@ -47,7 +47,7 @@ class FromTestset(msgspec.Struct, frozen=True):
 
 
 class Grid(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person makes of a board."""
+    """The user-defined content of a board."""
 
     name: _Line = ""
     mode: Mode = "chat"
@@ -58,7 +58,7 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands where a row and a column meet: its thread in chat mode, its last run in single mode."""
+    """A cell: its thread in chat mode, its last run in single mode."""
 
     row: str
     column: str
@@ -67,7 +67,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_board(grid: Grid) -> Grid:
-    """The grid, if it is one that we keep."""
+    """Return the grid. Raises a RequestError if it exceeds a limit or has duplicate ids."""
     if len(grid.columns) > MAX_COLUMNS:
         raise TooLarge(f"A board has at most {MAX_COLUMNS} columns.", pointer="/columns")
     most = MAX_ROWS[grid.mode]

@@ -1,4 +1,4 @@
-"""Descriptions: what a workflow says about itself. Protocols and pages read these; they never see the workflow."""
+"""Describe workflows: names, flags and schemas. Protocols and the web page see these, never the workflow itself."""
 
 import re
 from collections.abc import Mapping
@@ -18,11 +18,11 @@ RESERVED_NAMES = frozenset(
     " metrics livez status openapi.json mcp"
     " play workflows traces sessions testsets evaluations reviews settings login".split()
 )
-"""First segments of our own routes and of the page's; no workflow may have such a name."""
+"""First path segments of our routes and of the web page; not allowed as workflow names."""
 
 
 class Schemas(msgspec.Struct, frozen=True):
-    """JSON Schemas of what goes in and what comes out."""
+    """JSON Schemas of inputs, parameters and outputs."""
 
     inputs: Mapping[str, Any] = {}
     parameters: Mapping[str, Any] = {}
@@ -30,30 +30,30 @@ class Schemas(msgspec.Struct, frozen=True):
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
-    """What a workflow is, as anyone may know it: no secret, header, path or source text stands here."""
+    """The public description of a workflow. Holds no secret, header, path or source text."""
 
     name: str
     description: str = ""
     flags: Mapping[str, bool]
-    """`is_chat` is always among them."""
+    """Always contains `is_chat`."""
     is_chat_source: IsChatSource = "declared"
     schemas: Schemas = Schemas()
     inputs: Mapping[str, Any] = {}
-    """The inputs' defaults."""
+    """Defaults of the inputs."""
     parameters: Mapping[str, Any] = {}
-    """The parameters' defaults."""
+    """Defaults of the parameters."""
     streams: bool = True
     remote: bool = False
-    """Served by somebody else and reached by URL."""
+    """Served by another service and called by URL."""
 
     @property
     def is_chat(self) -> bool:
-        """Does it take a history and return messages?"""
+        """Whether it takes a message history and returns messages."""
         return self.flags["is_chat"]
 
 
 def check_workflow_name(name: str) -> str:
-    """The name, if it can stand in a URL beside our own routes."""
+    """Return the name. Raises InvalidName if it is not URL-safe, ReservedName if it is one of our routes."""
     if not _NAME.fullmatch(name):
         raise InvalidName(
             f"Workflow name {name!r} cannot stand in a URL: use letters, digits, '_', '-', '.', at most 64, "
@@ -65,7 +65,7 @@ def check_workflow_name(name: str) -> str:
 
 
 def check_flags(name: str, given: Mapping[str, Any], *, is_chat: bool | None) -> dict[str, bool]:
-    """The flags of a declaration; `is_chat` is what the decorator alone says, None where it says nothing."""
+    """Return the flags of a declaration. `is_chat` is what the decorator implies, None if it implies nothing."""
     for flag, value in given.items():
         if flag in _PER_CALL:
             raise InvalidFlag(f"{name}: {flag!r} is a flag of one call, not of a workflow.")

@@ -1,4 +1,4 @@
-"""Events: how an answer arrives.
+"""Events of a run's stream, and their packed form for storage.
 
     run      = run-started  item*  terminal
     item     = text | reasoning | tool | result | part          (items may interleave; ids keep them apart)
@@ -9,8 +9,11 @@
     part     = part                                             (a file, a refusal, data); usage may stand anywhere
     terminal = run-finished | run-failed | run-cancelled
 
-Producers make sloppy ones, leaving out ids and numbers; grammar.py alone makes the final ones. They are made by the
-hundred thousand, so they are plain structs whose fields nobody validates, `seq` first to be filled by position.
+Producers may leave out ids and sequence numbers; grammar.py fills them in. Events are created by the hundred thousand,
+so they are plain structs without validation, with `seq` first so that it can be passed by position.
+
+Packed, consecutive deltas of one item share their common fields. Nothing is merged: unpacking returns the same events,
+so a replay sends the same bytes, and a typical stream takes a sixth of the space.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +30,7 @@ FinishReason = Literal["stop", "length", "tool-calls", "content-filter", "cancel
 
 class _Event(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type"):
     seq: int = -1
-    """Its place in the run: 0, 1, 2 … without a gap."""
+    """Position in the run: 0, 1, 2 … without gaps."""
 
 
 class RunStarted(_Event, frozen=True, tag="run-started"):
@@ -47,7 +50,7 @@ class TextStarted(_Event, frozen=True, tag="text-started"):
     message: str = ""
 
 
-# Deltas hold nothing but strings and numbers: the garbage collector need not look at them (a third of their cost).
+# Deltas only hold strings and numbers: opting out of garbage collection saves a third of their cost.
 class TextDelta(_Event, frozen=True, tag="text-delta", gc=False):
     """A piece of text."""
 
@@ -148,7 +151,7 @@ class RunFailed(_Event, frozen=True, tag="run-failed"):
     code: str = "workflow_failed"
     message: str = ""
     status: int | None = None
-    """The HTTP status, where the author named one."""
+    """The HTTP status, if the author set one."""
     details: Mapping[str, Any] = {}
     usage: Usage | None = None
     at: datetime | None = None
@@ -180,12 +183,12 @@ Event = (
 )
 TERMINAL_EVENTS = (RunFinished, RunFailed, RunCancelled)
 TOOL_EVENTS = frozenset({ToolStarted, ToolEnded, ToolReturned})
-"""Those of a tool's call: of these it is noted when they were said."""
+"""Events whose time is recorded for tracing."""
 
 
 class _Deltas(msgspec.Struct, tag_field="type", gc=False):
     seq: int
-    """That of the first of them."""
+    """Sequence number of the first delta."""
     item: str
     deltas: list[str]
 
@@ -217,9 +220,9 @@ _decode = msgspec.json.Decoder(list[Event | _TextDeltas | _ReasoningDeltas | _To
 
 
 def pack_events(events: Sequence[Event]) -> bytes:
-    """The events, as bytes."""
+    """Encode events for storage."""
     packed: list[Event | _Deltas] = []
-    kind: type | None = None  # Of the deltas that are being packed, and the item they belong to.
+    kind: type | None = None  # Type and item of the deltas being packed.
     item = ""
     deltas: list[str] = []
     for event in events:
@@ -236,7 +239,7 @@ def pack_events(events: Sequence[Event]) -> bytes:
 
 
 def unpack_events(data: bytes) -> list[Event]:
-    """The events again."""
+    """Decode events encoded by `pack_events`."""
     return [event for packed in _decode(data) for event in _expand(packed)]
 
 

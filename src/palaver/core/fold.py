@@ -1,4 +1,4 @@
-"""Fold: the whole reply out of a stream. It is the only way in which a whole reply is built."""
+"""Fold a stream of events into the whole reply. Every whole reply is built here."""
 
 from collections.abc import Iterable
 from typing import Any, assert_never
@@ -32,7 +32,7 @@ _DELTAS = (TextDelta, ReasoningDelta, ToolDelta)
 
 
 class _Draft:
-    """A message while its items arrive. A part stands where its item started."""
+    """A message whose items are still arriving. A part is placed where its item started."""
 
     def __init__(self, message: str, role: Role) -> None:
         self.id = message
@@ -41,12 +41,12 @@ class _Draft:
 
 
 def fold(events: Iterable[Event]) -> Reply:
-    """What the events amount to. Items that never ended (a run still going) are left out."""
+    """Return the reply that the events make up. Items that have not ended are left out."""
     run_id = ""
     finish: FinishReason = "stop"
     value: Any | UnsetType = UNSET
     total: Usage | None = None
-    said: Usage | None = None
+    final_usage: Usage | None = None
     drafts: dict[str, _Draft] = {}
     places: dict[str, tuple[_Draft, int]] = {}
     calls: dict[str, ToolStarted] = {}
@@ -62,7 +62,7 @@ def fold(events: Iterable[Event]) -> Reply:
 
     for event in events:
         if isinstance(event, _DELTAS):
-            continue  # Their ends say it all. Most events are such, and hence passed over before anything is matched.
+            continue  # The end events have the whole text. Skipped first, since most events are deltas.
         match event:
             case RunStarted():
                 run_id = event.run_id
@@ -87,11 +87,11 @@ def fold(events: Iterable[Event]) -> Reply:
             case UsageAdded():
                 total = total + event.usage if total else event.usage
             case RunFinished():
-                finish, value, said = event.finish, event.value, event.usage
+                finish, value, final_usage = event.finish, event.value, event.usage
             case RunFailed():
-                finish, said = "error", event.usage
+                finish, final_usage = "error", event.usage
             case RunCancelled():
-                finish, said = "cancelled", event.usage
+                finish, final_usage = "cancelled", event.usage
             case _:
                 assert_never(event)
     messages = [_message(draft) for draft in drafts.values()]
@@ -99,7 +99,7 @@ def fold(events: Iterable[Event]) -> Reply:
         run_id=run_id,
         messages=tuple(message for message in messages if message.parts),
         value=value,
-        usage=said or total,
+        usage=final_usage or total,
         finish=finish,
     )
 

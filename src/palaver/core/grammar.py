@@ -1,11 +1,11 @@
-"""The grammar: makes a lawful stream of events out of what a producer gives.
+"""Turn the output of a workflow into a valid stream of events.
 
-A sync machine, fed one value at a time; it knows no clock, no socket and no store. It numbers the events, makes the ids
-(the same ones on every replay), opens and closes items, and raises BadStream for what cannot be repaired. Nothing that
-it returned before is taken back: what was said stays said.
+A sync state machine, fed one value at a time; it uses no clock, socket or store. It numbers events, assigns ids (the
+same ones on every replay), opens and closes items, and raises BadStream for values that have no place in the stream.
+Events that were returned are never retracted.
 
-Two ways to speak. A producer that names its items may interleave them. One that just gives text, reasoning and calls
-continues the item at hand, and anything of another kind ends it (only data, files and usage pass by).
+A producer that names its items may interleave them. Unnamed text, reasoning and calls continue the current item; a
+value of another kind ends it, except data, files and usage.
 """
 
 from collections.abc import Sequence
@@ -53,19 +53,15 @@ from palaver.errors import BadStream
 
 
 class _Item:
-    """What all kinds share."""
-
     def __init__(self, item: str, message: str) -> None:
         self.id = item
         self.message = message
         self.pieces: list[str] = []
         self.started = False
-        """Its start is held back until its first piece: an item that says nothing never was."""
+        """The start event is held back until the first piece, so empty items leave no trace."""
 
 
 class TextItem(_Item):
-    """Words meant for the reader."""
-
     word: ClassVar = "text"
     prefix: ClassVar = "msg"
     delta: ClassVar = TextDelta
@@ -73,8 +69,6 @@ class TextItem(_Item):
 
 
 class ReasoningItem(_Item):
-    """A model's thinking."""
-
     word: ClassVar = "reasoning"
     prefix: ClassVar = "rs"
     delta: ClassVar = ReasoningDelta
@@ -82,7 +76,7 @@ class ReasoningItem(_Item):
 
 
 class ToolItem(_Item):
-    """A tool call; its pieces are those of its arguments."""
+    """A tool call; its pieces are pieces of its arguments."""
 
     word: ClassVar = "tool"
     prefix: ClassVar = "fc"
@@ -95,7 +89,6 @@ Item = TextItem | ReasoningItem | ToolItem
 
 
 def start_event(item: Item, seq: int) -> TextStarted | ReasoningStarted | ToolStarted:
-    """The event that opens an item."""
     match item:
         case TextItem():
             return TextStarted(seq, item.id, item.message)
@@ -108,7 +101,6 @@ def start_event(item: Item, seq: int) -> TextStarted | ReasoningStarted | ToolSt
 
 
 def end_event(item: Item, whole: str, seq: int) -> TextEnded | ReasoningEnded | ToolEnded:
-    """The event that closes an item, with all that it said."""
     match item:
         case TextItem():
             return TextEnded(seq, item.id, whole, item.annotations)
@@ -121,12 +113,12 @@ def end_event(item: Item, whole: str, seq: int) -> TextEnded | ReasoningEnded | 
 
 
 def is_valid_delta(given: TextDelta | ReasoningDelta | ToolDelta) -> bool:
-    """Is there nothing in a delta to mend or to refuse? Its text is mended when it is added."""
+    """Whether a delta can be used as it is; its text is checked when it is added."""
     return type(given.delta) is str and type(given.item) is str and given.item.isascii()
 
 
 def part_events(part: Part, message: str = "") -> Sequence[Event]:
-    """Events that name no item, so that each end belongs to the start before it."""
+    """Return the events of a whole part. They name no item, so each end belongs to the start before it."""
     match part:
         case Text(text=text, annotations=annotations):
             return TextStarted(message=message), TextEnded(text=text, annotations=annotations)
@@ -143,32 +135,32 @@ def part_events(part: Part, message: str = "") -> Sequence[Event]:
 
 
 OutputValue = Event | Part | Message | Usage
-"""What a producer may give."""
+"""A value that a producer may pass to the grammar."""
 
 _Kind = TypeVar("_Kind", bound=Item)
 
 
 class _Misplaced(Exception):
-    """Something that has no place in the stream; feed() says where it stood."""
+    """A value that has no place in the stream; `feed` adds the position."""
 
 
 class Grammar:
-    """One run's stream."""
+    """The state of one run's stream."""
 
     def __init__(self, run_id: str, *, history: Sequence[Message] = ()) -> None:
         self.size = 0
-        """Bytes said so far."""
+        """Bytes of output so far."""
         self.ending: TerminalEvent | None = None
-        """How the run ends, where the producer itself said so or broke the stream."""
+        """The terminal event, if the producer gave one or broke the stream."""
         self._seq = -1
-        self._said: list[Event] = []  # Not handed out yet.
+        self._pending: list[Event] = []  # Not returned yet.
         self._fault: BadStream | None = None
-        self._names = IdAllocator(run_id)
+        self._ids = IdAllocator(run_id)
         self._open: dict[str, Item] = {}
-        self._closed: dict[str, str] = {}  # Each with all that it said.
-        self._at_hand: Item | None = None  # What pieces that name no item continue.
-        self._flowing: TextItem | None = None  # The item at hand, if it is text and has started.
-        self._calls: dict[str, Literal["asked", "made", "answered"]] = {}  # In the history, in this run, either.
+        self._closed: dict[str, str] = {}  # Closed items with their whole text.
+        self._current: Item | None = None  # Continued by pieces that name no item.
+        self._current_text: TextItem | None = None  # The current item if it is a started text.
+        self._calls: dict[str, Literal["asked", "made", "answered"]] = {}  # By call id.
         for message in history:
             for part in message.parts:
                 if type(part) is ToolCall:
@@ -178,47 +170,46 @@ class Grammar:
 
     @property
     def count(self) -> int:
-        """How many events there are so far."""
+        """The number of events so far."""
         return self._seq + 1
 
     def start(self, given: RunStarted) -> Sequence[Event]:
-        """The first event."""
         self._seq = 0
         return (given if given.seq == 0 else msgspec.structs.replace(given, seq=0),)
 
     def text(self, delta: str) -> Sequence[Event]:
-        """The events that one piece of text amounts to. The hot path: nothing here may cost more than it must."""
-        item = self._flowing
+        """Return the events for a piece of text. This is the hot path."""
+        item = self._current_text
         if item is None or not delta:
-            if delta and self._at_hand is None and self._fault is None and self.ending is None:
-                self._add(self._open_item(TextItem, "", ""), delta)  # As feed() would, on a shorter way.
-                return self._handed_out()
+            if delta and self._current is None and self._fault is None and self.ending is None:
+                self._add(self._open_item(TextItem, "", ""), delta)  # A shortcut for feed().
+                return self._take_pending()
             return self.feed(TextDelta(delta=delta))
         if delta.isascii():
             self.size += len(delta)
         else:
-            delta = self._measured(delta)
+            delta = self._clean_text(delta)
         item.pieces.append(delta)
         self._seq = seq = self._seq + 1
         return (TextDelta(seq, item.id, delta),)
 
     def feed(self, given: OutputValue) -> Sequence[Event]:
-        """The events that one value amounts to; raises BadStream, naming the place, for what has no place.
+        """Return the events for one value. Raises BadStream, with the position, if it has no place in the stream.
 
-        A stream that broke stays broken. What the value said before it broke is handed out at the end.
+        A broken stream stays broken. Events produced before the fault are returned by `end`.
         """
         if self._fault is not None:
             raise self._fault
         try:
             self._take(given)
         except _Misplaced as why:
-            raise self._broken(given, str(why)) from None
+            raise self._break_stream(given, str(why)) from None
         except json.NotJson as what:
-            raise self._broken(given, f"it is {what}") from None
-        return self._handed_out()
+            raise self._break_stream(given, f"it is {what}") from None
+        return self._take_pending()
 
     def end(self, terminal: TerminalEvent, *, at: datetime | None = None) -> Sequence[Event]:
-        """Close what is open, then the terminal event, with its time."""
+        """Close all open items and return the remaining events, the terminal one last."""
         if self._open:
             for item in list(self._open.values()):
                 self._close(item)
@@ -228,17 +219,17 @@ class Grammar:
             terminal = msgspec.structs.replace(terminal, finish="tool-calls")
         self._seq += 1
         self.ending = last = msgspec.structs.replace(terminal, seq=self._seq, at=at or terminal.at)
-        self._said.append(last)
-        return self._handed_out()
+        self._pending.append(last)
+        return self._take_pending()
 
-    def _broken(self, given: OutputValue, why: str) -> BadStream:
+    def _break_stream(self, given: OutputValue, why: str) -> BadStream:
         kind = type(given).__struct_config__.tag or type(given).__name__.lower()
         self._fault = BadStream(f"The workflow broke the stream after {self.count} events, at a {kind}: {why}.")
         self.ending = RunFailed(code=self._fault.code, message=self._fault.message)
-        self._let_go()
+        self._end_current_item()
         return self._fault
 
-    # What is given
+    # Input
 
     def _take(self, given: OutputValue) -> None:
         if self.ending is not None:
@@ -257,23 +248,23 @@ class Grammar:
                 self._take_event(json.round_trip(given))
 
     def _take_message(self, message: Message) -> None:
-        """A message of its own: what came before it and what comes after belong to others."""
-        self._let_go()
-        self._names.end_message()
+        """Take a whole message; values before and after it belong to other messages."""
+        self._end_current_item()
+        self._ids.end_message()
         for part in message.parts:
             for event in part_events(part, message.id or ""):
                 self._take_event(event)
-        self._let_go()
-        self._names.end_message()
+        self._end_current_item()
+        self._ids.end_message()
 
     def _take_event(self, given: Event) -> None:
         match given:
             case TextDelta():
-                self._grow(TextItem, given.item, given.delta)
+                self._append(TextItem, given.item, given.delta)
             case ReasoningDelta():
-                self._grow(ReasoningItem, given.item, given.delta)
+                self._append(ReasoningItem, given.item, given.delta)
             case ToolDelta():
-                self._grow(ToolItem, given.item, given.delta)
+                self._append(ToolItem, given.item, given.delta)
             case TextStarted(item=item, message=message):
                 self._open_item(TextItem, item, message)
             case ReasoningStarted(item=item, message=message):
@@ -281,31 +272,31 @@ class Grammar:
             case ToolStarted():
                 self._open_call(given)
             case TextEnded(item=item, text=text, annotations=annotations):
-                if last := self._last_said(TextItem, item, text):
+                if last := self._finish_item(TextItem, item, text):
                     last.annotations = annotations
                     self._count(annotations)
                     self._close(last)
             case ReasoningEnded(item=item, text=text, encrypted=encrypted):
-                if last := self._last_said(ReasoningItem, item, text):
-                    if encrypted:  # Reasoning that nobody may read is still reasoning.
+                if last := self._finish_item(ReasoningItem, item, text):
+                    if encrypted:  # Encrypted reasoning counts even without text.
                         last.encrypted = encrypted
                         self._count(encrypted)
-                        self._say_start(last)
+                        self._emit_start(last)
                     self._close(last)
             case ToolEnded(item=item, arguments=arguments):
-                if last := self._last_said(ToolItem, item, arguments):
+                if last := self._finish_item(ToolItem, item, arguments):
                     self._close(last)
             case ToolReturned():
                 self._add_result(given)
             case PartAdded():
                 self._add_part(given)
             case UsageAdded():
-                self._say(given)
+                self._emit(given)
             case RunFinished() | RunFailed() | RunCancelled():
-                self._let_go()
+                self._end_current_item()
                 self.ending = given
             case RunStarted():
-                pass  # A remote's own start: ours has been said.
+                pass  # The start event of a remote run; ours was already sent.
             case _:
                 assert_never(given)
 
@@ -317,20 +308,20 @@ class Grammar:
                 prefix = "dat"
             case Refusal(text=text):
                 if not text:
-                    return  # Like any text that says nothing.
+                    return  # Empty, like an empty text.
                 prefix = "msg"
-                self._let_go()
+                self._end_current_item()
             case None:
                 raise _Misplaced("it holds no file, refusal or data")
-        message = self._names.message_for(given.message)
-        item = self._named(given.item or self._names.new(prefix))
+        message = self._ids.message_for(given.message)
+        item = self._claim_item_id(given.item or self._ids.new(prefix))
         self._closed[item] = ""
         self._count(given.part)
-        self._say(PartAdded(item=item, message=message, part=given.part, transient=given.transient))
+        self._emit(PartAdded(item=item, message=message, part=given.part, transient=given.transient))
 
     def _add_result(self, given: ToolReturned) -> None:
         call_id = truncate_id(given.call_id)
-        self._let_go()
+        self._end_current_item()
         if still_open := self._open.get(truncate_id(f"fc_{call_id}")):
             self._close(still_open)
         match self._calls.get(call_id):
@@ -340,68 +331,68 @@ class Grammar:
                 raise _Misplaced(f"call {call_id!r} already has a result")
             case None:
                 raise _Misplaced(f"no call {call_id!r} was made")
-        item = self._names.item(f"fco_{call_id}") or self._named(self._names.new("fco"))
+        item = self._ids.item(f"fco_{call_id}") or self._claim_item_id(self._ids.new("fco"))
         self._closed[item] = ""
         for silent in [other for other in self._open.values() if not other.started]:
-            # It would start after this result, in a message from before it; so it will be opened anew.
+            # It would start after this result in an earlier message, so it is reopened when it continues.
             del self._open[silent.id]
-            self._names.forget_item(silent.id)
-        message = self._names.result_message(given.message)
+            self._ids.forget_item(silent.id)
+        message = self._ids.result_message(given.message)
         self._count(given.output)
-        self._say(msgspec.structs.replace(given, item=item, message=message, call_id=call_id))
+        self._emit(msgspec.structs.replace(given, item=item, message=message, call_id=call_id))
 
-    # Items that open, grow and close
+    # Items
 
     def _open_item(self, kind: type[_Kind], name: str, message: str) -> _Kind:
-        self._let_go()
-        message = self._names.message_for(message)
+        self._end_current_item()
+        message = self._ids.message_for(message)
         if self._open:
             for other in [o for o in self._open.values() if isinstance(o, kind) and o.message == message]:
                 self._close(other)
         if name:
             chosen = name
-        elif kind is TextItem and not self._names.is_item(message):
-            chosen = message  # The first text of a message has its id.
+        elif kind is TextItem and not self._ids.is_item(message):
+            chosen = message  # The first text of a message takes the message's id.
         else:
-            chosen = self._names.new(kind.prefix)
-        return self._opened(kind(self._named(chosen), message), name)
+            chosen = self._ids.new(kind.prefix)
+        return self._register_open(kind(self._claim_item_id(chosen), message), name)
 
     def _open_call(self, given: ToolStarted) -> None:
-        self._let_go()
-        call_id = truncate_id(given.call_id) or self._names.new("call")
-        item = self._names.call_item(call_id, given=given.item)
+        self._end_current_item()
+        call_id = truncate_id(given.call_id) or self._ids.new("call")
+        item = self._ids.call_item(call_id, given=given.item)
         if item is None:
             raise _Misplaced(f"call {call_id!r} was already made")
-        call = ToolItem(item, self._names.message_for(given.message))
+        call = ToolItem(item, self._ids.message_for(given.message))
         call.call_id, call.name = call_id, given.name
         self._count(given.name)
-        self._say_start(self._opened(call, given.item))  # A call without arguments is a call all the same.
+        self._emit_start(self._register_open(call, given.item))  # A call without arguments is still a call.
 
-    def _opened(self, item: _Kind, name: str) -> _Kind:
+    def _register_open(self, item: _Kind, name: str) -> _Kind:
         self._open[item.id] = item
         if not name:
-            self._at_hand = item
+            self._current = item
         return item
 
-    def _grow(self, kind: type[_Kind], name: str, piece: str) -> None:
+    def _append(self, kind: type[_Kind], name: str, piece: str) -> None:
         if piece:
             self._add(self._find(kind, name), piece)
 
     def _add(self, item: Item, piece: str) -> None:
         if not item.started:
-            self._say_start(item)
-        piece = self._measured(piece)
+            self._emit_start(item)
+        piece = self._clean_text(piece)
         item.pieces.append(piece)
         self._seq += 1
-        self._said.append(item.delta(self._seq, item.id, piece))
-        if item is self._at_hand and isinstance(item, TextItem):
-            self._flowing = item
+        self._pending.append(item.delta(self._seq, item.id, piece))
+        if item is self._current and isinstance(item, TextItem):
+            self._current_text = item
 
     def _find(self, kind: type[_Kind], name: str) -> _Kind:
-        """The open item that a piece belongs to, opened now if need be."""
-        at_hand = self._at_hand
+        """Return the open item that a piece belongs to, opening one if necessary."""
+        at_hand = self._current
         if at_hand is not None and not isinstance(at_hand, kind):
-            self._let_go()
+            self._end_current_item()
         if not name:
             if isinstance(at_hand, kind):
                 return at_hand
@@ -417,14 +408,14 @@ class Grammar:
         state = "is closed" if key in self._closed else "was never opened as such"
         raise _Misplaced(f"{kind.word} item {name!r} {state}")
 
-    def _last_said(self, kind: type[_Kind], name: str, whole: str) -> _Kind | None:
-        """The item that ends, grown by what its end says beyond its pieces; None if there is nothing to end."""
+    def _finish_item(self, kind: type[_Kind], name: str, whole: str) -> _Kind | None:
+        """Return the item that ends, extended by the rest of `whole`; None if there is nothing to end."""
         closed = self._closed.get(self._key(kind, name)) if name else None
         if closed is not None:
             if whole and whole != closed:
                 raise _Misplaced("its end contradicts what was streamed")
-            return None  # Something else ended it before.
-        if not name and not whole and not isinstance(self._at_hand, kind):
+            return None  # Already ended by another event.
+        if not name and not whole and not isinstance(self._current, kind):
             return None
         item = self._find(kind, name)
         said = "".join(item.pieces)
@@ -438,49 +429,49 @@ class Grammar:
         whole = "".join(item.pieces)
         del self._open[item.id]
         self._closed[item.id] = whole
-        if item is self._at_hand:
-            self._at_hand = self._flowing = None
+        if item is self._current:
+            self._current = self._current_text = None
         if isinstance(item, ToolItem):
             self._calls[item.call_id] = "made"
         if item.started:
             self._seq += 1
-            self._said.append(end_event(item, whole, self._seq))
+            self._pending.append(end_event(item, whole, self._seq))
 
-    def _let_go(self) -> None:
-        """End the item that unnamed pieces were continuing."""
-        if self._at_hand is not None:
-            self._close(self._at_hand)
+    def _end_current_item(self) -> None:
+        """End the current item, which unnamed pieces would continue."""
+        if self._current is not None:
+            self._close(self._current)
 
     def _key(self, kind: type[Item], name: str) -> str:
-        return self._names.called(name) if kind is ToolItem else truncate_id(name)
+        return self._ids.called(name) if kind is ToolItem else truncate_id(name)
 
-    def _named(self, name: str) -> str:
-        item = self._names.item(name)
+    def _claim_item_id(self, name: str) -> str:
+        item = self._ids.item(name)
         if item is None:
             raise _Misplaced(f"item {name!r} was already opened")
         return item
 
     # Events
 
-    def _say_start(self, item: Item) -> None:
+    def _emit_start(self, item: Item) -> None:
         if not item.started:
             item.started = True
             self._seq += 1
-            self._said.append(start_event(item, self._seq))
+            self._pending.append(start_event(item, self._seq))
 
-    def _say(self, event: Event) -> None:
+    def _emit(self, event: Event) -> None:
         self._seq += 1
-        self._said.append(msgspec.structs.replace(event, seq=self._seq))
+        self._pending.append(msgspec.structs.replace(event, seq=self._seq))
 
-    def _handed_out(self) -> Sequence[Event]:
-        said, self._said = self._said, []
+    def _take_pending(self) -> Sequence[Event]:
+        said, self._pending = self._pending, []
         return said
 
     def _count(self, value: object) -> None:
         self.size += len(json.encode(value)) if value else 0
 
-    def _measured(self, text: str) -> str:
-        """The text, mended and counted."""
+    def _clean_text(self, text: str) -> str:
+        """Count the bytes of `text` and return it with lone surrogates replaced."""
         if text.isascii():
             self.size += len(text)
             return text
@@ -490,7 +481,7 @@ class Grammar:
 
 
 def _readable_failure(terminal: RunFailed) -> RunFailed:
-    """A failure as it can be read: an author's may hold anything in its details."""
+    """Return the failure with encodable details; an author's may hold anything."""
     try:
         return json.round_trip(terminal)
     except json.NotJson as why:

@@ -1,4 +1,4 @@
-"""History that a client sent: untrusted, whatever the protocol (security contract, section 5)."""
+"""Validate the message history that a client sent. It is untrusted in every protocol (security contract, section 5)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TypeGuard
@@ -15,15 +15,15 @@ _FILE_SCHEMES = ("https:", "http:", "data:")
 
 
 class HistoryLimits(msgspec.Struct, frozen=True):
-    """How much a history may hold."""
+    """Limits on a history from a client."""
 
     messages: int = 2_000
     parts: int = 500
-    """Of one message."""
+    """Per message."""
     files: int = 20
-    """Of all messages together."""
+    """In all messages together."""
     file: int = 20 * 1024 * 1024
-    """Bytes of one file, decoded."""
+    """Bytes per file, decoded."""
 
 
 DEFAULT_HISTORY_LIMITS = HistoryLimits()
@@ -32,10 +32,10 @@ DEFAULT_HISTORY_LIMITS = HistoryLimits()
 def validate_history(
     messages: Sequence[Message], *, system: SystemPolicy = "keep", bounds: HistoryLimits = DEFAULT_HISTORY_LIMITS
 ) -> tuple[tuple[Message, ...], list[str]]:
-    """The messages that a workflow may be given, and warnings about what was left out.
+    """Return the messages that a workflow may receive, and warnings about what was dropped.
 
-    A result must answer a call before it that has none yet; calls that nobody answered are left out, for no model
-    takes them; instructions from a client are marked as such, dropped or refused, as the author declared.
+    A result must answer an earlier call without one. Calls without a result are dropped, since models reject them.
+    System messages from a client are marked, dropped or rejected, as the author declared in `system`.
     """
     if len(messages) <= bounds.messages and all(map(_is_plain, messages)):
         return messages if isinstance(messages, tuple) else tuple(messages), []
@@ -65,15 +65,15 @@ def validate_history(
 
 
 def _is_plain(message: Message) -> bool:
-    """Is it what most messages are, one text with no id, by the user or the assistant? Nothing there can be wrong."""
+    """Whether it is a single text of the user or assistant without an id, which needs no checks."""
     parts = message.parts
     return len(parts) == 1 and type(parts[0]) is Text and message.id is None and message.role in ("user", "assistant")
 
 
 def _open_calls(messages: Mapping[int, Message]) -> Mapping[int, Mapping[int, str]]:
-    """By message and place in it, the ids of calls that have no result; raises for a result that answers nothing.
+    """Return the ids of calls without a result, by message and part index. Raises for a result without a call.
 
-    An id may come again once it has its result: some models count their calls anew in every turn.
+    An id may be reused once it has its result: some models number their calls per turn.
     """
     waiting: dict[str, tuple[int, int]] = {}
     unanswered: dict[int, dict[int, str]] = {}
@@ -101,7 +101,7 @@ def _open_calls(messages: Mapping[int, Message]) -> Mapping[int, Mapping[int, st
 
 
 def _approvals(messages: Iterable[Message]) -> set[str]:
-    """The calls that a user approves or rejects: their results are still to come."""
+    """Return the ids of calls that a user approved or rejected; their results are still to come."""
     answers = (part.value for message in messages for part in message.parts if _is_approval(part))
     return {value["id"] for value in answers if isinstance(value, dict) and isinstance(value.get("id"), str)}  # pyright: ignore[reportUnknownMemberType]  # JSON
 
@@ -116,7 +116,7 @@ def _note(calls: dict[int, dict[int, str]], call_id: str, where: tuple[int, int]
 
 
 def check_history_limits(messages: Sequence[Message], bounds: HistoryLimits = DEFAULT_HISTORY_LIMITS) -> None:
-    """Raise for messages that hold too much, whoever is to be given them."""
+    """Raise if the messages exceed the limits."""
     if len(messages) > bounds.messages:
         raise InvalidValue(
             f"There are {len(messages)} messages; at most {bounds.messages} are taken.", pointer="/messages"

@@ -1,23 +1,22 @@
-"""Ids: short, ordered by time where they are ours, of bounded length where they are a stranger's."""
+"""Create sortable ids, limit the length of foreign ones, and assign the ids of a run's messages and items."""
 
 import hashlib
 
 MAX_ID_LENGTH = 64
-"""The most characters that an id may have, ours or anybody's."""
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base32, lower case: no i, l, o, u to misread.
 
-_PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]  # Ten bits at a time: one is made per request.
+_PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]  # Ten bits at a time.
 
 
 def sortable_id(milliseconds: int, randomness: int) -> str:
-    """26 characters that sort by time: 48 bits of milliseconds, then 80 bits of randomness."""
+    """Return 26 characters that sort by time: 48 bits of milliseconds, then 80 random bits (a ULID)."""
     number = (milliseconds & (1 << 48) - 1) << 80 | randomness & (1 << 80) - 1
     return "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])
 
 
 def id_timestamp_ms(text: str) -> int | None:
-    """The milliseconds that the 26 characters at its end begin with; None where there are none."""
+    """Return the milliseconds encoded in an id that ends in `sortable_id`, or None if it does not."""
     total = 0
     for character in text[-26:-16]:
         digit = _ALPHABET.find(character)
@@ -28,7 +27,7 @@ def id_timestamp_ms(text: str) -> int | None:
 
 
 def truncate_id(text: str) -> str:
-    """The id itself, or 40 characters of it and 12 of its hash: the same one wherever that id occurs."""
+    """Return the id, or if it is too long its first 40 characters and 12 of its hash. Deterministic."""
     if len(text) <= MAX_ID_LENGTH:
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -39,18 +38,22 @@ _MESSAGE, _ITEM = 1, 2
 
 
 class IdAllocator:
-    """Makes ids, and knows which are taken and which message is being spoken."""
+    """Assign the ids of one run's messages and items, the same on every replay.
+
+    Ids of our own are a prefix, the run's characters and a number. A producer's ids are kept where possible: truncated,
+    and never used twice.
+    """
 
     def __init__(self, run_id: str) -> None:
         self._tail = run_id.removeprefix("run_")
         self._made = 0
         self._message: str | None = None
-        self._since_result: dict[str, str] = {}  # A producer's message id -> the one we use for it.
-        self._taken: dict[str, int] = {}  # Ids of messages, items or both; one dict, for there may be thousands of us.
-        self._calls: dict[str, str] = {}  # What a producer calls a call's item -> the one we use for it.
+        self._since_result: dict[str, str] = {}  # A producer's message id -> ours.
+        self._taken: dict[str, int] = {}  # Id -> bits for message and item. One dict, to save memory per run.
+        self._calls: dict[str, str] = {}  # A producer's name of a call's item -> our id.
 
     def new(self, prefix: str) -> str:
-        """An id that nothing had before."""
+        """Return an unused id."""
         while True:
             self._made += 1
             made = f"{prefix}_{self._tail}_{self._made}"
@@ -60,9 +63,9 @@ class IdAllocator:
     # Messages
 
     def message_for(self, given: str) -> str:
-        """The message that an item belongs to: the one its producer names, else the one being spoken, else a new one.
+        """Return the message of an item: the one named by the producer, else the current one, else a new one.
 
-        After a tool result nothing belongs to a message from before it, whatever the producer says.
+        After a tool result no item belongs to an earlier message, even if the producer names one.
         """
         if not given:
             if self._message is None:
@@ -82,7 +85,7 @@ class IdAllocator:
         self._message = None
 
     def result_message(self, given: str) -> str:
-        """The message of a tool result, always one of its own; what comes after it starts anew."""
+        """Return the id of a tool result's message. It is always a new one, and so is the next message."""
         self._message = None
         self._since_result = {}
         message = truncate_id(given)
@@ -98,11 +101,11 @@ class IdAllocator:
     # Items
 
     def is_item(self, item: str) -> bool:
-        """Is there, or was there, an item of that id?"""
+        """Whether an item has or had this id."""
         return self._is(item, _ITEM)
 
     def item(self, name: str) -> str | None:
-        """The id of an item of that name, from now on taken; None if it was taken before."""
+        """Claim the id for an item named `name`; None if it is already taken."""
         item = truncate_id(name)
         if self._is(item, _ITEM):
             return None
@@ -110,17 +113,17 @@ class IdAllocator:
         return item
 
     def forget_item(self, item: str) -> None:
-        """The item never was."""
+        """Release an item's id so that it can be reused."""
         self._taken[item] &= ~_ITEM
 
     def call_item(self, call_id: str, *, given: str) -> str | None:
-        """The id of a call's item, which also answers to the name that its producer gave it; None if taken."""
+        """Claim the id of a call's item and remember the producer's name for it; None if taken."""
         item = self.item(f"fc_{call_id}")
         if item is not None and given:
             self._calls[given] = item
         return item
 
     def called(self, name: str) -> str:
-        """The item of a call by any of its names: its producer's, the item's (fc_…) or the call's id."""
+        """Return the item id of a call, given the producer's name, the item id (fc_…) or the call id."""
         item = self._calls.get(name) or truncate_id(name)
         return item if self._is(item, _ITEM) else truncate_id(f"fc_{name}")

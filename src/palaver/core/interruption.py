@@ -1,4 +1,4 @@
-"""What ends a log that breaks off, as the grammar wants it: its process died, or its reader may not read on."""
+"""Close the event log of a run that was interrupted, or of a reader that lost access."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -21,53 +21,56 @@ from palaver.core.events import (
 )
 
 NO_SEQ = -1
-"""The `seq` of an event that is in no log."""
+"""The `seq` of an event that is not part of the log."""
 
 
 class OpenItems:
-    """What is open in a log, and what it said: fed the log from its start, it knows what would end it."""
+    """Track the open items of a log and their text. Must be fed from the start of the log."""
 
     def __init__(self) -> None:
         self._opened: dict[str, type[TextStarted | ReasoningStarted | ToolStarted]] = {}
-        self._said: dict[str, list[str]] = {}
+        self._texts: dict[str, list[str]] = {}
         self.is_over = False
-        """Has it ended by itself?"""
+        """Whether the log has a terminal event."""
 
     def feed(self, event: Event) -> None:
-        """Take the next event."""
         match event:
             case TextDelta() | ReasoningDelta() | ToolDelta():
-                if (said := self._said.get(event.item)) is not None:  # Else it opened before we were asked.
-                    said.append(event.delta)
+                if (
+                    pieces := self._texts.get(event.item)
+                ) is not None:  # None if the item started before the first event we saw.
+                    pieces.append(event.delta)
             case TextStarted() | ReasoningStarted() | ToolStarted():
-                self._opened[event.item], self._said[event.item] = type(event), []
+                self._opened[event.item], self._texts[event.item] = type(event), []
             case TextEnded() | ReasoningEnded() | ToolEnded():
                 self._opened.pop(event.item, None)
-                self._said.pop(event.item, None)
+                self._texts.pop(event.item, None)
             case RunFinished() | RunFailed() | RunCancelled():
                 self.is_over = True
             case _:
                 pass
 
     def closing(self, numbers: Iterator[int]) -> list[Event]:
-        """The events that close what is open with what it said, under these numbers."""
-        return [_end_event(kind, next(numbers), item, "".join(self._said[item])) for item, kind in self._opened.items()]
+        """Return the events that close the open items, with the given sequence numbers."""
+        return [
+            _end_event(kind, next(numbers), item, "".join(self._texts[item])) for item, kind in self._opened.items()
+        ]
 
 
 def interruption_events(events: Sequence[Event], at: datetime) -> list[Event]:
-    """The events that end the log of a run whose process died: it was interrupted."""
-    unended, numbers = OpenItems(), count(len(events))
+    """Return the events that end the log of a run whose process died."""
+    open_items, numbers = OpenItems(), count(len(events))
     for event in events:
-        unended.feed(event)
-    return [*unended.closing(numbers), RunFinished(next(numbers), finish="interrupted", at=at)]
+        open_items.feed(event)
+    return [*open_items.closing(numbers), RunFinished(next(numbers), finish="interrupted", at=at)]
 
 
-def rejection_events(unended: OpenItems, last: RunFailed) -> list[Event]:
-    """The events that end what one reader is told while the run goes on: they are not the run's, and have no number."""
-    return [*unended.closing(repeat(NO_SEQ)), last]
+def rejection_events(open_items: OpenItems, last: RunFailed) -> list[Event]:
+    """Return the events that end one reader's stream while the run continues. They are not part of the log."""
+    return [*open_items.closing(repeat(NO_SEQ)), last]
 
 
-def _end_event(kind: type[TextStarted | ReasoningStarted | ToolStarted], seq: int, item: str, said: str) -> Event:
+def _end_event(kind: type[TextStarted | ReasoningStarted | ToolStarted], seq: int, item: str, text: str) -> Event:
     if kind is TextStarted:
-        return TextEnded(seq, item, said)
-    return ReasoningEnded(seq, item, said) if kind is ReasoningStarted else ToolEnded(seq, item, said)
+        return TextEnded(seq, item, text)
+    return ReasoningEnded(seq, item, text) if kind is ReasoningStarted else ToolEnded(seq, item, text)

@@ -1,4 +1,8 @@
-"""JSON from other services and from workflow authors, as plain values that can be encoded again."""
+"""Decode untrusted JSON within limits, convert authors' values to JSON, and inspect values by their real type.
+
+Import as `from palaver.core import json`. The type checks accept subclasses of dict, list and str, but bypass the
+methods of such subclasses.
+"""
 
 import re
 from collections.abc import Collection, Iterable, Iterator
@@ -21,45 +25,45 @@ _SCALARS = (str, int, float, bool, type(None))
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _MAY_BE_CONTROL = re.compile(rb"[\\\x7f]|\xc2[\x80-\x9f]")  # In JSON's text: escaped, or as it is.
 _MAX_ENCODED_DEPTH = 256
-"""How deep a value may be that we write. The encoder, which recurses, must never be what finds out."""
+"""Maximum depth of a value that we encode; the encoder recurses and must not hit the recursion limit."""
 
 
 class JsonLimits(msgspec.Struct, frozen=True):
-    """How much a JSON text from outside may hold."""
+    """Limits on a JSON text from outside."""
 
     depth: int = MAX_DEPTH
-    """Lists and objects inside each other."""
+    """Nesting of lists and objects."""
     keys: int = MAX_KEYS
     items: int = MAX_ITEMS
     string: int = MAX_STRING_BYTES
-    """Bytes of one string."""
+    """Bytes per string."""
 
 
 DEFAULT_LIMITS = JsonLimits()
 
 
 class NotJson(ValueError):
-    """A value of the author's that cannot be written as JSON."""
+    """A value that cannot be encoded as JSON."""
 
 
 def encode(value: Any) -> bytes:
-    """Compact JSON of a value that is already plain."""
+    """Encode a plain value as compact JSON."""
     return _encode(value)
 
 
 def escape_pointer(step: str) -> str:
-    """One step of a JSON pointer."""
+    """Escape one step of a JSON pointer."""
     return step.replace("~", "~0").replace("/", "~1")
 
 
 def parse_or_text(text: str) -> Any:
-    """The value of a JSON text, or the text itself where it is not JSON, or nested deeper than we read."""
+    """Decode a JSON text; return the text itself if it is not JSON or nested deeper than MAX_DEPTH."""
     value = decode_or_text(text)
     return text if value is text or _is_deeper(value, text.count("[") + text.count("{"), MAX_DEPTH) else value
 
 
 def decode_or_text(text: str) -> Any:
-    """The value of a JSON text of any depth that the parser takes, or the text itself."""
+    """Decode a JSON text of any depth that the parser accepts; return the text itself if it is not JSON."""
     try:
         return _decode_json(text)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -67,19 +71,19 @@ def decode_or_text(text: str) -> Any:
 
 
 def is_json(text: str) -> bool:
-    """Is this a JSON text that we read?"""
+    """Whether `text` is JSON that `parse_or_text` decodes."""
     return parse_or_text(text) is not text
 
 
 def decode(body: bytes, bounds: JsonLimits = DEFAULT_LIMITS) -> Any:
-    """The value of a body that came from outside, or the RequestError that says what is wrong with it."""
+    """Decode untrusted JSON. Raises a RequestError if it is invalid or exceeds the limits."""
     try:
         value = _decode_json(body)
     except RecursionError:
         raise _too_deep_error(bounds) from None
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise InvalidJson(f"The body is not valid JSON: {_decode_error_text(error)}.") from None
-    # A body without many bytes, brackets or escapes cannot break a bound: most never pay for the walk.
+    # A body without many bytes, brackets or escapes cannot exceed a limit, so most skip the walk.
     size = len(body)
     if (
         size > min(bounds.keys, bounds.items, bounds.string)
@@ -104,7 +108,7 @@ def _decode_error_text(error: Exception) -> str:
 
 
 def _levels(value: Any) -> Iterator[list[Any]]:
-    """The value itself, then all that its lists and objects hold, and so on down; without recursion."""
+    """Yield the values level by level, from the root down, without recursion."""
     level: list[Any] = [value]
     while level:
         yield level
@@ -118,7 +122,7 @@ def _levels(value: Any) -> Iterator[list[Any]]:
 
 
 def _is_deeper(value: Any, brackets: int, deepest: int) -> bool:
-    """Are more than so many lists and objects inside each other? Few brackets in its text tell without a look."""
+    """Whether the nesting exceeds `deepest`; a text with few `brackets` needs no walk."""
     if brackets <= deepest:
         return False
     for depth, level in enumerate(_levels(value)):
@@ -151,9 +155,9 @@ def _check_strings(texts: Collection[str], bounds: JsonLimits) -> None:
 
 
 def to_builtins(value: Any) -> Any:
-    """A value of the author's as plain JSON: models and dates become what they look like on the wire.
+    """Convert an author's value to plain JSON values; models and dates become what they are in JSON.
 
-    A container is copied, so that what the author changes after giving it does not change what was said.
+    Containers are copied, so later changes by the author have no effect. Raises NotJson.
     """
     try:
         try:
@@ -169,15 +173,15 @@ def to_builtins(value: Any) -> Any:
 
 
 def is_encodable(value: Any) -> bool:
-    """Can it be written as JSON, just as it is?"""
+    """Whether the value can be encoded as JSON unchanged."""
     if type(value) in _SCALARS:
         return type(value) is not str or value.isascii() or _is_utf8(value)
     try:
         text = _encode(value)
-    except Exception:  # Anybody's object may say anything of itself.
+    except Exception:  # Foreign objects may raise anything.
         return False
     if len(text) <= 2 * _MAX_ENCODED_DEPTH:
-        return True  # So short a text cannot be so deep.
+        return True  # Too short to be nested too deeply.
     return not _is_deeper(value, text.count(b"[") + text.count(b"{"), _MAX_ENCODED_DEPTH)
 
 
@@ -190,7 +194,7 @@ def _is_utf8(text: str) -> bool:
 
 
 def round_trip(value: _T) -> _T:
-    """One of our own values as its reader will have it: each field of its type, plain JSON inside, whole text."""
+    """Encode and decode one of our structs, as a reader will see it. Raises NotJson if a field does not fit."""
     try:
         return msgspec.convert(to_builtins(value), type(value))
     except msgspec.ValidationError as error:
@@ -198,7 +202,7 @@ def round_trip(value: _T) -> _T:
 
 
 def replace_surrogates(text: str) -> str:
-    """The text with every lone surrogate, which UTF-8 cannot hold, as U+FFFD."""
+    """Replace lone surrogates, which UTF-8 cannot encode, by U+FFFD."""
     if text.isascii():
         return text
     try:
@@ -209,16 +213,16 @@ def replace_surrogates(text: str) -> str:
 
 
 def _encode_hook(value: Any) -> Any:
-    """What msgspec does not know by itself."""
+    """Convert values that msgspec cannot encode."""
     match value:
-        case str():  # A subclass of it; so are the next two. NumPy's float64 is a float.
+        case str():  # Subclasses, here and below. NumPy's float64 is a float.
             return str.__str__(value)
         case int():
             return int.__int__(value)
         case float():
             return float.__float__(value)
         case _:
-            # Pydantic's models say themselves what they are; we need not import pydantic to ask.
+            # Pydantic models convert themselves, without an import of pydantic.
             model = type(cast("object", value))
             dump = getattr(model, "model_dump", None)
             if dump is None:
@@ -246,45 +250,43 @@ def _replace_all_surrogates(value: Any) -> Any:
 
 Object = dict[str, Any]
 dict_get = Object.get
-"""`get(object, key)`: not the object's own."""
+"""`dict_get(object, key)`, bypassing methods of subclasses."""
 
 _copied, _pairs = list[Any].copy, Object.items
 
 
 def is_object(value: object) -> TypeGuard[Object]:
-    """Is it a dict?"""
+    """Whether the value is a dict or a subclass, by its real type: a mock that only claims to be one does not count."""
     return type(value) is dict or issubclass(type(value), dict)
 
 
 def is_list(value: object) -> TypeGuard[list[Any]]:
-    """Is it a list?"""
     return type(value) is list or issubclass(type(value), list)
 
 
 def is_text(value: object) -> TypeGuard[str]:
-    """Is it a str?"""
     return type(value) is str or issubclass(type(value), str)
 
 
 def list_items(value: list[Any]) -> list[Any]:
-    """What a list holds."""
+    """Return the list, or a plain copy of a subclass."""
     return value if type(value) is list else _copied(value)
 
 
 def as_dict(value: object) -> Object | None:
-    """An object as a dict, None for what is none."""
+    """Return the value as a plain dict, or None if it is not one."""
     if type(value) is dict:
         return value  # pyright: ignore[reportUnknownVariableType]  # JSON
     return dict(_pairs(value)) if is_object(value) else None
 
 
 def as_str(value: object) -> str | None:
-    """A text as a str, None for what is none."""
+    """Return the value as a plain `str`, or None if it is not one."""
     return value if type(value) is str else str.__str__(value) if is_text(value) else None
 
 
 def plain_copy(value: object) -> Any:
-    """A copy of plain dicts, lists and texts, for when somebody's own made trouble; of any depth, and circles stay."""
+    """Copy dict, list and str subclasses to plain ones, at any depth and with cycles, when their methods misbehave."""
     made: dict[int, Any] = {}
     root: list[Any] = [None]
     waiting: list[tuple[object, Any, Any]] = [(value, root, 0)]
@@ -300,7 +302,7 @@ def plain_copy(value: object) -> Any:
 
 
 def _copy(item: object) -> tuple[Any, Iterable[tuple[Any, object]]]:
-    """An empty copy, and what has to go into it."""
+    """Return an empty copy and the values to fill in."""
     if is_object(item):
         return {}, [(named, inner) for key, inner in _pairs(item) if (named := as_str(key)) is not None]
     if is_list(item):
@@ -324,7 +326,7 @@ _WORDS = {"str": "string", "int": "integer", "float": "number", "bool": "boolean
 
 
 def decode_struct(value: Any, kind: type[T]) -> T:
-    """An object as a Struct; keys that it does not know are ignored."""
+    """Convert a JSON object to a Struct; unknown keys are ignored. Raises a RequestError with a pointer."""
     if not isinstance(value, dict):
         raise InvalidBody("The body must be a JSON object.")
     try:
@@ -334,7 +336,7 @@ def decode_struct(value: Any, kind: type[T]) -> T:
 
 
 def validation_error(text: str) -> RequestError:
-    """What msgspec says of a value that does not fit, as an error of ours with a JSON pointer."""
+    """Convert the text of a msgspec.ValidationError to a RequestError with a JSON pointer."""
     why, _, place = text.partition(" - at `")
     # msgspec does not name the keys of a mapping (`[...]`): the pointer then ends at the mapping.
     known = place.removesuffix("`").removeprefix("$").partition("[...]")[0]

@@ -1,6 +1,6 @@
-"""Credentials in a text that is not theirs: found by their shapes and masked, before the text is written down.
+"""Mask credentials that leak into log, error or trace text, by known values and by common patterns.
 
-What looks like one is masked, even if it is none. That nothing else is one cannot be promised.
+Matches may be false positives, and unknown formats are not found.
 """
 
 import re
@@ -9,10 +9,10 @@ from typing import Any, cast
 
 MASK = "***"
 _MIN_VALUE_LENGTH = 8
-"""Characters of a value that is looked for as it stands; shorter ones are in every text."""
-# Each shape by what it has in it: most texts have none of it, and cost no more than looking, which is quickest for one
-# rare character. A pattern begins with plain text, which is found fast, and looks back from there; each costs time in
-# proportion to the text, whatever it holds: a run of eyJ… without an end is taken as one, and left as it is.
+"""Shorter values occur in ordinary text and are not masked."""
+# Patterns by substrings that a match must contain: most texts contain none and only cost the search, which is fastest
+# for one rare character. Each pattern starts with plain text and looks behind from there, and runs in linear time
+# whatever the text: an endless run of eyJ… is one match that is left as it is.
 _SHAPES = tuple(
     (hint, also, re.compile(shape, re.DOTALL))
     for (hint, also), shape in {
@@ -29,7 +29,7 @@ _SHAPES = tuple(
 
 
 def mask_secrets(text: str, known: Iterable[str] = ()) -> str:
-    """The text without what looks like a key, a token or a password, and without the values that are known to be."""
+    """Mask the `known` values and everything that looks like a key, token or password."""
     for value in known:
         if len(value) >= _MIN_VALUE_LENGTH:
             text = text.replace(value, MASK)
@@ -40,8 +40,8 @@ def mask_secrets(text: str, known: Iterable[str] = ()) -> str:
 
 
 def may_contain_secret(text: str) -> bool:
-    """Is there anything in it for which `masked` would look closer?"""
-    for hint, also, _ in _SHAPES:  # noqa: SIM110  # As a generator it takes twice as long, and every text is asked.
+    """Whether `mask_secrets` would have to run a pattern on the text."""
+    for hint, also, _ in _SHAPES:  # noqa: SIM110  # A generator takes twice as long, and this runs for every text.
         if also in text and hint in text:
             return True
     return False
@@ -53,7 +53,7 @@ def _mask_match(found: re.Match[str]) -> str:
 
 
 def mask_values(value: Any, known: Collection[str]) -> Any:
-    """A JSON value in which those values stand nowhere, not even in a key."""
+    """Return the JSON value with all `known` values masked, also in keys."""
     match value:
         case str():
             for secret in known:

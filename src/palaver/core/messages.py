@@ -23,10 +23,7 @@ class Annotation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class _Part(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type"):
-    """What all parts share: their kind is the field `type` on the wire.
-
-    Those of nothing but text are no business of the garbage collector's, which would look at them again and again.
-    """
+    """Base of all parts. The tag is the field `type` in JSON. Parts that only hold text are not tracked by the GC."""
 
 
 class Text(_Part, frozen=True, tag="text", gc=False):
@@ -41,7 +38,7 @@ class Reasoning(_Part, frozen=True, tag="reasoning", gc=False):
 
     text: str
     encrypted: str | None = None
-    """What the model's provider wants back untouched in the next turn."""
+    """Opaque data that the provider expects back unchanged in the next turn."""
 
 
 class File(_Part, frozen=True, tag="file", gc=False):
@@ -61,11 +58,11 @@ class ToolCall(_Part, frozen=True, tag="tool-call", gc=False):
     call_id: str
     name: str
     arguments: str = ""
-    """The JSON text exactly as it was produced; it may be invalid."""
+    """The JSON text exactly as the model produced it; it may be invalid."""
 
     @property
     def parsed(self) -> Any:
-        """The arguments as a value: `{}` for no text, the text itself if it is not JSON."""
+        """The decoded arguments: `{}` if empty, the text itself if it is not JSON."""
         return json.parse_or_text(self.arguments) if self.arguments.strip() else {}
 
 
@@ -91,7 +88,7 @@ class Data(_Part, frozen=True, tag="data"):
 
 
 APPROVAL_REQUEST, APPROVAL_RESPONSE = "approval-request", "approval-response"
-"""Names of the data parts in which a run asks for a person's approval of a call, and gets it."""
+"""Names of the data parts that request and grant a person's approval of a tool call."""
 
 Part = Text | Reasoning | File | ToolCall | ToolResult | Refusal | Data
 
@@ -109,7 +106,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     cost: float | None = None
 
     def __add__(self, other: "Usage") -> "Usage":
-        """Both together; what neither knows stays unknown."""
+        """Return the sum; fields that neither side knows stay None."""
         return Usage(
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
@@ -121,7 +118,6 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def total_tokens(self) -> int:
-        """Input and output."""
         return self.input_tokens + self.output_tokens
 
 
@@ -136,7 +132,7 @@ ROLES: frozenset[str] = frozenset(get_args(Role))
 
 
 class _NoMetadata(dict[str, Any]):
-    """The metadata of most messages: one empty dict for all of them, which therefore nobody may fill."""
+    """A shared, read-only empty dict: the metadata of most messages."""
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
         raise TypeError("A message is frozen: make a new one, Message(…, metadata={…}).")
@@ -151,8 +147,7 @@ NO_METADATA: dict[str, Any] = _NoMetadata()
 class Message(msgspec.Struct, frozen=True, omit_defaults=True, eq=False, gc=False):
     """One turn of a conversation.
 
-    Not watched for cycles, as what it holds is JSON, which has none: a long conversation would keep the garbage
-    collector busier than its reader.
+    Opts out of garbage collection: it holds JSON, which has no cycles, and long conversations have many messages.
     """
 
     role: Role
@@ -162,8 +157,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, eq=False, gc=Fals
     metadata: dict[str, Any] = NO_METADATA
 
     def __eq__(self, other: object) -> bool:
-        # Authors write lists of parts. Whether it is one must not matter; to make a tuple of each would cost a call
-        # for every message of every conversation that is read.
+        # Authors may pass a list of parts. Compare as tuples here rather than convert in every constructor call.
         return (
             isinstance(other, Message)
             and self.role == other.role
@@ -181,12 +175,10 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, eq=False, gc=Fals
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """The calls that this message makes, in order."""
         return [part for part in self.parts if type(part) is ToolCall]
 
     @property
     def tool_results(self) -> list[ToolResult]:
-        """The results that this message brings, in order."""
         return [part for part in self.parts if type(part) is ToolResult]
 
     @classmethod
@@ -196,17 +188,16 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, eq=False, gc=Fals
 
     @classmethod
     def assistant(cls, *said: str | Part) -> Self:
-        """The workflow's own words. With nothing said it only separates two messages."""
+        """Create an assistant message. One without parts only separates two messages."""
         return cls(role="assistant", parts=_text_parts(said))
 
     @classmethod
     def system(cls, *said: str | Part) -> Self:
-        """Instructions."""
         return cls(role="system", parts=_text_parts(said))
 
     @classmethod
     def tool(cls, call_id: str, output: Any, *, is_error: bool = False) -> Self:
-        """What a tool answered to the call of that id."""
+        """Create the message with a tool's result for the call `call_id`."""
         return cls(role="tool", parts=(ToolResult(call_id=call_id, output=output, is_error=is_error),))
 
 
@@ -215,7 +206,7 @@ def _text_parts(said: Iterable[str | Part]) -> tuple[Part, ...]:
 
 
 def has_files(messages: Iterable[Message]) -> bool:
-    """Is there any? Asked of every call, most of which have none: so it looks at nothing else."""
+    """Whether any message has a file. Runs for every call, so it stops at the first one."""
     for message in messages:
         for part in message.parts:
             if type(part) is File:
@@ -224,23 +215,23 @@ def has_files(messages: Iterable[Message]) -> bool:
 
 
 def is_stored_file(part: Part) -> bool:
-    """Is it a file that is only named by the id of a stored one?"""
+    """Whether the part refers to a stored file by id, without its content."""
     return isinstance(part, File) and part.file_id is not None and part.data is None and part.url is None
 
 
 def file_ids(messages: Iterable[Message]) -> list[str]:
-    """The stored files that messages name."""
+    """Return the ids of stored files that the messages refer to."""
     parts = [part for message in messages for part in message.parts]
     return [part.file_id for part in parts if isinstance(part, File) and part.file_id is not None]
 
 
 def replace_files(messages: Sequence[Message], change: Callable[[File], Part]) -> tuple[Message, ...]:
-    """The messages with what `change` makes of each of their files; those without files are the same ones."""
+    """Return the messages with each file replaced by `change(file)`; messages without files are not copied."""
     return tuple([_replace_message_files(message, change) if has_files([message]) else message for message in messages])
 
 
 def missing_file_notice(file: File) -> Text:
-    """What a workflow is given in place of a file that was deleted: whoever asked about it shall not get a guess."""
+    """Return the text that stands in for a deleted file, so that a model does not guess its content."""
     name = f"{file.filename!r}, {file.media_type}" if file.filename else file.media_type
     return Text(f"[A file was here ({name}). It is not available any more.]")
 

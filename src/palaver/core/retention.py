@@ -1,4 +1,4 @@
-"""Retention: how long spans are kept, and how much of them."""
+"""How long spans are stored, and how many bytes of them."""
 
 from collections.abc import Mapping
 
@@ -6,9 +6,9 @@ import msgspec
 
 
 class RetentionPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """0 is for ever, and any number."""
+    """Retention limits; 0 means unlimited."""
 
     days: int = 0
     of_projects: Mapping[str, int] = {}
-    """The days of projects that have their own."""
+    """Days per project, for projects with their own limit."""
     bytes: int = 0

@@ -14,7 +14,7 @@ RecordMode = Literal["full", "metadata", "off"]
 
 
 class Secret:
-    """A credential for one run. It cannot be printed, compared or encoded by accident."""
+    """A credential for one run that cannot be printed, compared or encoded by accident."""
 
     __slots__ = ("_value",)
 
@@ -22,7 +22,6 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
-        """The value itself, for the one place that needs it."""
         return self._value
 
     def __repr__(self) -> str:
@@ -30,43 +29,43 @@ class Secret:
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """One request to one workflow, whatever the protocol."""
+    """One request to one workflow, independent of the protocol."""
 
     workflow: str
     messages: tuple[Message, ...] = ()
     preface: int = 0
-    """How many of the first messages are for this call alone: what is said next does not follow them."""
+    """Number of leading messages that apply to this call only and are not part of the conversation."""
     inputs: Mapping[str, Any] = {}
     parameters: Mapping[str, Any] = {}
     session: str | None = None
-    """Groups runs; a label that grants nothing. Minted when absent."""
+    """Label that groups runs; grants no access. Generated when absent."""
     user: str | None = None
-    """Whom the caller speaks for; a label too."""
+    """Label of the end user; grants no access."""
     conversation: str | None = None
-    """The stored conversation that it goes on with."""
+    """The stored conversation to continue."""
     previous: str | None = None
-    """The stored response that it goes on from."""
+    """The stored response to continue from."""
     refers: bool = False
-    """Does what it says refer to stored items, which have to be looked up first?"""
+    """Whether the messages refer to stored items, which have to be looked up first."""
     stored: bool = False
-    """May its answer be asked for again?"""
+    """Whether the reply is stored for later retrieval."""
     background: bool = False
-    """Does it run on by itself, whoever reads?"""
+    """Whether the run continues without a connected client."""
     client_tools: frozenset[str] = frozenset()
-    """Names of the tools that the caller will run itself."""
+    """Names of tools that the caller runs itself."""
     options: Mapping[str, Any] = {}
-    """Temperature and the like, as asked; the workflow may honour them."""
+    """Model options such as the temperature, which the workflow may honour."""
     secrets: Mapping[str, Secret] = {}
-    """For this run only: in no trace, log, event or database row."""
+    """Never written to a trace, log, event or database row."""
     references: Mapping[str, Any] = {}
-    """What the caller wants kept with the run."""
+    """Caller-defined data stored with the run."""
     tags: Mapping[str, Any] = {}
     trace_parent: str | None = None
     record: RecordMode = "full"
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a run came to: `messages` of a chat, the `value` of any other workflow."""
+    """The result of a run: `messages` of a chat, the `value` of any other workflow."""
 
     run_id: str
     messages: tuple[Message, ...] = ()
@@ -76,83 +75,83 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 DEFAULT_PROJECT = "default"
-"""The one that is always there."""
 
 RunStatus = Literal["queued", "running", "finished", "failed", "cancelled", "interrupted"]
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose run it is, how it was asked for, and what its answer joins."""
+    """Where a run came from and where it belongs. Set by the server from credential and route, never from a body."""
 
     project: str = DEFAULT_PROJECT
     key: str | None = None
-    """The id of the key that asked."""
+    """The id of the API key."""
     protocol: str = ""
-    """The name of the protocol, and its own frozen note of how to answer: for whoever answers again, later."""
     reading: Any = None
+    """The protocol's own data for encoding the reply again later."""
     stored: bool = False
-    """May it be asked for again in the protocol that it was asked in?"""
+    """Whether the reply can be retrieved again in the same protocol."""
     background: bool = False
     thread: str | None = None
-    """The conversation that its answer joins, below the message that it answers."""
+    """The thread that the reply is added to."""
     answers: str | None = None
+    """The message that the reply is added below."""
     previous: str | None = None
-    """The run whose conversation it goes on with."""
+    """The run whose conversation is continued."""
     board: str | None = None
-    """The board whose cell it fills: begun with others of that board, so many at once."""
+    """The board whose cell it fills. A board limits how many of its runs are active."""
     variant: str | None = None
     waited: bool = False
-    """Was it kept before it began? It waited in the background."""
+    """Whether it was queued and stored before it started."""
     said: tuple[Message, ...] | None = None
-    """What of the call's messages is kept with the run; None: all. The rest is kept elsewhere."""
+    """The messages stored with the run; None means all of the call's. The rest is stored elsewhere."""
 
     @property
     def is_cell(self) -> bool:
-        """Is it a cell of an evaluation? What it was asked and said is kept there, and not again with the run."""
+        """Whether it is a cell of an evaluation, which stores the content itself."""
         return self.protocol == "evaluation"
 
     @property
     def is_needed(self) -> bool:
-        """Is it kept whatever its author says, because somebody asked to go on from it, or it begins later?"""
+        """Whether it must be stored regardless of the record mode: it can be continued, or starts later."""
         return self.stored or (self.background and not self.is_cell) or self.thread is not None
 
 
 LOCAL_ORIGIN = Origin()
-"""Of a run that nobody asked for over a network."""
+"""Origin of runs that were not requested over the network."""
 
 
 class NewRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that nobody has kept yet."""
+    """A run to be stored for the first time."""
 
     started: RunStarted
     workflow: str
     call: Call
     origin: Origin
     process: str | None
-    """The one that it runs in; None while it waits for one."""
+    """The process that runs it; None while it is queued."""
     status: RunStatus = "running"
     idempotent: bool = False
-    """May it begin anew when its process died?"""
+    """Whether it may be restarted when its process died."""
     first_output_at: datetime | None = None
 
 
 class EventBatch(msgspec.Struct, frozen=True):
-    """Some events of a run that stand together."""
+    """Consecutive events of a run."""
 
     project: str
     run: str
     events: Sequence[Event]
     first_output_at: datetime | None = None
-    """When the run first said something, if that is among these."""
+    """Time of the run's first output, if it is in this batch."""
 
 
 class FinishedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that came to its end: all its events."""
+    """A finished run with all its events."""
 
     started: RunStarted
     origin: Origin
     events: Sequence[Event]
     has_content: bool = True
-    """May what it said be kept?"""
+    """Whether its content may be stored."""
     first_output_at: datetime | None = None
-    """When it first said something before its end."""
+    """Time of the first output."""

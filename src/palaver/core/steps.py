@@ -1,8 +1,8 @@
-"""Steps: what a framework tells of itself while a run goes on, of its models and tools, its agents and nodes.
+"""Steps inside a run: model calls, tools, agents and nodes, as reported by framework adapters.
 
-Whoever traces a run listens, by `listened_by`; an adapter asks for the `listener` and tells it when a step begins and
-ends. Where nobody listens nothing is told, and it costs one look. What was said in a step is read later and elsewhere:
-it is handed over as a function, which holds copies of what may still change.
+The tracer installs a StepListener with `set_listener`; an adapter gets it from `current_listener` and reports when a
+step begins and ends. Without a listener that costs one lookup. The details of a step are passed as a function that is
+called later, possibly in another thread, so it must hold copies of anything mutable.
 """
 
 import asyncio
@@ -20,38 +20,37 @@ StepKind = Literal["agent", "llm", "tool", "retrieval", "embedding", "guardrail"
 
 
 class StepDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a step, as plain JSON; whatever is not known is left out."""
+    """Details of a step as plain JSON; unknown ones are left out."""
 
     messages_in: Sequence[Any] = ()
-    """What a model or an agent was given, in any dialect of messages that we read,"""
+    """Messages passed to a model or agent, in any dialect that we read."""
     messages_out: Sequence[Any] = ()
-    """and what it said."""
     inputs: Any = None
     outputs: Any = None
     parameters: Mapping[str, Any] = {}
-    """Of a model: its temperature and the like."""
+    """Model parameters such as the temperature."""
     tools: Sequence[Any] = ()
-    """Definitions of those that a model could have called, in any dialect."""
+    """Definitions of the tools available to a model, in any dialect."""
     usage: Usage | None = None
-    """Of a model's own calls only: what steps inside this one have told is not told again."""
+    """Usage of this step's own model calls, not of steps inside it."""
     model: str | None = None
     provider: str | None = None
     finish: str | None = None
-    """Why a model ended, in its own word."""
+    """The model's finish reason, in its own word."""
 
 
 DetailsProvider = Callable[[], StepDetails]
 
 
 class StepError(NamedTuple):
-    """What went wrong, where there is no exception to show."""
+    """An error for which there is no exception."""
 
     type: str
     message: str
 
 
 class Step:
-    """One step, under way or over. It is made by the listener, and ended by whoever told of it."""
+    """One step. Created by the listener, ended by the adapter that reported it."""
 
     __slots__ = (
         "_listener",
@@ -82,23 +81,23 @@ class Step:
     ) -> None:
         self._listener = listener
         self.teller = teller
-        """The framework, by the words under which instrumentations of it are known: small letters and digits."""
+        """Names under which instrumentations of the framework are known: lower case letters and digits."""
         self.kind: StepKind = kind
         self.name = name
-        """Of the tool, agent, node or guardrail; of a model's call, the model, as far as it was known."""
+        """Name of the tool, agent, node or guardrail; for a model call, the model if known."""
         self.number = number
-        """Its place among those of the run."""
+        """Index among the steps of the run."""
         self.began_at = began_at
         self.ended_at: datetime | None = None
         self.parent = parent
-        """The step in which it happened; None: in none but the run."""
+        """The enclosing step; None directly below the run."""
         self.call_id = call_id
-        """Which call it answers, of a tool or whatever else a model may call."""
+        """The tool call that it answers."""
         self.error: BaseException | StepError | None = None
         self.tells: tuple[DetailsProvider, ...] = () if tell is None else (tell,)
 
     def end(self, tell: DetailsProvider | None = None, *, error: BaseException | StepError | None = None) -> None:
-        """It is over. What is told now goes before what was told when it began; a second end is not heard."""
+        """Mark the step as finished. `tell` overrides details given at the start; later calls are ignored."""
         if self.ended_at is not None:
             return
         if tell is not None:
@@ -108,16 +107,16 @@ class Step:
 
     @property
     def was_cancelled(self) -> bool:
-        """Was it stopped, rather than that it failed?"""
+        """Whether it was cancelled rather than failed."""
         return isinstance(self.error, asyncio.CancelledError | GeneratorExit)
 
 
 class StepListener(Protocol):
-    """Hears of the steps of one run, from any thread; never raises, never waits."""
+    """Receives the steps of one run, from any thread. Never raises or blocks."""
 
     @property
     def memory(self) -> dict[Any, Any]:
-        """What an adapter keeps with the run, under a key of its own."""
+        """Storage for adapters during the run; each uses its own key."""
         ...
 
     def begin(
@@ -130,11 +129,11 @@ class StepListener(Protocol):
         call_id: str | None = None,
         tell: DetailsProvider | None = None,
     ) -> Step | None:
-        """A step begins now, as the framework of this name tells; None where no more are heard."""
+        """Start a step; None if the limit of steps is reached."""
         ...
 
     def ended(self, step: Step) -> None:
-        """One of them is over."""
+        """Called when a step has ended."""
         ...
 
 
@@ -144,23 +143,23 @@ _OBSERVER: ContextVar[StepCallback | None] = ContextVar("palaver-steps-overheard
 
 
 def current_listener() -> StepListener | None:
-    """Who hears of the steps of the run that this code belongs to; None: nobody."""
+    """Return the listener of the current run, or None."""
     return _LISTENER.get()
 
 
 def set_listener(hearing: StepListener) -> Token[StepListener | None]:
-    """From here on, in this task and those that it starts, this one hears; what to end that with."""
+    """Install the listener for this task and its children; returns a token for `reset_listener`."""
     return _LISTENER.set(hearing)
 
 
 def current_observer() -> StepCallback | None:
-    """Who else wants to know, in this task, of each step that is over; None: nobody."""
+    """Return the callback for ended steps in the current task, or None."""
     return _OBSERVER.get()
 
 
 @contextmanager
 def observe_steps(heard: StepCallback) -> Generator[None]:
-    """Runs that are started inside tell this one, too, of their steps as they end: from any thread, while traced."""
+    """Call `heard` with every step that ends in traced runs started inside this context, from any thread."""
     token = _OBSERVER.set(heard)
     try:
         yield
@@ -169,5 +168,5 @@ def observe_steps(heard: StepCallback) -> Generator[None]:
 
 
 def reset_listener(token: Token[StepListener | None]) -> None:
-    """End that, in the same task."""
+    """Undo `set_listener`, in the same task."""
     _LISTENER.reset(token)

@@ -1,7 +1,7 @@
-"""The tree of a thread: which messages a branch has, and where it goes on. Pure; who keeps the nodes is for others.
+"""The message tree of a thread and its branches. Pure functions; storage/threads holds the nodes.
 
-Each node knows its parent, and which of its children was last on the current branch. So the branch that somebody turns
-to is found by going down, and moving from one branch to another changes only the nodes where they part.
+Each node has its parent and the child that was last on the current branch. So a branch is found by descending, and
+switching branches only changes the nodes where they diverge.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,22 +9,22 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 NodeStatus = Literal["done", "partial", "streaming", "failed"]
-"""`partial`: said by a run that was stopped, and it counts; `failed`: said before a failure, not gone on from."""
+"""`partial`: from a run that was stopped, can be continued; `failed`: from a run that failed, cannot be continued."""
 
 
 class ThreadNode(NamedTuple):
-    """What the tree knows of a node."""
+    """A node of the tree."""
 
     id: str
     parent: str | None
     place: int
-    """In order of making."""
+    """Position in creation order."""
     status: NodeStatus = "done"
     last_child: str | None = None
 
 
 class ThreadTree:
-    """The nodes of one thread, in order of making: a parent stands before its children."""
+    """The nodes of one thread, in creation order: parents come before their children."""
 
     def __init__(self, links: Iterable[ThreadNode]) -> None:
         self._links: dict[str, ThreadNode] = {}
@@ -40,11 +40,11 @@ class ThreadTree:
         return self._links[node]
 
     def children(self, node: str | None) -> Sequence[ThreadNode]:
-        """Those below a node, in order of making; below None stand the roots."""
+        """Return the children of a node in creation order; those of None are the roots."""
         return self._children.get(node, ())
 
     def path(self, node: str | None) -> list[str]:
-        """From the root to this node."""
+        """Return the node ids from the root to `node`."""
         found: list[str] = []
         while node is not None:
             found.append(node)
@@ -52,14 +52,14 @@ class ThreadTree:
         return found[::-1]
 
     def below(self, node: str) -> list[str]:
-        """The node and all below it."""
+        """Return the node and all its descendants."""
         found = [node]
-        for each in found:  # Which grows while it is gone through.
+        for each in found:  # `found` grows during iteration (breadth-first).
             found += [child.id for child in self.children(each)]
         return found
 
     def leaf(self, node: str) -> str:
-        """The end of the branch that was last current below a node; where none was, the one made last."""
+        """Return the end of the last current branch below a node, or of the newest one."""
         while True:
             here = self._links[node]
             healthy = [child.id for child in self.children(node) if child.status != "failed"]
@@ -69,5 +69,5 @@ class ThreadTree:
 
 
 def changed_last_children(path: Sequence[ThreadNode]) -> Mapping[str, str]:
-    """Which nodes of a path, from the root on, have to learn that it goes on elsewhere now: and where."""
+    """Return the new `last_child` of each node on the path, from the root, that has another one."""
     return {upper.id: lower.id for upper, lower in pairwise(path) if upper.last_child != lower.id}

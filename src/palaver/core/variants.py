@@ -1,4 +1,4 @@
-"""Variants: named sets of parameters. How they are referred to, written to a file, and told apart."""
+"""Variants, named sets of parameters: references, differences and files."""
 
 import re
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ from palaver.core.json import decode_struct
 from palaver.errors import InvalidParameter, InvalidValue, TooLarge
 
 DEFAULT_VARIANT = "default"
-"""The variant that the code itself makes. Nobody else can."""
+"""The variant defined by the code itself."""
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$(?!\n)"
-"""What a variant may be called; `$` alone would let a newline follow."""
+"""Pattern of variant names; `$` alone would allow a trailing newline."""
 MAX_PARAMETERS_BYTES = 256 * 1024
-"""Bytes of a variant's parameters, as JSON."""
+"""JSON size of a variant's parameters."""
 
 _REFERENCE = re.compile(
     r"(?:(?P<workflow>[A-Za-z0-9_][A-Za-z0-9_.-]{0,63})@)?"
@@ -26,7 +26,7 @@ _REFERENCE = re.compile(
 
 
 class VariantReference(msgspec.Struct, frozen=True):
-    """`short`, the newest version; `short:3`, that one; `tutor@short:3`, of that workflow."""
+    """`short` is the newest version, `short:3` version 3, `tutor@short:3` names the workflow too."""
 
     name: str
     version: int | None = None
@@ -38,7 +38,7 @@ class VariantReference(msgspec.Struct, frozen=True):
 
 
 def parse_reference(text: str, *, pointer: str | None = None) -> VariantReference:
-    """What a text refers to."""
+    """Parse a reference. Raises InvalidParameter."""
     found = _REFERENCE.fullmatch(text)
     if found is None:
         raise InvalidParameter(
@@ -52,7 +52,7 @@ def parse_reference(text: str, *, pointer: str | None = None) -> VariantReferenc
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One place where two values differ. A side that has nothing there has no key."""
+    """A difference at one path. A side without a value there has no key."""
 
     path: str
     before: Any | UnsetType = msgspec.field(default=UNSET, name="from")
@@ -60,7 +60,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 def diff_json(before: Any, after: Any, path: str = "") -> list[Change]:
-    """Where two JSON values differ, by JSON pointer; of lists, item by item."""
+    """Compare two JSON values; lists are compared by index."""
     match before, after:
         case dict(), dict():
             sides = cast("dict[str, Any]", before), cast("dict[str, Any]", after)
@@ -86,7 +86,7 @@ def _by_index(items: list[Any]) -> dict[str, Any]:
 
 
 def is_same_json(one: Any, other: Any) -> bool:
-    """Are they the same JSON, whatever the order of keys? `1`, `1.0` and `true`, which Python calls equal, are not."""
+    """Whether two values are the same JSON in any key order. Unlike in Python, `1`, `1.0` and `true` differ."""
     return _encode_sorted(one) == _encode_sorted(other)
 
 
@@ -108,7 +108,7 @@ class VariantFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decode_variant_file(raw: bytes, bounds: json.JsonLimits = json.DEFAULT_LIMITS) -> VariantFile:
-    """The variant in a file, or the RequestError that says what is wrong with it."""
+    """Decode a variant file. Raises a RequestError."""
     file = decode_struct(json.decode(raw, bounds), VariantFile)
     if file.name == DEFAULT_VARIANT:
         raise InvalidValue(f"The variant {DEFAULT_VARIANT!r} is made by the code itself.", pointer="/name")
@@ -117,16 +117,15 @@ def decode_variant_file(raw: bytes, bounds: json.JsonLimits = json.DEFAULT_LIMIT
 
 
 def check_parameters_size(parameters: Mapping[str, Any]) -> None:
-    """Raise for parameters that are too large for a variant."""
     if len(json.encode(parameters)) > MAX_PARAMETERS_BYTES:
         raise TooLarge(f"The parameters are larger than {MAX_PARAMETERS_BYTES} bytes.", pointer="/parameters")
 
 
 def encode_variant_file(file: VariantFile) -> bytes:
-    """The file: sorted keys, two spaces, a final newline; the same variant always gives the same bytes."""
+    """Encode a variant file: sorted keys, two spaces, a final newline. Deterministic."""
     return msgspec.json.format(_encode_sorted(file), indent=2) + b"\n"
 
 
 def encode_variant_line(file: VariantFile) -> bytes:
-    """The same on one line."""
+    """Encode a variant file on one line."""
     return _encode_sorted(file) + b"\n"

@@ -1,13 +1,10 @@
-"""HTTP to the outside: everything that Palaver asks of another server goes through here.
+"""Outgoing HTTP: all requests to other servers go through here.
 
-    clients     the client for URLs that an operator named (in code, settings, on the command line): any host
-    addresses   which addresses are public
-    guard       the client for URLs that strangers may influence: public hosts only (security.md §6)
-    fetching    `fetch(url)`, one guarded GET with all its limits
-    texts       a stranger's text, made harmless before it is shown
+    fetch       fetch one document from an untrusted URL, with limits
+    http        the client for URLs from an operator (code, settings, command line): any host
+    ssrf        the transport for untrusted URLs: public hosts only (security.md §6)
 
-The rules of all: http and https only, no user info, no redirect and no proxy variable is followed, bodies are read up
-to a limit. Which paths are asked and what the answers mean is left to the callers.
+Common rules: http and https only, no user info, no redirects, no proxy environment variables, bodies up to a limit.
 """
 
 from palaver.outbound.fetch import FetchedDocument, fetch_document

@@ -1,4 +1,4 @@
-"""`fetch(url)`: one document from a URL that a stranger gave us."""
+"""Fetch one document from an untrusted URL."""
 
 import asyncio
 from collections.abc import Collection
@@ -13,27 +13,24 @@ if TYPE_CHECKING:
     from palaver.outbound.ssrf import GuardedTransport
 
 FETCH_TIMEOUT_S = 30.0
-"""How long it may take in all."""
 MAX_DOCUMENT_BYTES = 10 * 1024 * 1024
-"""How many bytes a document may have."""
 
 
 class FetchedDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """What was answered. A redirect is an answer too: it is not followed."""
+    """A response. Redirects are not followed but returned."""
 
     status: int
     media_type: str
-    """As the remote says; empty where it does not."""
+    """From Content-Type; empty if absent."""
     body: bytes
 
 
 async def fetch_document(
     url: str, *, allow_private: bool = False, ports: Collection[int] = (), transport: "GuardedTransport | None" = None
 ) -> FetchedDocument:
-    """GET a document from a public host, with nobody's credentials; UrlRefused where we do not go, whatever the reason.
+    """GET a document from a public host, without credentials. Raises UrlRefused for any URL that is not allowed.
 
-    `ports` are allowed beside 80 and 443. `allow_private` is the operator's word (`--allow-private-urls`) that any host
-    and port may be asked.
+    `ports` are allowed besides 80 and 443. `allow_private` (`--allow-private-urls`) allows any host and port.
     """
     import httpx
 

@@ -1,4 +1,4 @@
-"""Texts of strangers, fit to be shown."""
+"""The HTTP client for URLs from an operator, where any host is allowed, and printable forms of foreign text."""
 
 import functools
 import re
@@ -19,18 +19,18 @@ _LEFT_BY_JSON = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2
 
 
 def printable(text: str, most: int = 200) -> str:
-    """A stranger's text, fit to be shown: one line, at most so many of its characters, and nothing that steers."""
+    """Return foreign text for display: one line, at most `most` characters, control characters escaped."""
     cut = text if len(text) <= most else text[: most - 1] + "…"
     return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), cut)
 
 
 def printable_lines(text: str) -> str:
-    """The same for a text of several lines, whole: its line breaks and tabs stay."""
+    """The same for a whole text of several lines; line breaks and tabs are kept."""
     return "\n".join("\t".join(printable(cell, len(cell)) for cell in line.split("\t")) for line in text.split("\n"))
 
 
 def printable_json(text: str) -> str:
-    """JSON with nothing in it that a terminal would act on; it means the same."""
+    """Escape characters in JSON that a terminal would interpret; the value stays the same."""
     if text.isascii() and "\x7f" not in text:
         return text
     return _LEFT_BY_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
@@ -43,12 +43,12 @@ _HEADER_VALUE = re.compile(r"([!-~]([\t -~]*[!-~])?)?")
 
 
 def check_url(url: str) -> None:
-    """Refuse a URL that we would never connect to."""
+    """Raise UrlRefused for a URL that is malformed, not http(s), or has user info."""
     import httpx
 
     try:
         parsed = httpx.URL(url)
-        parsed.raw_host.decode().encode("idna")  # What the resolver does: a label that is empty or too long fails here.
+        parsed.raw_host.decode().encode("idna")  # As the resolver does: fails for empty or too long labels.
         host, port = parsed.host, parsed.port
     except (httpx.InvalidURL, UnicodeError):
         raise UrlRefused(f"{_printable_url(url)} is not a URL.") from None
@@ -68,10 +68,10 @@ def client(
     timeout: float = 60.0,
     transport: "httpx.AsyncBaseTransport | None" = None,
 ) -> "httpx.AsyncClient":
-    """A client for one origin: `headers` go with every request, `timeout` is for the first byte and for gaps.
+    """Create a client: `headers` are sent with every request, `timeout` applies to the first byte and to gaps.
 
-    Where a redirect would lead is in `response.extensions["location"]`, for the eye only. A `transport` makes the
-    connections in its own way (guard.py).
+    The target of a redirect is in `response.extensions["location"]`, for display only. A `transport` makes the
+    connections (see ssrf.py).
     """
     import httpx
 
@@ -90,15 +90,15 @@ def client(
 
 @functools.cache
 def ssl_context() -> "ssl.SSLContext":
-    """Whom we trust over TLS; reading all the certificates takes 20 ms, which no call should pay twice."""
+    """Return the TLS context; cached, as loading the certificates takes 20 ms."""
     import httpx
 
     return httpx.create_ssl_context(trust_env=False)
 
 
 async def read_limited(response: "httpx.Response", limit: int) -> bytes:
-    """The whole body of a response opened with `client.stream`, if it has at most `limit` bytes."""
-    # A few compressed bytes can stand for gigabytes. We asked for plain ones.
+    """Read the body of a response opened with `client.stream`. Raises UpstreamFailed above `limit` bytes."""
+    # A few compressed bytes may expand to gigabytes; we requested identity.
     if (coding := response.headers.get("content-encoding", "identity").lower()) != "identity":
         raise UpstreamFailed(f"The remote's answer is {printable(coding, 40)}, though plain bytes were asked for.")
     body = bytearray()
@@ -110,20 +110,20 @@ async def read_limited(response: "httpx.Response", limit: int) -> bytes:
 
 
 def _printable_url(url: str) -> str:
-    # Whatever stands before an @ may be a password, also in a URL that cannot be parsed.
+    # Anything before an @ may be a password, even in a malformed URL.
     hidden = re.sub(r"[^/]*@", "***@", url)
     return f"'{printable(hidden)}'"
 
 
 async def _store_location(response: "httpx.Response") -> None:
-    # httpx parses a Location that it does not follow, and on odd ones raises what is no HTTPError.
+    # httpx parses a Location even if it does not follow it, and raises non-HTTPErrors on odd ones.
     response.extensions["location"] = response.headers.pop("location", "")
 
 
 def check_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
-    """The headers, if HTTP can carry them."""
+    """Return the headers. Raises InvalidOption for invalid ones."""
     for name, value in headers.items():
-        # The client would refuse these too, but with the value in its message: values are secrets.
+        # The client would reject these too, but with the value, a secret, in its message.
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             raise InvalidOption(
                 f"headers= has a header that HTTP cannot carry: '{printable(name)}'. "
@@ -137,5 +137,5 @@ def _version() -> str:
 
     try:
         return version("palaver")
-    except PackageNotFoundError:  # Run from a checkout that was never installed.
+    except PackageNotFoundError:  # A checkout that is not installed.
         return "0"

@@ -1,7 +1,10 @@
-"""Addresses: which of them are public, so that a stranger may make us connect to them (security.md S6.2).
+"""Protection against server-side request forgery: connections for untrusted URLs (security.md §6).
 
-The lists are IANA's registries of special addresses, written down: what Python's `is_global` says of some of them
-differs between its versions.
+A host name is resolved once, all of its addresses must be public, and the connection goes to one of the checked
+addresses; the peer's address is checked again. So a second DNS answer has no effect. Host header and TLS name stay
+those of the URL. A refusal does not reveal its reason.
+
+The networks are IANA's registries of special addresses; Python's `is_global` differs between versions.
 """
 
 import asyncio
@@ -26,7 +29,7 @@ _NOT_PUBLIC = tuple(
         "10.0.0.0/8",  # private
         "100.64.0.0/10",  # shared by a carrier's customers
         "127.0.0.0/8",  # loopback
-        "168.63.129.16/32",  # public by its number alone: the host that an Azure machine runs on
+        "168.63.129.16/32",  # formally public: the host of an Azure machine
         "169.254.0.0/16",  # link-local; clouds hand out credentials at 169.254.169.254
         "172.16.0.0/12",  # private
         "192.0.0.0/24",  # protocol assignments
@@ -51,13 +54,13 @@ _NOT_PUBLIC_6 = tuple(
 )
 # Forms that are public or not as the IPv4 address in them is.
 _MAPPED = IPv6Network("::ffff:0:0/96")
-_TRANSLATED = IPv6Network("64:ff9b::/96")  # NAT64: how the IPv4 world is reached from networks that have no IPv4
+_TRANSLATED = IPv6Network("64:ff9b::/96")  # NAT64
 _TUNNELLED = IPv6Network("2002::/16")  # 6to4
-_ISATAP = (0x00005EFE, 0x02005EFE)  # in the middle of an interface's id, whatever the network
+_ISATAP = (0x00005EFE, 0x02005EFE)  # in the interface id, in any network
 
 
 def is_public(address: str) -> bool:
-    """Is this the address of a host that everybody can reach? What is no address is not."""
+    """Whether the text is a public IP address."""
     try:
         parsed = ip_address(address)
     except ValueError:
@@ -65,7 +68,7 @@ def is_public(address: str) -> bool:
     if isinstance(parsed, IPv4Address):
         return _is_public_4(parsed)
     if parsed.scope_id is not None:
-        return False  # It means something on this machine alone.
+        return False  # Scoped to this machine.
     if not all(_is_public_4(inner) for inner in _carried(parsed)):
         return False
     if parsed in _MAPPED or parsed in _TRANSLATED:
@@ -78,7 +81,7 @@ def _is_public_4(address: IPv4Address) -> bool:
 
 
 def _carried(address: IPv6Address) -> Iterator[IPv4Address]:
-    """The IPv4 addresses inside."""
+    """Yield the IPv4 addresses embedded in an IPv6 address."""
     number = int(address)
     lowest = IPv4Address(number & 0xFFFFFFFF)
     if address in _MAPPED or address in _TRANSLATED or number >> 32 & 0xFFFFFFFF in _ISATAP:
@@ -88,29 +91,29 @@ def _carried(address: IPv6Address) -> Iterator[IPv4Address]:
 
 
 HostResolver = Callable[[str, int], Awaitable[Sequence[str]]]
-"""All the addresses of a host."""
+"""Returns all addresses of a host and port."""
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
-_LONGEST_NAME = 254  # With a dot at its end.
+_LONGEST_NAME = 254  # With a trailing dot.
 _NAME = re.compile(r"([a-z0-9_]([a-z0-9_-]*[a-z0-9_])?\.)*[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?\.?")
 # Resolvers read such a name as an address: 127.1, 0x7f.1, 2130706433.
 _ENDS_IN_A_NUMBER = re.compile(r"(.*\.)?([0-9]+|0x[0-9a-f]*)\.?")
 
 
 def url_refused() -> UrlRefused:
-    """One message for every reason: a stranger shall not map our network by asking."""
+    """Create the error; one message for every reason, so that clients cannot map our network."""
     return UrlRefused("This URL may not be fetched from here.")
 
 
 class UrlPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """What an operator allows beyond public hosts on the default ports."""
+    """What an operator allows besides public hosts on the default ports."""
 
     allow_private: bool = False
-    """Any host, on any port: private services seldom stand on 80 and 443."""
+    """Any host on any port."""
     ports: Collection[int] = ()
 
     def check(self, url: httpx.URL) -> None:
-        """Refuse a URL for what can be seen of it."""
+        """Raise UrlRefused if scheme, user info, host or port is not allowed."""
         port = _DEFAULT_PORTS.get(url.scheme)
         if port is None or url.userinfo or not _is_plain(url.raw_host.decode("ascii", "replace")):
             raise url_refused()
@@ -118,30 +121,30 @@ class UrlPolicy(msgspec.Struct, frozen=True, kw_only=True):
             raise url_refused()
 
     def check_addresses(self, addresses: Sequence[str]) -> None:
-        """Refuse a host for any of its addresses, and one without any: who guesses names shall not see a difference."""
+        """Raise UrlRefused unless all addresses are public; also without any, so that names cannot be guessed."""
         if not self.allow_private and not (addresses and all(map(is_public, addresses))):
             raise url_refused()
 
 
 def _is_plain(host: str) -> bool:
-    """Is it a name, or an address in the one notation that everybody reads alike?"""
+    """Whether it is a host name, or an address in canonical notation."""
     try:
         ip_address(host)
     except ValueError:
         if len(host) > _LONGEST_NAME or not _NAME.fullmatch(host):
             return False
         return not _ENDS_IN_A_NUMBER.fullmatch(host)
-    return "%" not in host  # A zone is this machine's own.
+    return "%" not in host  # A zone id is local to this machine.
 
 
 async def resolve_host(host: str, port: int) -> Sequence[str]:
-    """What the system's resolver says."""
+    """Resolve a host with the system's resolver."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
 class GuardedBackend(httpcore.AsyncNetworkBackend):
-    """Makes connections to addresses that were looked at, and to no name."""
+    """Connects only to addresses that were checked."""
 
     def __init__(self, rules: UrlPolicy, *, resolve: HostResolver = resolve_host, below: Any = None) -> None:
         self._rules = rules
@@ -156,7 +159,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """A connection to one of the host's addresses, the first that answers."""
+        """Connect to the first of the host's addresses that answers."""
         try:
             async with asyncio.timeout(timeout):
                 return await self._connected(host, port, local_address, socket_options)
@@ -179,7 +182,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         raise httpcore.ConnectError("no address of the host answers")
 
     async def _check_peer(self, stream: httpcore.AsyncNetworkStream, address: str) -> None:
-        """Is it the host that we meant to reach? Nothing has been said to it yet."""
+        """Close the connection unless the peer is the checked address. Nothing has been sent yet."""
         peer = stream.get_extra_info("server_addr")
         try:
             self._rules.check_addresses([str(peer[0])] if peer else ())
@@ -190,12 +193,12 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
             raise
 
     async def sleep(self, seconds: float) -> None:
-        """Between attempts, of which there is one."""
+        """Required by the interface; there are no retries."""
         await self._below.sleep(seconds)
 
 
 class GuardedTransport(httpx.AsyncBaseTransport):
-    """What carries a client's requests: each URL is checked, each connection is one of the Backend's."""
+    """An httpx transport that checks each URL and connects through GuardedBackend."""
 
     def __init__(self, rules: UrlPolicy, *, resolve: HostResolver = resolve_host, below: Any = None) -> None:
         self._rules = rules
@@ -203,7 +206,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         self._pool = httpcore.AsyncConnectionPool(ssl_context=ssl_context(), network_backend=backend)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """One request, to where its URL says and nowhere else."""
+        """Send one request after checking its URL."""
         url = request.url
         self._rules.check(url)
         asked = httpcore.Request(
@@ -219,7 +222,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         return httpx.Response(answer.status, headers=answer.headers, stream=_Body(answer.stream), extensions=extensions)
 
     async def aclose(self) -> None:
-        """Close what is open."""
+        """Close all connections."""
         await self._pool.aclose()
 
 
@@ -238,7 +241,7 @@ class _Body(httpx.AsyncByteStream):
 
 @contextmanager
 def _told_by_httpx() -> Generator[None]:
-    """Errors of the one library as those of the other, which has the same names for them."""
+    """Convert httpcore errors to httpx errors, which have the same names."""
     try:
         yield
     except (

@@ -1,14 +1,19 @@
-"""What an author declares: a function becomes a workflow that describes itself, takes calls and gives values.
+"""Declare workflows: a Python function becomes a workflow that describes itself, accepts calls and yields values.
 
-    declare     @chat and @workflow; options are its other words
-    workflow    the promise that every workflow keeps, and the one made of a Python function
-    signature   parameters of a function -> inputs, parameters, history, context; models are config models
-    shapes      one annotation -> JSON Schema and validation; schemas makes whole documents of them
-    binding     a call -> the function's arguments, or everything that is wrong with it
-    context     what a running workflow may ask and say
-    produce     a function of any kind -> a stream of the values it gives; threads carries sync code
-    frameworks  whose object is this? Adapters, found by entry point
-    replies     any value -> messages, parts and events (the reply grammar)
+    adapters        framework adapters, found by entry point
+    annotations     annotations as JSON Schema and validation
+    binding         a call's inputs and parameters as function arguments
+    config_models   classes whose fields are parameters
+    context         what a running workflow can access and emit
+    decorators      @chat and @workflow
+    execution       functions of any kind as a stream of values
+    files           stored files as inline data
+    options         options of a declaration
+    replies         values of a workflow as messages, parts and events
+    schemas         JSON Schema documents of a workflow
+    signature       the purpose of each function parameter
+    thread_pool     OS threads for sync workflows
+    workflow        the Workflow protocol, and function workflows
 
-Running is left to engine/, and what stands on the wire to protocols/.
+engine/ runs workflows; protocols/ encodes their output.
 """

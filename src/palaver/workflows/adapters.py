@@ -1,13 +1,13 @@
-"""Frameworks: whose object is this? Asked of what an author declares, and of what a workflow gives.
+"""Find the framework adapter for an object that an author declares or a workflow yields.
 
-An adapter is a module, found by its entry point in the group `palaver.frameworks`; a package of anybody's may have one:
+An adapter is a module with an entry point in the group `palaver.frameworks`; any package may have one:
 
     [project.entry-points."palaver.frameworks"]
     haystack = "my_package.haystack"
 
-It offers what `Framework` says below. We are given objects and know them by the packages that their classes come from,
-so that an author's own subclass is known too. No adapter is loaded before something was given that is neither plain nor
-Python's own; and since all of them are loaded then, an adapter imports its framework only inside its functions.
+It implements FrameworkAdapter. Objects are matched by the packages of their classes and base classes, so subclasses by
+the author match too. Adapters are loaded when the first object occurs that is not plain or from the standard library;
+since all of them are loaded then, an adapter must import its framework inside its functions.
 """
 
 import logging
@@ -33,63 +33,63 @@ log = logging.getLogger("palaver.frameworks")
 
 
 class OutputReader(Protocol):
-    """Understands what one run gives; a sync machine."""
+    """Converts the framework's objects of one run; a sync state machine."""
 
     def feed(self, value: Any) -> Iterable[OutputValue] | None:
-        """What one object amounts to, or a list of objects of this framework; None for what it does not know."""
+        """Convert an object, or a list of objects, of this framework; None if it is unknown."""
         ...
 
     def end(self) -> Iterable[OutputValue]:
-        """What remains to be said when the workflow has come to its end."""
+        """Return the remaining output when the workflow has ended."""
         ...
 
 
 class FrameworkAdapter(Protocol):
-    """What an adapter's module offers."""
+    """The interface of an adapter module."""
 
     @property
     def PACKAGES(self) -> Sequence[str]:  # noqa: N802 - a module's constant
-        """Top-level packages whose objects it knows."""
+        """Top-level packages whose objects it handles."""
         ...
 
     @property
     def MESSAGES(self) -> type | None:  # noqa: N802
-        """The class of the framework's messages: a function that asks for a list of them receives `written(…)`."""
+        """The framework's message class: a function annotated with a list of them receives `written(…)`."""
         ...
 
     def adopt(
         self, thing: Any, *, name: str | None, description: str | None, flags: Mapping[str, bool], options: Options
     ) -> "Workflow | None":
-        """The workflow that `chat(thing)` or `workflow(thing)` declares; None where it is nothing that runs.
+        """Create the workflow for `chat(thing)` or `workflow(thing)`; None if the thing cannot be run.
 
-        `flags["is_chat"]` says which of the two it was. What the author did not say, `named` and the thing itself tell.
+        `flags["is_chat"]` tells the two apart. `choose_name` picks a name if the author gave none.
         """
         ...
 
     def Reader(self, history: Sequence[Message]) -> OutputReader:  # noqa: N802 - a class, mostly
-        """A machine for one run; the history is that of its call, as a workflow may give it back."""
+        """Create the reader for one run; `history` is the call's, which a workflow may repeat in its output."""
         ...
 
     def written(self, messages: Sequence[Message]) -> list[Any]:
-        """Our messages as the framework's."""
+        """Convert our messages to the framework's."""
         ...
 
 
 _PLAIN: dict[type, None] = dict.fromkeys((str, dict, list, tuple, int, float, bool, type(None), bytes))
-"""No framework's, known at one look: most of what workflows give is such."""
+"""Types that no framework handles, checked first."""
 _KNOWN: WeakKeyDictionary[type, FrameworkAdapter | None] = WeakKeyDictionary()
 _OURS_OR_PYTHONS = sys.stdlib_module_names | {"palaver", "msgspec"}
 _UNLAWFUL = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 def adapter_for(thing: object) -> FrameworkAdapter | None:
-    """The adapter for a thing's class; None for everything plain, Python's, ours or unheard of."""
+    """Return the adapter for an object; None if no framework handles it."""
     kind = type(thing)
     return None if kind in _PLAIN else adapter_for_class(kind)
 
 
 def adapter_for_class(kind: type) -> FrameworkAdapter | None:
-    """The adapter for things of a class, known by it or by one of its bases."""
+    """Return the adapter for a class, by its package or that of a base class."""
     if kind not in _KNOWN:
         roots = {base.__module__.partition(".")[0] for base in kind.__mro__} - _OURS_OR_PYTHONS
         _KNOWN[kind] = next((found for root in roots if (found := _adapters().get(root))), None) if roots else None
@@ -97,7 +97,7 @@ def adapter_for_class(kind: type) -> FrameworkAdapter | None:
 
 
 def choose_name(given: str | None, *known: str | None) -> str:
-    """The name of an adopted thing: the author's, else the first that the thing knows itself by, made lawful."""
+    """Return the author's name, else the first known one, made URL-safe. Raises InvalidName."""
     if given is not None:
         return check_workflow_name(given)
     for name in known:
@@ -108,14 +108,14 @@ def choose_name(given: str | None, *known: str | None) -> str:
 
 @cache
 def _adapters() -> Mapping[str, FrameworkAdapter]:
-    """By package, the adapters that are installed."""
-    from importlib.metadata import entry_points  # Not cheap, and most who import us never get here.
+    """Load the installed adapters, by package."""
+    from importlib.metadata import entry_points  # Slow to import, and rarely needed.
 
     adapters: dict[str, FrameworkAdapter] = {}
     for entry in entry_points(group=ENTRY_POINTS):
         try:
             adapter = cast("FrameworkAdapter", entry.load())
-        except ImportError as error:  # Somebody's adapter is broken: what others adapt still works.
+        except ImportError as error:  # A broken adapter must not affect the others.
             log.warning("The framework adapter %s (%s) cannot be loaded: %s", entry.name, entry.value, error)
             continue
         for package in adapter.PACKAGES:

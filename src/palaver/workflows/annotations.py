@@ -1,4 +1,8 @@
-"""Annotations, as far as they can be evaluated, and the notes that `Annotated` hangs on them."""
+"""Evaluate annotations, and turn them into JSON Schemas and validators for values from the wire.
+
+msgspec handles plain annotations, dataclasses, TypedDicts and its own structs; pydantic handles annotations that use
+pydantic. Nothing is coerced: `"8"` is not 8. Annotations that neither can handle accept any value.
+"""
 
 import inspect
 import re
@@ -15,9 +19,9 @@ from palaver.core import json
 
 
 def hints_of(target: Any, *, also: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The annotations of a function or class, each by itself: one that cannot be evaluated stays text and says nothing.
+    """Return the evaluated annotations of a function or class; one that cannot be evaluated stays text.
 
-    Names that the author's module does not know at run time (imported for type checkers only) are looked up in `also`.
+    `also` resolves names that are only imported under TYPE_CHECKING.
     """
     hints: dict[str, Any] = {}
     for raw, space in _annotated(target):
@@ -27,7 +31,7 @@ def hints_of(target: Any, *, also: Mapping[str, Any] | None = None) -> dict[str,
 
 
 def strip_none(annotation: Any) -> Any:
-    """`X` for `X | None`; any other annotation as it is."""
+    """Return `X` for `X | None`; any other annotation unchanged."""
     if get_origin(annotation) not in (typing.Union, types.UnionType):
         return annotation
     others = [member for member in get_args(annotation) if member is not type(None)]
@@ -35,7 +39,7 @@ def strip_none(annotation: Any) -> Any:
 
 
 def strip_annotation(annotation: Any) -> Any:
-    """The annotation without `Annotated` and `| None` around it."""
+    """Return the annotation without `Annotated` and `| None`."""
     inner = strip_none(annotation)
     if get_origin(inner) is Annotated:
         inner = get_args(inner)[0]
@@ -43,7 +47,7 @@ def strip_annotation(annotation: Any) -> Any:
 
 
 def members_of(annotation: Any) -> tuple[Any, ...]:
-    """What a list or another collection holds by its annotation; of `list[A | B]` both."""
+    """Return the element types of a collection annotation; both for `list[A | B]`."""
     annotation = strip_annotation(annotation)
     origin = get_origin(annotation)
     if not isinstance(origin, type) or not issubclass(origin, Iterable):
@@ -52,7 +56,7 @@ def members_of(annotation: Any) -> tuple[Any, ...]:
 
 
 def metadata_of(annotation: Any) -> Iterator[Any]:
-    """What `Annotated` adds to it, also as one half of `… | None`."""
+    """Yield the metadata of `Annotated`, also inside `… | None`."""
     yield from getattr(annotation, "__metadata__", ())
     inner = strip_none(annotation)
     if inner is not annotation:
@@ -66,7 +70,7 @@ def _alternatives(annotation: Any) -> tuple[Any, ...]:
 
 
 def _annotated(target: Any) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Annotations as written, and where their names are looked up; of a class, its bases' first."""
+    """Yield raw annotations and their namespace; for a class, those of its bases first."""
     if not isinstance(target, type):
         yield getattr(target, "__annotations__", {}), getattr(target, "__globals__", {})
         return
@@ -78,7 +82,7 @@ def _evaluated(annotation: Any, space: dict[str, Any]) -> Any:
     shim = types.SimpleNamespace(__annotations__={"it": annotation})
     try:
         return typing.get_type_hints(shim, globalns=space, include_extras=True)["it"]
-    except Exception:  # Evaluating a stranger's annotation may raise anything.
+    except Exception:  # Evaluating an annotation may raise anything.
         return str(getattr(annotation, "__forward_arg__", annotation))
 
 
@@ -86,14 +90,14 @@ Defs = dict[str, Any]
 
 
 class Misfit(NamedTuple):
-    """One thing that is wrong with a value: a JSON pointer below it, and why."""
+    """One error in a value, with a JSON pointer relative to it."""
 
     pointer: str
     why: str
 
 
 class Misfits(Exception):
-    """All that is wrong with a value; binding.py makes errors of it."""
+    """All errors in a value; binding.py converts them to CallFaults."""
 
     def __init__(self, found: list[Misfit]) -> None:
         super().__init__(found)
@@ -101,22 +105,22 @@ class Misfits(Exception):
 
 
 class ValueSchema(ABC):
-    """How values of one annotation look."""
+    """Schema and validation of one annotation."""
 
     known = True
-    """False where the annotation says nothing that a schema could."""
+    """False if the annotation has no schema."""
 
     @abstractmethod
     def schema(self) -> tuple[dict[str, Any], Defs]:
-        """The schema, and the definitions that its references (`#/$defs/…`) need."""
+        """Return the schema, and the definitions for its references (`#/$defs/…`)."""
 
     @abstractmethod
     def read(self, value: Any) -> Any:
-        """The Python value for a JSON value, or Misfits."""
+        """Convert a JSON value to the Python value. Raises Misfits."""
 
 
 class _Anything(ValueSchema):
-    """No annotation, or one that nobody can read."""
+    """No annotation, or one without a schema."""
 
     def __init__(self, *, known: bool) -> None:
         self.known = known
@@ -153,14 +157,14 @@ class _Pydantic(ValueSchema):
 
     def read(self, value: Any) -> Any:
         try:
-            # From JSON text, because strict Python input would refuse the texts that dates and enums are on the wire.
+            # From JSON text: strict Python input would reject dates and enums as text.
             return self._adapter.validate_json(json.encode(value), strict=True)
         except sys.modules["pydantic"].ValidationError as error:
             raise Misfits(pydantic_misfits(error, value)) from None
 
 
 def schema_for(annotation: Any) -> ValueSchema:
-    """The shape of an annotation; `Any` and `object` take anything, and so does one that nobody can read."""
+    """Return the schema of an annotation; `Any`, `object` and unsupported annotations accept anything."""
     if annotation is Any or annotation is object:
         return _Anything(known=True)
     if isinstance(annotation, str):
@@ -171,7 +175,7 @@ def schema_for(annotation: Any) -> ValueSchema:
         try:
             shape = attempt(annotation)
             shape.schema()
-        except Exception:  # noqa: S112 - libraries refuse annotations in many ways; the next one is asked
+        except Exception:  # noqa: S112 - libraries reject annotations in many ways; try the next one
             continue
         return shape
     return _Anything(known=False)
@@ -181,7 +185,7 @@ def schema_for(annotation: Any) -> ValueSchema:
 
 
 def _uses_pydantic(annotation: Any, seen: set[int]) -> bool:
-    """Does any part of it come from pydantic? msgspec would pass over a pydantic Field in Annotated."""
+    """Whether any part of it is from pydantic; msgspec would ignore a pydantic Field in Annotated."""
     if id(annotation) in seen:
         return False
     seen.add(id(annotation))
@@ -207,13 +211,13 @@ def _parts(annotation: Any) -> Iterator[Any]:
 
 
 def pydantic_misfits(error: Any, value: Any) -> list[Misfit]:
-    """What a ValidationError of pydantic's lists about that value."""
+    """Return the errors of a pydantic ValidationError for the value."""
     details: list[dict[str, Any]] = error.errors(include_url=False, include_context=False, include_input=False)
     return [Misfit(_pointer(value, detail["loc"], detail["type"]), detail["msg"]) for detail in details]
 
 
 def _pointer(value: Any, steps: Sequence[str | int], kind: str) -> str:
-    """The steps that lead into the value; pydantic also names members of unions and such, which nobody sent."""
+    """Return the JSON pointer into the value, without the union members that pydantic adds to the location."""
     pointer = ""
     for place, step in enumerate(steps, start=1):
         if isinstance(value, dict | list) and _has(value, step):  # pyright: ignore[reportUnknownArgumentType]  # JSON
@@ -233,9 +237,9 @@ _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 
 
 def _msgspec_misfit(message: str) -> Misfit:
-    """The place stands as a JSON path at the end of msgspec's message; ours is a pointer."""
+    """Convert a msgspec message, which ends in a JSON path, to a Misfit with a pointer."""
     placed = _PLACE.match(message)
     if placed is None:
         return Misfit("", message)
-    path, _, _ = placed[2].partition("[...]")  # Some value of a mapping: it does not say which.
+    path, _, _ = placed[2].partition("[...]")  # Some value of a mapping; msgspec does not name the key.
     return Misfit("".join(f"/{json.escape_pointer(name or index)}" for name, index in _STEP.findall(path)), placed[1])

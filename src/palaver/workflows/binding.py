@@ -1,4 +1,4 @@
-"""Binding: what a call brings, as Python values for the function. Nothing is coerced, and every fault is listed."""
+"""Bind a call's inputs and parameters to the function's arguments. Nothing is coerced, and every fault is reported."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ _Values = dict[str, Any]
 def bind(
     signature: Signature, inputs: Mapping[str, Any], parameters: Mapping[str, Any]
 ) -> tuple[_Values, list[CallFault]]:
-    """The arguments that a call gives, and everything that is wrong with it. Python's defaults are left to Python."""
+    """Return the arguments of a call and all its faults. Python's defaults are left to Python."""
     values, faults = _bind_inputs(signature, inputs)
     settings, more = _bind_parameters(signature, parameters)
     return values | settings, faults + more
@@ -29,7 +29,7 @@ def _bind_inputs(signature: Signature, given: Mapping[str, Any]) -> tuple[_Value
             _read(argument, given[name], values, faults)
         elif argument.required:
             faults.append(MissingInput(f"Input {name!r} is required.", pointer=f"/inputs/{json.escape_pointer(name)}"))
-    # `**kwargs` takes only what nobody else is named: an input cannot become the context, or an unchecked parameter.
+    # `**kwargs` only takes unused names, so an input cannot become the context or an unchecked parameter.
     for name, value in given.items():
         if name in inputs:
             continue
@@ -64,7 +64,7 @@ def _bind_parameters(signature: Signature, given: Mapping[str, Any]) -> tuple[_V
 def _build(
     config: Argument, given: Mapping[str, Any], values: _Values, settings: _Values, faults: list[CallFault]
 ) -> None:
-    """The config model, of the values that are its fields."""
+    """Build the config model from the values of its fields."""
     assert config.model is not None
     fields = config.model.fields
     if not config.required and not any(field.name in given for field in fields):

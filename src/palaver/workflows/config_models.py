@@ -13,24 +13,22 @@ import msgspec
 from palaver.workflows.annotations import hints_of
 
 NO_DEFAULT: Any = inspect.Parameter.empty
-"""No default, as inspect says it."""
+"""Marks a missing default, as in inspect."""
 
 
 class ConfigField(msgspec.Struct, frozen=True, kw_only=True):
-    """One field of a model."""
-
     name: str
-    """What callers call it."""
+    """Name used by callers."""
     attribute: str
     keyword: str
-    """What the model's constructor calls it."""
+    """Name of the constructor's keyword argument."""
     annotation: Any
     required: bool
     default: Any = NO_DEFAULT
 
 
 class ConfigModel:
-    """A class of named fields, and the instance that stands in the signature as the default, if one does."""
+    """A class of named fields, with the default instance from the signature, if any."""
 
     def __init__(self, kind: Any, default: Any = NO_DEFAULT) -> None:
         self._kind = kind
@@ -38,7 +36,7 @@ class ConfigModel:
         self.fields = tuple(self._with_default(field) for field in _fields(kind))
 
     def build(self, given: Mapping[str, Any]) -> Any:
-        """The model of these values; what is not given is as in the default, else as the model says."""
+        """Create an instance; missing values come from the default instance, else from the class."""
         values = {field.keyword: given[field.name] for field in self.fields if field.name in given}
         if self._default is not None:
             stays = {field.keyword: field.default for field in self.fields if field.default is not NO_DEFAULT}
@@ -56,7 +54,7 @@ class ConfigModel:
 
 
 def is_config_model(annotation: Any) -> bool:
-    """Is it a class of named fields?"""
+    """Whether it is a dataclass, TypedDict, msgspec struct or pydantic model."""
     return isinstance(annotation, type) and (
         hasattr(annotation, "__struct_fields__")
         or hasattr(annotation, "__dataclass_fields__")
@@ -78,7 +76,7 @@ def _fields(kind: Any) -> Iterable[ConfigField]:
 
 def _typed_dict_field(name: str, annotation: Any, *, needed: bool) -> ConfigField:
     said = get_origin(annotation)
-    if said in (Required, NotRequired):  # Where annotations are texts, the class itself has not seen these words.
+    if said in (Required, NotRequired):  # With postponed annotations the class has not evaluated these.
         annotation, needed = get_args(annotation)[0], said is Required
     return ConfigField(name=name, attribute=name, keyword=name, annotation=annotation, required=needed)
 
@@ -114,9 +112,9 @@ def _pydantic_field(attribute: str, info: Any) -> ConfigField:
     required: bool = info.is_required()
     try:
         default = NO_DEFAULT if required else info.get_default(call_default_factory=True)
-    except ValueError:  # A factory that wants to see the other values.
+    except ValueError:  # A factory that needs the other values.
         default = NO_DEFAULT
-    # Alone, a field keeps its constraints and its description, but can have neither alias nor default.
+    # A single field keeps its constraints and description, but cannot have an alias or default.
     alone = copy.copy(info)
     alone.alias = alone.validation_alias = alone.serialization_alias = alone.default_factory = None
     alone.default = sys.modules["pydantic"].fields.PydanticUndefined

@@ -1,4 +1,4 @@
-"""The context: what a running workflow may ask about its run, and say beside what it returns."""
+"""The context of a run: what its workflow can access, and emit besides its return value."""
 
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -15,15 +15,13 @@ Emit = Callable[[object], None]
 if TYPE_CHECKING:
 
     class Fetched(bytes):
-        """What is in a file; in async code, once it was awaited."""
+        """The bytes of a file; must be awaited in async code."""
 
-        def __await__(self) -> Generator[Any, None, bytes]:
-            """The bytes."""
-            ...
+        def __await__(self) -> Generator[Any, None, bytes]: ...
 
 
 Fetch = Callable[[File], "Fetched"]
-"""What is in a file: of a stored one, of its own data, or at a URL."""
+"""Returns the bytes of a file: stored, inline, or at a URL."""
 
 
 def _too_late(_: object) -> None:
@@ -50,20 +48,22 @@ class Context:
         self.session = started.session
         self.messages: Sequence[Message] = call.messages
         self.options: Mapping[str, Any] = call.options
-        """Temperature and the like, as the caller asked."""
+        """Model options from the caller, such as the temperature."""
         self.client_tools: frozenset[str] = call.client_tools
         """Tools that the caller will run itself: call them and end the run."""
         self.secrets: Mapping[str, Secret] = call.secrets
         self.flags = flags
         self.ending: FinishReason = "stop"
-        """How the run will end when it ends well; set by `finish()`."""
+        """The finish reason if the run succeeds; set by `finish()`."""
         self.cancelled = False
         """True once the run was stopped: sync code looks here, async code gets CancelledError."""
         self.threads = threads
         self._started = started
         self._emit = emit
         self._fetch = fetch
-        self._ways: dict[int, Emit] = {}  # A thread of sync code -> what it says goes along with what it yields.
+        self._ways: dict[
+            int, Emit
+        ] = {}  # Thread id of sync code -> its emitter, which keeps the order with yielded values.
         self._home = threading.get_ident()
 
     @property
@@ -82,12 +82,12 @@ class Context:
         if here == self._home or not ways:
             self._emit(said)
         else:
-            # A thread that sync code started itself speaks through that code: what was yielded before stays before.
+            # A thread started by sync code emits through that code, so values yielded before stay before.
             way = ways.get(here) or next(reversed([*ways.values()]), self._emit)
             way(said)
 
     def close(self) -> None:
-        """The run has ended: nothing can be said any more."""
+        """Reject further output after the run has ended."""
         self._emit = _too_late
         self._fetch = _too_late_to_fetch
 
@@ -111,7 +111,7 @@ class Context:
 
     @contextmanager
     def speaking(self, way: Emit) -> Generator[None]:
-        """Send what this thread emits another way: sync code's, along with what it yields."""
+        """Redirect what the current thread emits to `way`, which keeps the order with yielded values."""
         here = threading.get_ident()
         self._ways[here] = way
         try:

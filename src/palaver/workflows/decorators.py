@@ -1,4 +1,4 @@
-"""@chat and @workflow: a function, declared once."""
+"""The decorators @chat and @workflow."""
 
 import inspect
 import warnings
@@ -24,7 +24,7 @@ class TakesMessages(UserWarning):
 
 
 class _DeclarationOptions(TypedDict, total=False):
-    """What a declaration may say, all by keyword."""
+    """Keyword options of a declaration."""
 
     name: str
     description: str
@@ -128,7 +128,7 @@ def _options(given: _DeclarationOptions, name: str) -> Options:
 
 
 def _hint(function: Any, hint: str) -> None:
-    """Warn at the function itself, however it was declared."""
+    """Issue the warning at the function's own line."""
     code = getattr(unwrap_definition(function), "__code__", None)
     where = (code.co_filename, code.co_firstlineno) if code else ("<unknown>", 1)
     warnings.warn_explicit(hint, TakesMessages, *where)
@@ -136,5 +136,5 @@ def _hint(function: Any, hint: str) -> None:
 
 def _first_paragraph(function: Any) -> str:
     defined = unwrap_definition(function)
-    own = defined.__doc__ if hasattr(defined, "__code__") else None  # Python's own words for a builtin say nothing.
+    own = defined.__doc__ if hasattr(defined, "__code__") else None  # The docstring of a builtin is not a description.
     return " ".join(inspect.cleandoc(own or "").partition("\n\n")[0].split())

@@ -1,4 +1,4 @@
-"""Produce: whatever kind of function the author wrote, a stream of the values it gives."""
+"""Run functions of any kind as a stream of values. Sync code runs in the thread pool."""
 
 import asyncio
 import inspect
@@ -14,30 +14,29 @@ from palaver.workflows.thread_pool import ThreadBridge
 
 
 class Returned(NamedTuple):
-    """A value that the function returned; all others were yielded."""
+    """A value that the function returned rather than yielded."""
 
     value: Any
 
 
 class Emitted(NamedTuple):
-    """A value that sync code said through `ctx.emit(…)`, in its place between those that it yields."""
+    """A value that sync code passed to `ctx.emit(…)`, in order with those that it yields."""
 
     value: Any
 
 
 BoundFunction = Callable[[], Any]
-"""The author's function with its arguments."""
+"""The author's function with its arguments bound."""
 
 _WHOLE = (str, dict, list, tuple, msgspec.Struct, int, float, type(None))
-"""Most values are such, and give nothing in turn: they need no closer look."""
-
+"""Common types of values that are not iterators."""
 
 FunctionKind = Literal["async generator", "coroutine", "sync"]
 """How a function is run."""
 
 
 def function_kind(function: Callable[..., Any]) -> FunctionKind:
-    """How this one is. Asked once, when it is declared: looking costs as much as a short run."""
+    """Determine how a function is run; once per declaration, as it costs as much as a short run."""
     runs = underlying_callable(function)
     if inspect.isasyncgenfunction(runs):
         return "async generator"
@@ -45,11 +44,11 @@ def function_kind(function: Callable[..., Any]) -> FunctionKind:
 
 
 OutputStream = AsyncGenerator[object, None] | Coroutine[Any, Any, object]
-"""What a workflow gives: values in order, or, of a coroutine, the one that it returns."""
+"""A stream of values, or a coroutine that returns one."""
 
 
 def call_function(kind: FunctionKind, bound: BoundFunction, context: Context) -> OutputStream:
-    """What the function gives. Async code is handed on as it is: on the hot path there is nothing in between."""
+    """Call the function. Async output is returned as it is, without a wrapper on the hot path."""
     match kind:
         case "async generator" | "coroutine":
             return bound()
@@ -58,7 +57,7 @@ def call_function(kind: FunctionKind, bound: BoundFunction, context: Context) ->
 
 
 def iterate_output(value: object, context: Context) -> AsyncGenerator[object, None] | None:
-    """The values of something that gives values in turn; None for anything that is a value itself."""
+    """Return the values of an iterator, async iterable or awaitable; None for a plain value."""
     given: object = value.value if isinstance(value, Returned) else value
     if isinstance(given, _WHOLE):
         return None
@@ -89,7 +88,7 @@ async def _relayed(values: AsyncIterable[object]) -> AsyncGenerator[object, None
 
 
 async def _threaded(bound: BoundFunction, context: Context) -> AsyncGenerator[object, None]:
-    """Sync code, in one thread from its first line to its last, so that what it holds per thread stays valid."""
+    """Run sync code in a single thread from start to end, so that thread-local state stays valid."""
     pump = ThreadBridge(asyncio.get_running_loop())
 
     def work() -> None:
@@ -100,7 +99,7 @@ async def _threaded(bound: BoundFunction, context: Context) -> AsyncGenerator[ob
                     _drain(cast("Iterator[object]", result), pump)
                 else:
                     pump.put(Returned(result))
-        except BaseException as error:  # sys.exit in a workflow must end the run, not vanish in a thread.
+        except BaseException as error:  # sys.exit must end the run, not just the thread.
             pump.end(error)
         else:
             pump.end()
@@ -115,7 +114,7 @@ async def _threaded(bound: BoundFunction, context: Context) -> AsyncGenerator[ob
 
 
 def _drain(values: Iterator[object], pump: ThreadBridge) -> None:
-    """Put each value, and of an iterator each of its own: in a second thread it might wait for ever for our slot."""
+    """Put each value, and those of nested iterators: a second thread might wait forever for our slot."""
     try:
         for value in values:
             if isinstance(value, _WHOLE) or not isinstance(value, Iterator):

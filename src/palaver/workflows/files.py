@@ -1,4 +1,4 @@
-"""Stored files for those who cannot read our ids: other dialects, frameworks and services elsewhere get their bytes."""
+"""Inline stored files as base64 data for dialects, frameworks and services that cannot resolve our file ids."""
 
 import asyncio
 import base64
@@ -13,19 +13,18 @@ if TYPE_CHECKING:
     from palaver.workflows.context import Context
 
 MAX_INLINED_BYTES = 32 * 1024 * 1024
-"""Bytes of all the files of one call together: a few words may name a lot, and the workflow holds them at once."""
+"""Maximum size of all files of one call together; the workflow holds them in memory at once."""
 
 
 def has_stored_files(messages: Sequence[Message]) -> bool:
-    """Is there any stored file to be put in its place?"""
+    """Whether the messages refer to stored files."""
     return has_files(messages) and any(map(is_stored_file, _parts(messages)))
 
 
 async def inline_files(messages: Sequence[Message], context: "Context") -> tuple[Message, ...]:
-    """The messages with every stored file as base64 data.
+    """Return the messages with every stored file as base64 data.
 
-    A file that was deleted a moment ago is told of in words. An id in what the assistant said that is none of ours is
-    its provider's, and stays.
+    A deleted file is replaced by a notice. An unknown file id in an assistant message is the provider's, and is kept.
     """
     held: dict[str, str] = {}
     size = 0

@@ -1,4 +1,4 @@
-"""Options of a declaration, beside its name and flags."""
+"""Options of a declaration besides its name and flags."""
 
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, cast, get_args
@@ -14,7 +14,7 @@ TurnPolicy = Literal["reject", "queue", "interrupt"]
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How far one run may go; None leaves it to the server's settings."""
+    """Limits of one run; None means the server's setting."""
 
     seconds: Annotated[float, msgspec.Meta(gt=0)] | None = None
     events: Annotated[int, msgspec.Meta(gt=0)] | None = None
@@ -22,25 +22,23 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """How runs of this workflow behave."""
-
     on_disconnect: OnDisconnect | None = None
-    """What happens when nobody reads any more; None leaves it to the protocol."""
+    """What happens when the client disconnects; None leaves it to the protocol."""
     system: SystemPolicy = "keep"
-    """What becomes of system messages that a client sends."""
+    """What happens to system messages from a client."""
     limits: Limits = Limits()
     turns: TurnPolicy = "reject"
-    """What becomes of a turn while another one runs in the same conversation."""
+    """What happens to a turn while another one runs in the same conversation."""
     idempotent: bool = False
-    """May a run in the background start again when its process died?"""
+    """Whether a background run may restart when its process died."""
     record: RecordMode = "full"
-    """What is kept of its runs: everything, that they were, or nothing."""
+    """What is stored of its runs: everything, metadata only, or nothing."""
     health: Callable[[], Any] | None = None
-    """Says whether it works, when somebody asks for /status."""
+    """Health check for /status."""
     readme: str = ""
-    """Markdown for people, at /services/{w}/README.md; without it, one is made."""
+    """Markdown served at /services/{w}/README.md; generated if empty."""
     redact: tuple[Mapping[str, Any], ...] = ()
-    """What is removed from what is stored of its runs, as in `[[redact]]` of palaver.toml; read by the server."""
+    """Redaction rules for stored runs, as in `[[redact]]` of palaver.toml; parsed by the server."""
 
 
 def read_options(
@@ -56,7 +54,7 @@ def read_options(
     readme: Any = "",
     redact: Any = (),
 ) -> Options:
-    """The options as declared, or InvalidOption naming the one that is wrong."""
+    """Validate the options of a declaration. Raises InvalidOption."""
     for option, value, words in (
         ("on_disconnect", on_disconnect, (None, *get_args(OnDisconnect))),
         ("system", system, get_args(SystemPolicy)),

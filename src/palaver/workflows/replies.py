@@ -1,8 +1,7 @@
-"""The reply grammar: what a workflow may return or yield, as messages, parts and events.
+"""Read what a workflow returns or yields as messages, parts and events.
 
-In this order, and the first match wins: one of our own values; a framework's object; text; for a chat, messages in any
-dialect, alone or under `messages`; any other JSON. A sync machine beside core's grammar: this one understands, that one
-makes it lawful.
+The first match wins: one of our own values; a framework's object; text; for a chat, messages in any dialect, alone or
+under `messages`; any other JSON. A sync state machine; core/grammar.py then makes the stream valid.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +24,7 @@ _OURS = (Event | Part | Usage).__args__
 
 
 class ReplyReader:
-    """Understands what one run of one workflow gives."""
+    """Reads the output of one run."""
 
     def __init__(self, *, is_chat: bool, history: Sequence[Message] = ()) -> None:
         self._warnings: list[str] = []
@@ -34,16 +33,16 @@ class ReplyReader:
         self._values: list[Any] = []
         self._text: list[str] = []
         self._returned: Any | UnsetType = UNSET
-        self._readers: dict[int, OutputReader] = {}  # By the identity of their framework's module.
+        self._readers: dict[int, OutputReader] = {}  # By id of the adapter module.
 
     @property
     def warnings(self) -> list[str]:
-        """What was left out, or is shown otherwise than it was given."""
+        """Warnings about output that was dropped or changed."""
         told = [warning for reader in self._readers.values() for warning in getattr(reader, "warnings", ())]
         return self._warnings + told
 
     def feed(self, value: object) -> Iterator[OutputValue]:
-        """What one value amounts to; raises BadStream for what is no answer at all."""
+        """Convert one value. Raises BadStream if it is not a valid output."""
         if isinstance(value, Emitted):
             yield from self.emitted(value.value)
             return
@@ -61,7 +60,7 @@ class ReplyReader:
             yield from self._yielded(value)
 
     def emitted(self, value: object) -> Iterator[OutputValue]:
-        """What `ctx.emit(…)` said: one of our own values, and no part of a workflow's value."""
+        """Convert a value passed to `ctx.emit(…)`, which must be one of ours and is not part of the result value."""
         if isinstance(value, Message):
             yield from self._messages([value])
         elif isinstance(value, _OURS):
@@ -70,11 +69,11 @@ class ReplyReader:
             raise BadStream(f"ctx.emit() takes an event, a part, a message or a usage, not a {type(value).__name__}.")
 
     def end(self) -> list[OutputValue]:
-        """What remains to be said when the workflow has come to its end."""
+        """Return the remaining output when the workflow has ended."""
         return [given for reader in self._readers.values() for given in reader.end()]
 
     def value(self, given: Any | UnsetType = UNSET) -> Any | UnsetType:
-        """The value of a workflow that is no chat: given with its end, returned, or made of what was yielded."""
+        """Return the result of a workflow that is not a chat: given with its end, returned, or yielded."""
         if self._is_chat:
             return UNSET
         if given is not UNSET:
@@ -104,14 +103,14 @@ class ReplyReader:
             yield Message.assistant(Data(name="output", value=_plain(value)))
 
     def _read(self, value: object) -> Sequence[Message] | None:
-        """The messages that it is, or else has under `messages`; None where there are none."""
+        """Read messages, directly or under `messages`; None if there are none."""
         messages = _as_messages(value)
         if messages is None and isinstance(value, dict):
             messages = _as_messages(cast("dict[str, Any]", value).get("messages"))
         return messages
 
     def _foreign(self, value: object) -> Iterable[OutputValue] | None:
-        """What a framework's objects amount to: one, or those that stand in a list; None where there are none."""
+        """Convert a framework's object, or a list of them; None if it is neither."""
         framework = adapter_for(value)
         given = self._reader(framework).feed(value) if framework is not None else None
         if given is None and isinstance(value, list | tuple):
@@ -119,7 +118,7 @@ class ReplyReader:
         return given
 
     def _foreign_under(self, value: object) -> Iterable[OutputValue] | None:
-        """The same of `{"messages": …}`, and of the updates of a graph: by node, such a change."""
+        """The same for `{"messages": …}`, and for the updates of a graph, which are such changes by node."""
         if not isinstance(value, dict):
             return None
         state = cast("dict[object, object]", value)
@@ -133,13 +132,13 @@ class ReplyReader:
         return [each for given in listed for each in given] if listed else None
 
     def _foreign_list(self, values: Sequence[object]) -> Iterable[OutputValue] | None:
-        """Of a list some of which are a framework's objects, all that it says; None where that is not messages."""
+        """Convert a list that contains a framework's objects; None if it is not messages."""
         whose = [adapter_for(value) for value in values]
         first = next((framework for framework in whose if framework), None)
         if first is None:
             return None
         if isinstance(values, tuple) and (given := self._reader(first).feed(values)) is not None:
-            return given  # Two things that belong together, as LangGraph's message and its metadata.
+            return given  # A pair, such as LangGraph's message and its metadata.
         said: list[OutputValue] = []
         for framework, run in groupby(values, adapter_for):
             if framework is not None:
@@ -157,7 +156,7 @@ class ReplyReader:
         return known or self._readers.setdefault(id(framework), framework.Reader(self._history))
 
     def _messages(self, messages: Sequence[Message]) -> Iterator[OutputValue]:
-        """The new ones: not the history again, and nobody speaks for the user but the user."""
+        """Yield the new messages of the assistant and tools, without a repeated history."""
         for message in messages[self._repeated(messages) :]:
             if message.role in ("assistant", "tool"):
                 yield message
@@ -165,10 +164,10 @@ class ReplyReader:
                 self._warn(f"dropped a {message.role} message from a chat's reply")
 
     def _repeated(self, messages: Sequence[Message]) -> int:
-        """How many leading messages are the history of the call, given back as LangGraph's state does."""
+        """Return the number of leading messages that repeat the call's history, as in LangGraph's state."""
         pairs = zip(messages, self._history, strict=False)
         same = list(takewhile(lambda pair: _gist(pair[0]) == _gist(pair[1]), pairs))
-        # No reply holds a user's message; without one, what looks like the history may be said anew.
+        # A reply has no user messages; without one, an apparent repetition may be new output.
         return len(same) if any(message.role == "user" for message, _ in same) else 0
 
     def _yielded(self, value: object) -> Iterator[OutputValue]:
@@ -198,7 +197,7 @@ class ReplyReader:
 
 
 def _as_messages(value: Any) -> Sequence[Message] | None:
-    """The messages that a value is; a list may mix our own with plain ones, in runs of each."""
+    """Read messages; a list may mix our own with those of dialects."""
     if isinstance(value, list | tuple):
         listed = list(cast("Sequence[Any]", value))
         if any(isinstance(item, Message) for item in listed):
@@ -228,7 +227,7 @@ def _is_ours(item: object) -> bool:
 
 
 def _gist(message: Message) -> tuple[object, ...]:
-    """What two spellings of one message have in common, whatever a dialect loses."""
+    """Return what is equal in two versions of one message, whatever a dialect loses."""
     calls = tuple(call.call_id for call in message.tool_calls)
     return message.role, message.text, calls, tuple(result.call_id for result in message.tool_results)
 

@@ -1,4 +1,4 @@
-"""Schemas: what a workflow takes and gives, as JSON Schema documents (draft 2020-12, references local only)."""
+"""JSON Schema documents of a workflow's inputs, parameters and outputs (draft 2020-12, local references only)."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
@@ -22,14 +22,14 @@ _REPLY: dict[str, Any] = {
 
 
 def schemas_of(signature: Signature, *, is_chat: bool) -> Schemas:
-    """The three documents; only a chat's carry the marker `x-ag-type-ref`, from which others derive "chat"."""
+    """Return the three documents. Only a chat's have the marker `x-ag-type-ref`, from which clients derive "chat"."""
     inputs = _object(signature.of("input"), is_open=signature.open, messages=is_chat)
     parameters = _object(signature.settings.values(), is_open=False, messages=False)
     return Schemas(inputs=inputs, parameters=parameters, outputs=dict(_REPLY) if is_chat else _alone(signature.returns))
 
 
 def defaults_of(arguments: Iterable[Argument]) -> dict[str, Any]:
-    """The Python defaults that are JSON."""
+    """Return the Python defaults that are JSON."""
     return {argument.name: default for argument in arguments for default in _default(argument)}
 
 
@@ -57,7 +57,7 @@ def _alone(shape: ValueSchema) -> dict[str, Any]:
 
 
 def _default(argument: Argument) -> list[Any]:
-    """A list of one; of none where there is no default, or only one that no caller may send (`x: int = None`)."""
+    """Return the default in a list, empty if there is none or its type is not allowed (`x: int = None`)."""
     if argument.default is NO_DEFAULT:
         return []
     try:
@@ -69,7 +69,7 @@ def _default(argument: Argument) -> list[Any]:
 
 
 def _merged(shape: ValueSchema, defs: Defs) -> dict[str, Any]:
-    """The shape's schema, its definitions moved into `defs`; two of one name that differ are told apart by a number."""
+    """Return the schema with its definitions moved into `defs`; conflicting names get a number."""
     schema, own = shape.schema()
     number = 0
     while True:
@@ -83,7 +83,7 @@ def _merged(shape: ValueSchema, defs: Defs) -> dict[str, Any]:
 
 
 def _pointed(schema: Any, renamed: Mapping[str, str]) -> Any:
-    """The schema with its references, and a discriminator's mapping, under their new names."""
+    """Rename references and discriminator mappings in the schema."""
     match schema:
         case str():
             return renamed.get(schema, schema)

@@ -1,4 +1,4 @@
-"""Signatures: which parameter of a function gets what. What a call brings for it, binding.py checks."""
+"""Read a function's signature: which parameter is the history, the context, an input or a setting."""
 
 import functools
 import inspect
@@ -31,7 +31,7 @@ from palaver.workflows.context import Context
 
 
 def underlying_callable(function: Any) -> Any:
-    """What runs when it is called: of a partial its function, of an object its `__call__`."""
+    """Return what runs on a call: a partial's function, an object's `__call__`."""
     while isinstance(function, functools.partial):
         function = function.func
     if inspect.isroutine(function) or isinstance(function, type):
@@ -40,14 +40,14 @@ def underlying_callable(function: Any) -> Any:
 
 
 def unwrap_definition(function: Any) -> Any:
-    """Where its annotations, docstring and source stand: a decorated function is asked for the one it wraps."""
+    """Return the wrapped function that has the annotations, docstring and source."""
     while (inner := underlying_callable(inspect.unwrap(function))) is not function:
         function = inner
     return function
 
 
 def source_location(function: Any) -> str:
-    """File and line of the function; the path of a file below the working folder, the name of any other."""
+    """Return file and line; the path is relative if the file is below the working directory, else only its name."""
     code = getattr(unwrap_definition(function), "__code__", None)
     if code is None:
         return type(function).__name__
@@ -56,7 +56,7 @@ def source_location(function: Any) -> str:
 
 
 def callable_name(function: Any) -> str:
-    """The name of the function; an object that can be called goes by its class."""
+    """Return the function's name, or the class name of a callable object."""
     while isinstance(function, functools.partial):
         function = function.func
     return getattr(function, "__name__", type(function).__name__)
@@ -72,12 +72,12 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _OURS = {"Context": Context, "Message": Message, "Parameter": Parameter}
-"""Authors move such imports under TYPE_CHECKING; their annotations mean the same all the same."""
+"""Names that authors may import under TYPE_CHECKING only."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Argument:
-    """One parameter of the author's function, or one field of its config model."""
+    """A parameter of the author's function, or a field of its config model."""
 
     name: str
     use: Use
@@ -87,21 +87,21 @@ class Argument:
     description: str = ""
     positional: bool = False
     model: ConfigModel | None = None
-    """Of the config argument alone."""
+    """Only for the config argument."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Signature:
-    """All of them, and what the function gives back."""
+    """The arguments and return type of a function."""
 
     arguments: tuple[Argument, ...]
     open: bool
-    """Does it take inputs that it does not name (`**kwargs`)?"""
+    """Whether it accepts undeclared inputs (`**kwargs`)."""
     returns: ValueSchema
     dialect: Dialect
-    """In which dialect the function wants its history."""
+    """The dialect in which the function receives its history."""
     framework: FrameworkAdapter | None = None
-    """Whose messages it wants instead, as objects."""
+    """The framework whose message objects it receives instead."""
     settings: Mapping[str, Argument]
     """The workflow's parameters by name: the marked arguments, and the config model's fields."""
 
@@ -112,12 +112,11 @@ class Signature:
 
     @cached_property
     def asks(self) -> bool:
-        """Must anything be given beside the history?"""
+        """Whether any argument besides history and context is required."""
         return any(argument.required and argument.use not in ("messages", "context") for argument in self.arguments)
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Of all arguments."""
         return frozenset(argument.name for argument in self.arguments)
 
     @cached_property
@@ -125,7 +124,7 @@ class Signature:
         return {}
 
     def of(self, use: Use) -> list[Argument]:
-        """The arguments of that use. Asked with every call, so it is looked up once."""
+        """Return the arguments of a use; cached, as it runs for every call."""
         found = self._uses.get(use)
         if found is None:
             found = self._uses[use] = [argument for argument in self.arguments if argument.use == use]
@@ -133,7 +132,7 @@ class Signature:
 
 
 def read_signature(function: Callable[..., Any], *, is_chat: bool, name: str) -> Signature:
-    """What the function's parameters are for; ChatWithoutMessages where a chat has no place for the history."""
+    """Read the signature. Raises ChatWithoutMessages if a chat has no parameter for the history."""
     parameters, hints = _parameters(function), _hints(function)
     notes = _docstring_notes(function)
     history = _history_name(parameters, hints) if is_chat else None
@@ -158,11 +157,11 @@ def read_signature(function: Callable[..., Any], *, is_chat: bool, name: str) ->
 
 
 def takes_messages(function: Callable[..., Any]) -> bool:
-    """Would it have a place for a history, had it been declared as a chat?"""
+    """Whether it has a parameter for a history, if it were declared as a chat."""
     return _history_name(_parameters(function), _hints(function)) is not None
 
 
-# What a parameter is for
+# Parameters
 
 
 def _argument(parameter: inspect.Parameter, annotation: Any, history: str | None, notes: Mapping[str, str]) -> Argument:
@@ -196,7 +195,7 @@ def _model(kind: Any, default: Any) -> ConfigModel:
 
 
 def _settings(arguments: Iterable[Argument], name: str) -> dict[str, Argument]:
-    """The parameters of the workflow: marked arguments, and the fields of a config model."""
+    """Return the workflow's parameters: marked arguments and fields of a config model."""
     settings = {argument.name: argument for argument in arguments if argument.use == "parameter"}
     for config in arguments:
         for field in config.model.fields if config.model else ():
@@ -226,7 +225,7 @@ def _is_our_messages(annotation: Any) -> bool:
 
 
 def _framework_of_messages(annotation: Any) -> FrameworkAdapter | None:
-    """Of `list[BaseMessage]` or a list of any of its subclasses, LangChain."""
+    """Return LangChain's adapter for `list[BaseMessage]` or a list of a subclass, and so on."""
     for member in members_of(annotation):
         found = adapter_for_class(member) if isinstance(member, type) else None
         if found is not None and found.MESSAGES is not None and issubclass(member, found.MESSAGES):
@@ -235,13 +234,13 @@ def _framework_of_messages(annotation: Any) -> FrameworkAdapter | None:
 
 
 def _described(annotation: Any) -> str:
-    """What the annotation says about itself: in its Parameter, or as a plain text beside the type."""
+    """Return the description in Parameter metadata, or in a plain string of Annotated."""
     notes = list(metadata_of(annotation))
     said = [note.description for note in notes if isinstance(note, Parameter)]
     return next((text for text in (*said, *(note for note in notes if isinstance(note, str))) if text), "")
 
 
-# The function as Python sees it
+# Introspection
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
@@ -256,7 +255,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _given_back(annotation: Any) -> Any:
-    """What one value of the return annotation is: of a generator or iterator, what it yields."""
+    """Return the type of one output value: for a generator or iterator, what it yields."""
     origin = get_origin(annotation)
     if origin in _STREAMS:
         return (*get_args(annotation), Any)[0]
@@ -268,7 +267,7 @@ _NOTE = re.compile(r"^\s+(\w+)(?: \([^)]*\))?: (.+)$")
 
 
 def _docstring_notes(function: Callable[..., Any]) -> dict[str, str]:
-    """Lines `name: what it is` below `Args:`."""
+    """Return the descriptions in lines `name: text` below `Args:`."""
     _, found, section = inspect.cleandoc(unwrap_definition(function).__doc__ or "").partition("Args:\n")
     notes: dict[str, str] = {}
     for line in section.splitlines() if found else ():

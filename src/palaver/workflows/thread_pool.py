@@ -1,7 +1,7 @@
-"""Threads: where sync code runs, so that it never stalls the loop.
+"""OS threads for sync workflows, so that they never block the event loop.
 
-A cancelled run ends at once; its sync code may not notice and keeps its slot until it returns. When no slot is free,
-runs wait. Threads are daemons: code that never returns cannot keep the process from ending.
+A cancelled run ends at once; its sync code may not notice, and keeps its slot until it returns. When no slot is free,
+runs wait. Threads are daemons: code that never returns does not keep the process alive.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 
-_BUFFER_SIZE = 16  # Values that sync code may be ahead of its reader.
+_BUFFER_SIZE = 16  # Values that sync code may be ahead of its consumer.
 
 
 class ThreadPool:
@@ -23,7 +23,7 @@ class ThreadPool:
         self._slots = asyncio.Semaphore(most)
 
     async def start(self, body: Callable[[], None]) -> None:
-        """Run `body` in a thread of its own as soon as a slot is free, with the caller's context variables."""
+        """Run `body` in a new thread as soon as a slot is free, with the caller's context variables."""
         await self._slots.acquire()
         self.busy += 1
         loop = asyncio.get_running_loop()
@@ -33,13 +33,13 @@ class ThreadPool:
             try:
                 run(body)
             finally:
-                with suppress(RuntimeError):  # The loop has ended before us: nobody is waiting for a slot.
+                with suppress(RuntimeError):  # The loop is closed, so no run waits for a slot.
                     loop.call_soon_threadsafe(self._free)
 
         try:
             threading.Thread(target=work, name="palaver-workflow", daemon=True).start()
         except RuntimeError:
-            self._free()  # The system has no more threads.
+            self._free()  # The system is out of threads.
             raise
 
     def _free(self) -> None:
@@ -48,7 +48,7 @@ class ThreadPool:
 
 
 class ThreadBridge:
-    """Carries values from one thread to the loop, in order, at the reader's pace."""
+    """Passes values from a thread to the event loop, in order, with backpressure."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -61,29 +61,29 @@ class ThreadBridge:
         self._closed = False
 
     def put(self, value: object) -> None:
-        """In the thread: hand over one value; waits while the reader is behind, raises once nobody reads any more."""
+        """In the thread: pass one value. Blocks while the buffer is full; raises CancelledError after `close`."""
         if not self._closed:
             self._room.acquire()
         if self._closed:
-            # Not an Exception, so that code which catches everything is stopped too.
+            # Not an Exception, so that `except Exception` does not catch it.
             raise asyncio.CancelledError("the run has ended")
         self._values.append(value)
         self._nudge()
 
     def end(self, error: BaseException | None = None) -> None:
-        """In the thread: no more values."""
+        """In the thread: end the stream."""
         self._error = error
         self._ended = True
         self._nudge()
 
     def close(self) -> None:
-        """On the loop: nobody reads any more; threads that wait for room are let go with an error."""
+        """On the loop: stop reading; a thread blocked in `put` is released with an error."""
         self._closed = True
         self._values.clear()
         self._room.release(_BUFFER_SIZE)
 
     async def values(self) -> AsyncGenerator[object, None]:
-        """On the loop: the values as they come; raises what the thread raised."""
+        """On the loop: yield the values as they arrive. Raises what the thread raised."""
         while True:
             while self._values:
                 value = self._values.popleft()
@@ -95,7 +95,7 @@ class ThreadBridge:
                 return
             self._filled.clear()
             self._reader_waits = True
-            if not self._values and not self._ended:  # Looked at again: the thread may have put one meanwhile.
+            if not self._values and not self._ended:  # Checked again: the thread may have added one meanwhile.
                 await self._filled.wait()
             self._reader_waits = False
 
@@ -108,7 +108,7 @@ class ThreadBridge:
 
 
 def is_running_loop(loop: asyncio.AbstractEventLoop) -> bool:
-    """Are we on this loop's thread, called by it?"""
+    """Whether the current code runs on this loop."""
     try:
         return asyncio.get_running_loop() is loop
     except RuntimeError:

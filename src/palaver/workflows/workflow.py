@@ -1,4 +1,4 @@
-"""The promise that every workflow keeps, and the workflow that a Python function makes."""
+"""The Workflow protocol, and workflows made from Python functions."""
 
 import functools
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -19,7 +19,7 @@ from palaver.workflows.schemas import defaults_of, schemas_of
 from palaver.workflows.signature import Signature, read_signature, source_location
 
 Producer = Callable[[Context], OutputStream]
-"""One bound call: given its context, the values that it gives (see replies.py)."""
+"""A bound call: takes the context and returns the stream of values (see replies.py)."""
 
 
 @runtime_checkable
@@ -27,30 +27,26 @@ class Workflow(Protocol):
     """Something that can be described and called."""
 
     @property
-    def description(self) -> Description:
-        """What it is, as anyone may know it."""
-        ...
+    def description(self) -> Description: ...
 
     @property
-    def options(self) -> Options:
-        """How its runs behave."""
-        ...
+    def options(self) -> Options: ...
 
     @property
     def place(self) -> str:
-        """Where it is declared, for people: `app.py:4`."""
+        """Where it is declared, for display: `app.py:4`."""
         ...
 
     def bind(self, call: Call) -> Producer:
-        """Check the inputs and parameters of a call; FaultyCall lists everything that is wrong with them."""
+        """Check the inputs and parameters of a call. Raises FaultyCall with all faults."""
         ...
 
 
 class FunctionWorkflow:
-    """A function of the author's. It can still be called as the function it was."""
+    """A workflow made from a function, which can still be called directly."""
 
     reads_ids = True
-    """Does it know what to do with the id of a stored file, where it takes our own messages?"""
+    """Whether it can resolve ids of stored files in our own messages."""
 
     def __init__(
         self,
@@ -76,7 +72,7 @@ class FunctionWorkflow:
         functools.update_wrapper(self, function, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The author's own function, as if it had not been declared."""
+        """Call the author's function directly."""
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -89,7 +85,7 @@ class FunctionWorkflow:
 
     @property
     def unknown_types(self) -> list[str]:
-        """Inputs and parameters whose annotation has no schema, and `return`; `palaver doctor` lists them."""
+        """Inputs, parameters and `return` whose annotation has no schema, for `palaver doctor`."""
         signature = self.signature
         shapes = {argument.name: argument.shape for argument in signature.of("input")}
         shapes |= {argument.name: argument.shape for argument in signature.settings.values()}
@@ -97,7 +93,7 @@ class FunctionWorkflow:
         return [name for name, shape in shapes.items() if not shape.known]
 
     def bind(self, call: Call) -> Producer:
-        """The function with its arguments, ready to run."""
+        """Bind the function to its arguments. Raises FaultyCall."""
         values: dict[str, Any] = {}
         if call.inputs or call.parameters or self.signature.asks:
             values, faults = bind(self.signature, call.inputs, call.parameters)
@@ -115,7 +111,7 @@ class FunctionWorkflow:
         return self.reads_ids and self.signature.dialect == "palaver" and self.signature.framework is None
 
     def _history(self, messages: Sequence[Message]) -> list[Any]:
-        """The messages as the function wants them."""
+        """Convert the messages to the function's dialect or framework."""
         if self.signature.framework is not None:
             return self.signature.framework.written(messages)
         if self.signature.dialect == "palaver":
@@ -125,7 +121,7 @@ class FunctionWorkflow:
     async def _with_files(
         self, values: dict[str, Any], messages: Sequence[Message], context: Context
     ) -> AsyncGenerator[object, None]:
-        """What the function gives, once it has the bytes of the files that were named to us."""
+        """Inline the stored files, then run the function."""
         told = self._history(await inline_files(messages, context))
         values = values | {argument.name: told for argument in self.signature.of("messages")}
         given = self._produce(values, context)
@@ -148,10 +144,9 @@ class FunctionWorkflow:
 
 
 def find_parameter_faults(workflow: Workflow, parameters: Mapping[str, Any]) -> list[CallFault]:
-    """Everything about these parameters that the workflow cannot take.
+    """Return the faults of parameters that a variant sets.
 
-    One that is required and not among them is no fault: a call may still bring it. What a remote service takes, it
-    knows best.
+    A missing required parameter is not a fault, since a call may provide it. Remote services check for themselves.
     """
     if not isinstance(workflow, FunctionWorkflow):
         return []

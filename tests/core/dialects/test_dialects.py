@@ -117,6 +117,30 @@ def test_what_we_write_we_recognise_and_read(name: Any, said: list[Message]) -> 
     assert dialects.read([*written]) == dialects.DIALECT_MODULES[name].read(written)
 
 
+_texts = st.sampled_from(["", "hi", None, 5, ["hi"]])
+_text_part = st.fixed_dictionaries(
+    {"type": st.sampled_from(["text", "reasoning", None])},
+    optional={"text": _texts, "content": _texts, "state": st.just("done"), "call_id": _texts},
+)
+_text_elements = st.fixed_dictionaries(
+    {"role": st.sampled_from(["user", "assistant", "tool", "model", "Human", "admin", ""])},
+    optional={
+        "content": _texts,
+        "parts": st.lists(_text_part | st.just({"type": "step-start"}), max_size=2),
+        "id": _texts,
+        "finish_reason": _texts,
+    },
+)
+
+
+@pytest.mark.parametrize("name", ["chat-completions", "gen-ai", "ui-message"])
+@given(element=_text_elements)
+def test_a_plain_text_is_read_as_if_it_had_an_unknown_field(name: Any, element: dict[str, Any]) -> None:
+    read = dialects.DIALECT_MODULES[name].read  # These have a shortcut for an element that is only a text.
+
+    assert read([element], 3) == read([{**element, "unknown": 1}], 3)
+
+
 # What strangers send: whatever is in an element that we take for a message, it is read
 
 

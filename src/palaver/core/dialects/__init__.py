@@ -1,8 +1,18 @@
-"""Message dialects: the message formats of other libraries, read into ours and written back.
+"""Message dialects: formats of other libraries and services, read into our messages and written back.
 
-A module for each, all with the same names: `read(elements, start) -> list[Message]`, `write(messages) -> list`, and
-`LOSSES`, what does not survive a round trip. `start` is the index of the first element in the whole list: elements
-without an id are named by their index. Which dialect a value is in, recognition.py decides.
+    anthropic           Anthropic Messages
+    chat_completions    OpenAI Chat Completions, and chat widgets
+    common              helpers that several dialects share
+    detection           whether a value is messages, and in which dialect
+    gemini              Gemini contents
+    gen_ai              OpenTelemetry's gen_ai messages
+    langchain           LangChain messages, in three formats
+    palaver             our own messages as JSON
+    responses           OpenAI Responses items
+    ui_message          UI messages of the AI SDK
+
+Each dialect has `read(elements, start) -> list[Message]`, `write(messages) -> list` and `LOSSES`, what does not survive
+a round trip. `start` is the index of the first element in the whole list: elements without an id are named by it.
 """
 
 from collections.abc import Sequence
@@ -16,7 +26,7 @@ from palaver.errors import InvalidMessages
 
 
 class _Dialect(Protocol):
-    """What a file in this folder offers."""
+    """The interface of a dialect module."""
 
     LOSSES: Sequence[str]
 
@@ -38,36 +48,30 @@ DIALECT_MODULES: dict[Dialect, _Dialect] = {
 
 
 def read(value: Any, *, pointer: str = "/messages") -> list[Message]:
-    """The messages of a list (or of one message) in any dialect that we read; InvalidMessages says what is not."""
+    """Read a list of messages, or one message, in any dialect. Raises InvalidMessages."""
     if value == []:
         return []
-    found = detect(value)
-    if found is None:
+    segments = split_by_dialect(value)
+    if segments is None:
         index, why = explain_rejection(value)
         where = f"{pointer}/{index}" if index is not None else pointer
         subject = f"Message {index}" if index is not None else "The history"
         raise InvalidMessages(f"{subject} {why}.", pointer=where)
     try:
-        return read_segments(found)
+        return read_segments(segments)
     except json.NotJson as error:
         raise InvalidMessages(f"The history holds {error}.", pointer=pointer) from None
 
 
-def detect(value: object) -> list[Segment] | None:
-    """A list of messages, or one message, by dialect; None where it is no messages."""
-    return split_by_dialect(value)
-
-
-def read_segments(found: Sequence[Segment]) -> list[Message]:
-    """The messages of what was recognised; NotJson where it holds what is none."""
-    if len(found) == 1:
-        return DIALECT_MODULES[found[0].dialect].read(found[0].elements)
+def read_segments(segments: Sequence[Segment]) -> list[Message]:
+    """Read detected segments. Raises NotJson if a value cannot be encoded."""
+    if len(segments) == 1:
+        return DIALECT_MODULES[segments[0].dialect].read(segments[0].elements)
     messages: list[Message] = []
-    for stretch in found:
-        messages += DIALECT_MODULES[stretch.dialect].read(stretch.elements, stretch.start)
+    for segment in segments:
+        messages += DIALECT_MODULES[segment.dialect].read(segment.elements, segment.start)
     return messages
 
 
 def write(messages: Sequence[Message], dialect: Dialect) -> list[Any]:
-    """The messages in that dialect."""
     return DIALECT_MODULES[dialect].write(messages)

@@ -1,7 +1,7 @@
 """Anthropic Messages: `{"role": "assistant", "content": [{"type": "tool_use", …}]}`.
 
-Tool results live in a user's message, before what the user says: reading cuts them out, writing puts them back. What we
-do not know, a provider's own tools among it, is kept raw. Our own addition is the block `palaver:data`.
+Tool results are in a user message, before the user's text: reading splits them off, writing merges them back. Unknown
+blocks, such as those of a provider's own tools, are kept raw. Our own addition is the block `palaver:data`.
 """
 
 from base64 import b64decode, b64encode
@@ -65,7 +65,7 @@ _RESULT_BLOCKS = frozenset("text image document search_result tool_reference".sp
 
 
 def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
-    """One message per element, and one more for every tool result in it."""
+    """Return one message per element, and one for every tool result in it."""
     messages: list[Message] = []
     for index, element in enumerate(elements, start):
         messages += _messages(dict_or_empty(element), index)
@@ -73,7 +73,7 @@ def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
 
 
 def write(messages: Sequence[Message]) -> list[Any]:
-    """Dicts as the Anthropic SDKs send them; results and what the user says after them are one message."""
+    """Return dicts as the Anthropic SDKs send them; results and the user's text after them are one message."""
     written: list[Any] = []
     open_results: list[Any] | None = None
     for role, parts in (run for message in messages for run in _runs(message)):
@@ -110,7 +110,7 @@ def _messages(element: Object, index: int) -> list[Message]:
 
 
 def _cut(parts: Sequence[Part], role: Role, name: str | None) -> list[Message]:
-    """What is said up to some results, the results one by one, what is said after them, and so on."""
+    """Split at results, each of which becomes a message."""
     messages: list[Message] = []
     for are_results, run in groupby(parts, lambda part: type(part) is ToolResult):
         if are_results:
@@ -121,7 +121,7 @@ def _cut(parts: Sequence[Part], role: Role, name: str | None) -> list[Message]:
 
 
 def _parts(element: Object, content: Any, index: int) -> list[Part]:
-    """What the content holds, and calls that stand beside it as in Chat Completions; no call twice."""
+    """Return the parts of the content, and calls next to it as in Chat Completions, without duplicates."""
     parts: list[Part] = []
     calls: dict[str, ToolCall] = {}
     for place, item in enumerate(as_list(content)):
@@ -170,7 +170,7 @@ def _thought(fields: Object, words: str | None) -> Part | None:
 
 
 def _other(fields: Object, kind: Any) -> Part | None:
-    """Files, and data of ours."""
+    """Read files and our own data parts."""
     source = dict_or_empty(fields.get("source"))
     if kind in ("image", "document"):
         return _file_from(source, optional_str(fields.get("title")), "image/*" if kind == "image" else UNKNOWN_MEDIA)
@@ -184,7 +184,7 @@ def _other(fields: Object, kind: Any) -> Part | None:
 
 
 def _annotations(citations: Any) -> tuple[Annotation, ...]:
-    """What a text cites. Places in the source are not places in the text, so they are not read."""
+    """Read citations. Their offsets refer to the source, not to the text, and are ignored."""
     return tuple([note for item in as_list(citations) if (note := _noted(dict_or_empty(item))) is not None])
 
 
@@ -201,14 +201,14 @@ def _noted(citation: Object) -> Annotation | None:
 
 
 def _output(content: Any) -> Any:
-    """A result's content; blocks of text are their text."""
+    """Return a result's content; text blocks are joined."""
     if type(content) is str or content is None:
         return content
     blocks: list[Any] = content if type(content) in _LIST else as_list(content)
     if len(blocks) == 1 and type(blocks[0]) in _OBJECT and blocks[0].get("type") == "text":
         text = blocks[0].get("text")
         if type(text) is str:
-            return text  # Most are.
+            return text
     texts: list[str] = []
     for item in blocks:
         block = item if type(item) in _OBJECT else dict_or_empty(item)
@@ -220,11 +220,11 @@ def _output(content: Any) -> Any:
 
 
 def _file_from(source: Object, title: str | None, unknown: str) -> File | None:
-    """A file by where it is, None where that is nowhere we know; the media type of what is unknown tells an image."""
+    """Read a file from its source, or None for an unknown source type; `unknown` is the default media type."""
     kind = source.get("type")
     if kind == "url":
         url = optional_str(source.get("url"))
-        media_type = unknown if unknown == "image/*" else "application/pdf"  # Of documents, only that may be elsewhere.
+        media_type = unknown if unknown == "image/*" else "application/pdf"  # The only document type allowed by URL.
         if url is None or url[:5] != "data:":
             return None if url is None else File(media_type, url, None, None, title)
         return file_from_url(url, media_type, filename=title)
@@ -239,7 +239,7 @@ def _file_from(source: Object, title: str | None, unknown: str) -> File | None:
 
 
 def _base64(text: str) -> str:
-    """How the text of a document is kept: as the content of a file."""
+    """Encode the text of a document as file content."""
     return b64encode(text.encode(errors="replace")).decode()
 
 
@@ -247,7 +247,7 @@ def _base64(text: str) -> str:
 
 
 def _runs(message: Message) -> Iterable[tuple[Role, Sequence[Part]]]:
-    """Who says what: results are a tool's, wherever they stand."""
+    """Yield runs of parts by role: results belong to a tool message."""
     if message.role == "tool":
         if message.tool_results:
             yield "tool", message.tool_results
@@ -260,7 +260,7 @@ def _runs(message: Message) -> Iterable[tuple[Role, Sequence[Part]]]:
 
 
 def _content(blocks: list[Any]) -> str | list[Any]:
-    """One text alone is a string, and so is nothing at all."""
+    """Return a string for a single text or no blocks, else the blocks."""
     match blocks:
         case []:
             return ""
@@ -292,7 +292,7 @@ def _written(part: Part) -> dict[str, Any] | None:
 
 
 def _written_output(output: Any) -> Any:
-    """Blocks that a result may hold go as they are."""
+    """Return content blocks as they are, anything else as text."""
     if output is None:
         return None
     blocks = cast("list[Any]", output) if isinstance(output, list) else []
@@ -320,7 +320,7 @@ def _source(file: File) -> dict[str, Any]:
 
 
 def _plain_text(data: str) -> str | None:
-    """The text that is read as this very data, if there is one: a document of text is not sent as base64."""
+    """Return the text of a plain text document, if it round-trips, so that it is not sent as base64."""
     try:
         text = b64decode(data, validate=True).decode()
     except (NotBase64, ValueError):
@@ -329,7 +329,7 @@ def _plain_text(data: str) -> str | None:
 
 
 def _is_raw(part: Data) -> bool:
-    """Would its value be read as this very part, and not as a call, say, that nobody made?"""
+    """Whether the value would be read as this very part, and not for example as a call."""
     kind = dict_or_empty(part.value).get("type")
     if part.name != f"{_RAW}{kind}" or kind in ("tool_use", "tool_result"):
         return False

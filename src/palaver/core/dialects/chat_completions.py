@@ -1,4 +1,4 @@
-"""Chat Completions: `{"role": "user", "content": "…"}`, the dialect that everybody speaks a little.
+"""Chat Completions: `{"role": "user", "content": "…"}`, the most common dialect.
 
 Also read: `text`, `message` or `parts` in place of `content`, other names for roles, OpenInference's wrappers. Our own
 additions, which others ignore: `reasoning_content`, and `palaver` with data parts and a result's `is_error`.
@@ -43,26 +43,31 @@ LOSSES: Sequence[str] = (
 )
 
 _TEXTS = ("text", "input_text", "output_text")
+_SPEAKERS = {alias: role for alias, role in ROLE_ALIASES.items() if role != "tool"}
 _IMAGE = ("url", "detail")
 _ARGUMENTS = ("arguments", "args", "input")
 
 
 def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
-    """One message per element; a legacy function call gets an id from its place, and its answer finds it by name."""
+    """Return one message per element; legacy function calls are named by index, their results matched by name."""
     open_functions: dict[str, str] = {}
     messages: list[Message] = []
     for index, element in enumerate(elements, start):
-        messages += _messages(element, index, open_functions)
+        role, content = element.get("role"), element.get("content")
+        if len(element) == 2 and content and type(content) is type(role) is str and role in _SPEAKERS:
+            messages.append(Message(_SPEAKERS[role], (Text(content),)))  # The most common element.
+        else:
+            messages += _messages(element, index, open_functions)
     return messages
 
 
 def write(messages: Sequence[Message]) -> list[Any]:
-    """Dicts as the OpenAI SDKs send and expect them."""
+    """Return dicts as the OpenAI SDKs send and expect them."""
     return [written for message in messages for written in _written(message)]
 
 
 def read_tool_calls(element: Object, index: int) -> list[ToolCall]:
-    """The calls that an element of another dialect makes as this one has them, beside what it says."""
+    """Return the tool calls that an element of another dialect has in this dialect's fields."""
     has_some = "tool_calls" in element or "function_call" in element or "additional_kwargs" in element
     return _calls(element, index, {}) if has_some else []
 
@@ -84,7 +89,7 @@ def _messages(element: Object, index: int, open_functions: dict[str, str]) -> li
         results = results or [_result(element, content, _answered(element, name, open_functions))]
         return [Message("tool", (result,), None, name) for result in results]
     parts: list[Part] = ([Text(content)] if content else []) if type(content) is str else _said(content)
-    if len(element) > 2 or "content" not in element:  # There is more than who said what.
+    if len(element) > 2 or "content" not in element:  # More than role and content.
         parts = _beside(element, parts)
         parts += unique_calls(_calls(element, index, open_functions))
         parts += _data(element)
@@ -99,7 +104,7 @@ def _answered(element: Object, name: str | None, open_functions: dict[str, str])
 
 
 def _beside(element: Object, parts: list[Part]) -> list[Part]:
-    """With what stands beside the content: reasoning before it, notes on it, a refusal after it."""
+    """Add the fields next to the content: reasoning before it, annotations, a refusal after it."""
     reasoning, refusal = element.get("reasoning_content"), element.get("refusal")
     notes = element.get("annotations")
     if notes:
@@ -123,7 +128,7 @@ def _said(content: Any) -> list[Part]:
 
 
 def _results(content: Any) -> list[ToolResult]:
-    """Those of the AI SDK's model messages, which stand among the parts."""
+    """Return the results among the parts, as in the AI SDK's model messages."""
     if not isinstance(content, list):
         return []
     items = [item for item in cast("list[Any]", content) if dict_or_empty(item).get("type") == "tool-result"]
@@ -131,7 +136,7 @@ def _results(content: Any) -> list[ToolResult]:
 
 
 def _model_result(item: Object) -> ToolResult:
-    """Its output says what kind of value it is; before version 5 it stood under `result`."""
+    """Read a typed output; before version 5 of the AI SDK it was under `result`."""
     output: Any = item.get("output", item.get("result"))
     told, failed = dict_or_empty(output), item.get("isError") is True
     kind = told.get("type")
@@ -183,7 +188,7 @@ def _part(item: Any) -> Part | None:
 
 
 def _model_file(part: Object, place: Any, otherwise: str) -> File | None:
-    """A file of the AI SDK's model messages: by its address, or as base64."""
+    """Read a file of the AI SDK's model messages: a URL, or base64."""
     if not isinstance(place, str):
         return None
     told = optional_str(part.get("mediaType")) or optional_str(part.get("mimeType"))
@@ -219,7 +224,7 @@ def _calls(element: Object, index: int, open_functions: dict[str, str]) -> list[
 
 
 def _call(item: Object, index: int, number: int | None = None) -> ToolCall:
-    """`function.{name, arguments}`, `{name, args}`, and OpenInference's `{"tool_call": {…}}` around either."""
+    """Read `function.{name, arguments}` or `{name, args}`, also inside OpenInference's `{"tool_call": {…}}`."""
     inner = item.get("tool_call")
     call = cast("Object", inner) if isinstance(inner, dict) else item
     inner = call.get("function") or call.get("custom")
@@ -238,7 +243,7 @@ def _result(element: Object, content: Any, call_id: str) -> ToolResult:
 
 
 def _output(content: Any) -> Any:
-    """What a tool answered; a list of nothing but texts is their text."""
+    """Read a tool's result; a list of only texts is joined."""
     if isinstance(content, list):
         parts = _said(cast("Any", content))
         texts = [part.text for part in parts if isinstance(part, Text)]
@@ -258,7 +263,7 @@ def _data(element: Object) -> Iterable[Data]:
 
 
 def _annotated(parts: list[Part], annotations: Any) -> list[Part]:
-    """The parts, with the notes on the first text among them."""
+    """Return the parts with the annotations on the first text."""
     notes = tuple(note for item in as_list(annotations) if (note := _noted(item)) is not None)
     for index, part in enumerate(parts):
         if notes and isinstance(part, Text):
@@ -336,7 +341,7 @@ def _written_message(message: Message, parts: Sequence[Part]) -> dict[str, Any]:
 
 
 def _content(parts: Sequence[Part]) -> str | list[dict[str, Any]]:
-    """One string, or a list of parts as soon as there is a file."""
+    """Return a string, or a list of parts if there is a file."""
     content: list[dict[str, Any]] = []
     for part in parts:
         if isinstance(part, File):

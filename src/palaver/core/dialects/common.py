@@ -15,7 +15,7 @@ UNKNOWN_MEDIA = "application/octet-stream"
 
 
 def content_of(element: Object) -> Any:
-    """What was said, wherever it stands: parts that are not empty, else the first of several names."""
+    """Return the content of an element: non-empty parts, else the first of several keys."""
     parts = element.get("parts")
     if parts is not None and is_list(parts) and (said := list_items(parts)):
         return said
@@ -30,7 +30,7 @@ def content_of(element: Object) -> Any:
 
 
 def file_from_url(url: str, media_type: str, *, filename: str | None = None, detail: str | None = None) -> File:
-    """A file by its URL; a `data:` URL in base64 is taken apart."""
+    """Create a file from its URL; a base64 `data:` URL becomes its content."""
     if url[:5] == "data:":
         head, comma, data = url.partition(",")
         if head.endswith(";base64") and comma:
@@ -40,22 +40,22 @@ def file_from_url(url: str, media_type: str, *, filename: str | None = None, det
 
 
 def file_to_url(file: File) -> str:
-    """Its URL, or its content as one."""
+    """Return the file's URL, or its content as a `data:` URL."""
     return file.url if file.url is not None else f"data:{file.media_type};base64,{file.data or ''}"
 
 
 def json_text(value: Any) -> str:
-    """The value as compact JSON text; NotJson where it has none."""
+    """Encode a value as compact JSON text. Raises NotJson."""
     try:
         return _encode(value).decode()
-    except Exception:  # A model, a date, a lone surrogate: it may still have a JSON form.
+    except Exception:  # A model, a date or a lone surrogate may still be convertible.
         return json.encode(json.to_builtins(value)).decode()
 
 
 def argument_text(value: Any) -> str:
-    """A call's arguments: text stays as it is, nothing is no text, a value becomes its JSON."""
+    """Return a call's arguments as text: JSON of a value, empty for None."""
     if type(value) in _OBJECT:
-        return json_text(value)  # Most are.
+        return json_text(value)
     return value if type(value) is str else "" if value is None else _argument_text(value)
 
 
@@ -64,46 +64,46 @@ def _argument_text(value: Any) -> str:
 
 
 def ensure_json(value: Any) -> Any:
-    """The value, which is kept as it stands; NotJson where it could never be written down."""
+    """Return the value unchanged if it can be encoded, else converted. Raises NotJson."""
     if type(value) is str or value is None or json.is_encodable(value):
         return value
     return json.to_builtins(value)
 
 
 def result_text(value: Any) -> str:
-    """A result for those who take only text."""
+    """Return a tool result as text."""
     return value if isinstance(value, str) else json_text(value)
 
 
 def optional_str(value: Any) -> str | None:
-    """The value, if it is text."""
+    """Return the value as a str, or None if it is not one."""
     return value if value is None or type(value) is str else as_str(value)
 
 
 def optional_int(value: Any) -> int | None:
-    """The value, if it is a whole number."""
+    """Return the value if it is an int, else None."""
     return value if type(value) is int else None
 
 
 def dict_or_empty(value: Any) -> Object:
-    """The value, if it is an object; else an empty one."""
+    """Return the value as a dict, or an empty one if it is not."""
     return value if type(value) in _OBJECT else {} if value is None else as_dict(value) or {}
 
 
 def as_list(value: Any) -> list[Any]:
-    """The value, if it is a list; one value as a list of it; nothing as an empty one."""
+    """Return a list as it is, None as an empty list, any other value in a list."""
     if is_list(value):
         return list_items(value)
     return [] if value is None else [value]
 
 
 def without_none(**fields: Any) -> dict[str, Any]:
-    """The fields that are known."""
+    """Return the fields that are not None."""
     return {key: value for key, value in fields.items() if value is not None}
 
 
 def unique_calls(calls: Iterable[ToolCall]) -> Iterable[ToolCall]:
-    """The calls of a message, none of whose ids is read twice."""
+    """Return the calls without those whose id occurred before."""
     known: dict[str, ToolCall] = {}
     for call in calls:
         known.setdefault(call.call_id, call)
@@ -121,11 +121,11 @@ _SYNONYMS: dict[str, Role] = {
 }
 
 ROLE_ALIASES: dict[str, Role] = {**{role: role for role in get_args(Role)}, **_SYNONYMS}
-"""Every role that we know, as it is mostly written."""
+"""Known role names in lower case, with the role they stand for."""
 
 
 def parse_role(written: str, *, answers_a_call: bool = False) -> tuple[Role, str | None]:
-    """The role, and the name that an unknown role turns into (frameworks put a tool's or an agent's name there)."""
+    """Return the role, and the name that an unknown role stands for: frameworks put a tool's or agent's name there."""
     role = ROLE_ALIASES.get(written) or ROLE_ALIASES.get(written.lower())
     if role is not None:
         return role, None

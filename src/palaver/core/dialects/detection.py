@@ -1,4 +1,8 @@
-"""Detect whether a value is a list of messages, and in which dialect."""
+"""Detect whether a value is a list of messages, and in which dialect.
+
+Used by replies, requests, tables and evaluators alike. Nothing here raises for JSON values. Only dicts and lists match;
+tuples, bytes and other objects are leaves. The search for messages inside a larger value is in core/extraction.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
@@ -11,13 +15,13 @@ Dialect = Literal[
     "langchain", "responses", "palaver", "gemini", "gen-ai", "ui-message", "anthropic", "chat-completions"
 ]
 DIALECTS: tuple[Dialect, ...] = get_args(Dialect)
-"""In order of precedence: a list that mixes several has the name of the first that occurs in it."""
+"""In order of precedence: a list that mixes dialects is reported as the first of them."""
 
 KNOWN_ROLES = frozenset("system developer user human assistant ai model bot chatbot agent tool function".split())
 
 _ABSENT: Any = object()
-_OBJECT, _LIST, _STRING_OR_OBJECT = (dict,), (list,), (str, dict)
-# `type(x) in _OBJECT` is `type(x) is dict`, after which the checker believes to know less of x than before.
+_DICT, _LIST, _STR_OR_DICT = (dict,), (list,), (str, dict)
+# `type(x) in _DICT` means `type(x) is dict`, but pyright would narrow the latter to dict[Unknown, Unknown].
 _PALAVER_PARTS = frozenset({"text", "reasoning", "file", "tool-call", "tool-result", "refusal", "data"})
 _GEMINI_FIELDS = frozenset(
     "text functionCall functionResponse inlineData fileData executableCode codeExecutionResult function_call"
@@ -34,16 +38,17 @@ _LANGCHAIN_CHUNKS = frozenset(f"{kind}MessageChunk" for kind in ("Human", "AI", 
 _DISTINCTIVE_KEYS = frozenset(("type", "parts", "content"))
 _COMMON = ("text", "image_url")
 _OF_RESPONSES = ("input_text", "output_text")
-_OF_GEMINI_OR_UI = (None, "text")
+_NO_TYPE = (None,)
 _LANGCHAIN: "Detection" = ("langchain", True)
 _RESPONSES: "Detection" = ("responses", True)
 _GEMINI: "Detection" = ("gemini", True)
 _UI_MESSAGE: "Detection" = ("ui-message", True)
+_GEN_AI: "Detection" = ("gen-ai", True)
 _PLAIN: dict[bool, tuple[Dialect, bool]] = {known: ("chat-completions", known) for known in (True, False)}
 
 
 def speaker_role(element: Object) -> str | None:
-    """Who speaks: any role at all, or a sender or author whose name is a known role."""
+    """Return the role of an element: any `role`, or a `sender` or `author` that is a known role."""
     role = dict_get(element, "role")
     if is_text(role) and (named := str.__str__(role)):
         return named
@@ -58,12 +63,12 @@ def speaker_role(element: Object) -> str | None:
 
 
 def is_known_role(role: str) -> bool:
-    """Is this one of the roles that make a list a conversation, in any case?"""
+    """Whether the role marks a conversation; case is ignored."""
     return role in KNOWN_ROLES or str.lower(role) in KNOWN_ROLES
 
 
 def has_content(element: Object) -> bool:
-    """The other half of the strict test."""
+    """Whether the element carries content (extraction contract §2)."""
     content = element.get("content", _ABSENT)
     if content is not _ABSENT and (type(content) is str or content is None or _is_strings_and_objects(content)):
         return True
@@ -85,25 +90,24 @@ def has_content(element: Object) -> bool:
 
 
 def is_message(value: Object) -> bool:
-    """Is this object, as it stands, a message for certain? What it holds was then said by somebody."""
-    verdict = detect_element(as_dict(value))
-    return verdict is not None and verdict[1]
+    """Whether the object is certainly a message, so that texts in it must not be searched."""
+    detection = detect_element(as_dict(value))
+    return detection is not None and detection[1]
 
 
 def has_gemini_part(value: Object) -> bool:
-    """Has it a part without a type that tells by one of Gemini's fields what it is?"""
+    """Whether it has a part without a type that has one of Gemini's fields."""
     parts = dict_get(value, "parts")
     return any(map(_is_gemini, _objects(parts))) if is_list(parts) else False
 
 
-# Which dialect an element is in, and whether it alone makes certain that this is a conversation
-
 Detection = tuple[Dialect, bool]
+"""The dialect of an element, and whether it proves that the list is a conversation."""
 
 
 def detect_plain_element(element: Any) -> Detection | None:
-    """What `judge` says of the plainest elements there are; None for any other."""
-    if type(element) not in _OBJECT:
+    """Return what `detect_element` does, faster, for the most common elements; None for all others."""
+    if type(element) not in _DICT:
         return None
     role, content = element.get("role"), element.get("content")
     if role is None:
@@ -115,31 +119,32 @@ def detect_plain_element(element: Any) -> Detection | None:
     parts = element.get("parts")
     if parts is None:
         return _PLAIN[True] if type(content) is str or (content and has_common_parts(content)) else None
-    if not _starts_with(parts, _OF_GEMINI_OR_UI):
+    if type(parts) not in _LIST or not parts or type(part := parts[0]) not in _DICT:
         return None
-    part = parts[0]
     if "type" not in part:
-        return _GEMINI if type(part.get("text")) is str else None
-    return _UI_MESSAGE if len(parts) == 1 and len(part) == 2 and type(part.get("text")) is str else None
+        return _GEMINI if type(part.get("text")) is str and _starts_with(parts, _NO_TYPE) else None
+    if len(parts) != 1 or len(part) != 2 or _kind(part) != "text":
+        return None
+    return _UI_MESSAGE if "text" in part else _GEN_AI if "content" in part else None
 
 
 def has_common_parts(parts: Any) -> bool:
-    """Are they nothing but text and images, as Chat Completions has them?"""
+    """Whether all parts are texts and images as in Chat Completions."""
     if type(parts) not in _LIST:
         return False
     for part in parts:
-        kind = part.get("type") if type(part) in _OBJECT else None
+        kind = part.get("type") if type(part) in _DICT else None
         if type(kind) is not str or kind not in _COMMON or "source" in part:
             return False
     return True
 
 
 def _starts_with(parts: Any, kinds: tuple[str | None, ...]) -> bool:
-    """Is it a list of objects, the first of such a kind?"""
+    """Whether it is a list of objects, the first of one of these types."""
     if type(parts) not in _LIST or not parts:
         return False
     for part in parts:
-        if type(part) not in _OBJECT:
+        if type(part) not in _DICT:
             return False
     kind = parts[0].get("type")
     return (kind is None or type(kind) is str) and kind in kinds
@@ -153,7 +158,7 @@ def _is_plain_langchain(element: Object) -> bool:
 
 
 def detect_element(element: Object | None) -> Detection | None:
-    """Whose it is, and whether it makes certain that this is a conversation; None for what is nobody's."""
+    """Detect the dialect of one element; None if it is not a message."""
     if element is None:
         return None
     role, content = element.get("role"), element.get("content")
@@ -165,10 +170,10 @@ def detect_element(element: Object | None) -> Detection | None:
             and type(element.get("text")) is str
             and _DISTINCTIVE_KEYS.isdisjoint(element)
         ):
-            return _PLAIN[is_known_role(role)]  # Somebody's text, as chat widgets keep it.
+            return _PLAIN[is_known_role(role)]  # The format of chat widgets.
     parts = element.get("parts")
     if role is not None and type(content) is str and parts is None and "type" not in element:
-        return _PLAIN[is_known_role(role)]  # By far the most common: nothing more to look at.
+        return _PLAIN[is_known_role(role)]  # By far the most common.
     known = role is not None and is_known_role(role)
     if known and has_content(element):
         return _detect_message(element, known=True)
@@ -190,7 +195,7 @@ def _detect_message(element: Object, *, known: bool) -> Detection:
 
 
 def _detect_content(content: object) -> tuple[bool, bool]:
-    """Does it hold what only Anthropic has, or what only Responses has?"""
+    """Return whether it has parts that only Anthropic has, and parts that only Responses has."""
     of_anthropic = of_responses = False
     if type(content) is not str:
         for part in _objects(content):
@@ -201,16 +206,16 @@ def _detect_content(content: object) -> tuple[bool, bool]:
 
 
 def unwrap_message(element: Object | None) -> Object | None:
-    """What stands in OpenInference's `{"message": {…}}`."""
+    """Return the message inside OpenInference's `{"message": {…}}`, or None."""
     return as_dict(element.get("message")) if element is not None and speaker_role(element) is None else None
 
 
 def _detect_parts(parts: list[Any]) -> Dialect | None:
-    """By what its parts are; None where they are no parts of anybody's, and it is judged by its content."""
+    """Detect the dialect by the parts; None if they are of no dialect, and the content decides."""
     typed = all_ours = True
     one_ours = of_gemini = of_gen_ai = False
     for item in parts:
-        part = item if type(item) in _OBJECT else as_dict(item)
+        part = item if type(item) in _DICT else as_dict(item)
         if part is None:
             typed = False
             continue
@@ -219,7 +224,7 @@ def _detect_parts(parts: list[Any]) -> Dialect | None:
             typed = False
             of_gemini = of_gemini or _is_gemini(part)
         elif kind == "text" and len(part) == 2 and "text" in part:
-            pass  # Most are: nothing in it tells whose it is.
+            pass  # The most common part, in several dialects.
         else:
             all_ours = all_ours and kind in _PALAVER_PARTS
             one_ours = one_ours or _is_palaver(part, kind)
@@ -230,7 +235,7 @@ def _detect_parts(parts: list[Any]) -> Dialect | None:
         return "gemini"
     if of_gen_ai:
         return "gen-ai"
-    return "ui-message" if typed else None  # Text and reasoning alone look the same in ours; it reads both alike.
+    return "ui-message" if typed else None  # Also our own dialect with only text and reasoning: both are read alike.
 
 
 def _is_gemini(part: Object) -> bool:
@@ -242,9 +247,11 @@ def _is_palaver(part: Object, kind: str) -> bool:
         case "refusal":
             return "text" in part
         case "data":
-            return "name" in part  # A value of null is left out when we write.
+            return "name" in part  # A null value is omitted.
         case "file":
-            return "media_type" in part or ("file_id" in part and "modality" not in part)  # That is OpenTelemetry's.
+            return "media_type" in part or (
+                "file_id" in part and "modality" not in part
+            )  # A modality marks OpenTelemetry's.
         case _:
             return "call_id" in part or "encrypted" in part or "media_type" in part or "file_id" in part
 
@@ -256,7 +263,7 @@ def _is_gen_ai(part: Object, kind: str) -> bool:
 
 
 def _detect_item(element: Object, *, has_actor: bool) -> Detection | None:
-    """What is no message by itself: an item of Responses, or one of LangChain's own forms."""
+    """Detect an item of Responses, or one of LangChain's formats."""
     kind = _kind(element)
     langchain = None if has_actor else _detect_langchain(element, kind)
     if langchain is not None:
@@ -266,7 +273,7 @@ def _detect_item(element: Object, *, has_actor: bool) -> Detection | None:
 
 
 def _detect_langchain(element: Object, kind: str) -> bool | None:
-    """Certain or not, for a LangChain message; None for anything else."""
+    """Return whether a LangChain message is certain; None for anything else."""
     if "lc" in element and _is_serialised(element):
         return True
     if kind not in _LANGCHAIN_TYPES and kind not in _LANGCHAIN_CHUNKS:
@@ -295,8 +302,8 @@ def _is_serialised(element: Object) -> bool:
 
 
 def _detect_response_item(element: Object, kind: str) -> bool | None:
-    """Certain or not, for an item of Responses; None for anything else."""
-    given: Callable[[str], bool] = lambda key: is_text(element.get(key))  # noqa: E731 - three words, used below
+    """Return whether an item of Responses is certain; None for anything else."""
+    given: Callable[[str], bool] = lambda key: is_text(element.get(key))  # noqa: E731
     match kind:
         case "function_call":
             return True if given("name") and given("arguments") else None
@@ -316,11 +323,8 @@ def _detect_response_item(element: Object, kind: str) -> bool | None:
             return False if other and given("id") else None
 
 
-# Shapes
-
-
 def _kind(value: Object) -> str:
-    """Its `type`, or nothing."""
+    """Return its `type`, or an empty string."""
     kind = dict_get(value, "type")
     return kind if type(kind) is str else as_str(kind) or ""
 
@@ -342,44 +346,40 @@ def _is_objects(value: object) -> bool:
 def _is_strings_and_objects(value: Any) -> bool:
     if type(value) not in _LIST:
         return is_list(value) and _is_strings_and_objects(list_items(value))
-    for item in value:  # noqa: SIM110 - a generator would cost more than all else that is done for a message
-        if type(item) not in _STRING_OR_OBJECT and not (is_text(item) or is_object(item)):
+    for item in value:  # noqa: SIM110 - a generator is slower, and this is the hot path
+        if type(item) not in _STR_OR_DICT and not (is_text(item) or is_object(item)):
             return False
     return True
 
 
-_TYPE_DICT, _TYPE_LIST = (dict,), (list,)
-
-
 class Segment(msgspec.Struct, frozen=True, gc=False):
-    """Elements that stand together in one dialect, out of OpenInference's `{"message": {…}}` where they stood in it."""
+    """Consecutive elements of one dialect, unwrapped from OpenInference's `{"message": {…}}`."""
 
     dialect: Dialect
     elements: list[Any]
     start: int = 0
-    """The place of the first of them in the whole."""
+    """Index of the first element in the whole list."""
 
 
 def is_unknown_element(element: object) -> bool:
-    """Is it an element of no dialect?"""
     message = as_dict(element)
     return detect_element(message) is None and detect_element(unwrap_message(message)) is None
 
 
 def is_chat_messages(value: object) -> bool:
-    """The strict test: a list of nothing but messages, at least one of them by somebody we know."""
+    """The strict test: a list of messages, at least one of them with a known role."""
     if not is_list(value):
         return False
     try:
         return _are_messages(list_items(value))
-    except Exception:  # Somebody's own objects, which cannot even be compared.
+    except Exception:  # Foreign objects, whose methods may raise anything.
         return _are_messages(plain_copy(value))
 
 
 def _are_messages(elements: list[Any]) -> bool:
     known = False
     for element in elements:
-        fields = element if type(element) in _TYPE_DICT else as_dict(element)
+        fields = element if type(element) in _DICT else as_dict(element)
         if fields is None:
             return False
         role = fields.get("role")
@@ -391,36 +391,36 @@ def _are_messages(elements: list[Any]) -> bool:
 
 
 def dialect_of(value: object) -> Dialect | None:
-    """The dialect of a list of messages, or of one message; None where it is no such thing."""
+    """Return the dialect of a list of messages or of one message; None for anything else."""
     try:
         found = split_by_dialect(value)
-    except Exception:  # Somebody's own objects, which cannot even be compared.
+    except Exception:  # Foreign objects, whose methods may raise anything.
         found = split_by_dialect(plain_copy(value))
     return primary_dialect(found) if found else None
 
 
 def primary_dialect(found: Sequence[Segment]) -> Dialect:
-    """The dialect of the whole: the first of the table that occurs in it."""
+    """Return the dialect of the whole list: the first in DIALECTS that occurs."""
     return found[0].dialect if len(found) == 1 else min([one.dialect for one in found], key=DIALECTS.index)
 
 
 def split_by_dialect(value: object) -> list[Segment] | None:
-    """A list of messages, or one message, cut where the dialect changes; None where it is no messages."""
-    elements: Any = value if type(value) in _TYPE_LIST else list_items(value) if is_list(value) else [value]
+    """Split a list of messages, or one message, where the dialect changes; None if it is not messages."""
+    elements: Any = value if type(value) in _LIST else list_items(value) if is_list(value) else [value]
     if not elements:
         return None
-    first: Any = elements[0] if type(elements[0]) in _TYPE_DICT else as_dict(elements[0])
-    guess = detect_plain_element(first) or detect_element(first)
-    if guess is None and (guess := detect_element(unwrap_message(first))) is not None:
+    first: Any = elements[0] if type(elements[0]) in _DICT else as_dict(elements[0])
+    first_detection = detect_plain_element(first) or detect_element(first)
+    if first_detection is None and (first_detection := detect_element(unwrap_message(first))) is not None:
         elements = [_unwrap(element) for element in elements]
-    if guess is None or (not guess[1] and all(map(_is_ambiguous, elements))):
+    if first_detection is None or (not first_detection[1] and all(map(_is_ambiguous, elements))):
         return None
-    return _split(elements, guess[0])
+    return _split(elements, first_detection[0])
 
 
 def _is_ambiguous(element: Any) -> bool:
-    """A row of `{role: admin, content}` or `{type: system, content}`, which makes nothing certain: a quick look."""
-    if type(element) not in _TYPE_DICT or type(element.get("content")) is not str or "parts" in element:
+    """Whether it is like `{role: admin, content}` or `{type: system, content}`, which may be a row of a log."""
+    if type(element) not in _DICT or type(element.get("content")) is not str or "parts" in element:
         return False
     role = element.get("role")
     if type(role) is str and role:
@@ -434,36 +434,36 @@ def _is_ambiguous(element: Any) -> bool:
 
 
 def _split(elements: list[Any], dialect: Dialect) -> list[Segment] | None:
-    """Cut where the dialect changes; `dialect` is that of the first."""
     found: list[Segment] = []
     messages: list[Any] = []
     start, certain = 0, False
     for index, element in enumerate(elements):
-        message = element if type(element) in _TYPE_DICT else as_dict(element)
-        verdict = (
+        message = element if type(element) in _DICT else as_dict(element)
+        detection = (
             detect_plain_element(message)
             or detect_element(message)
             or detect_element(message := unwrap_message(message))
         )
-        if verdict is None:
+        if detection is None:
             return None
-        if verdict[0] != dialect:
-            found.append(Segment(dialect, messages, start))
-            dialect, messages, start = verdict[0], [], index
+        if detection[0] != dialect:
+            if messages:
+                found.append(Segment(dialect, messages, start))
+            dialect, messages, start = detection[0], [], index
         messages.append(message)
-        certain = certain or verdict[1]
+        certain = certain or detection[1]
     found.append(Segment(dialect, messages, start))
     return found if certain else None
 
 
 def _unwrap(element: Any) -> Any:
-    """The message out of OpenInference's `{"message": {…}}`, where it is nothing but that; the rest is judged."""
-    inner = element.get("message") if type(element) in _TYPE_DICT and len(element) == 1 else None
-    return inner if type(inner) in _TYPE_DICT else element
+    """Return the message of an element that is nothing but `{"message": {…}}`; others are returned as they are."""
+    inner = element.get("message") if type(element) in _DICT and len(element) == 1 else None
+    return inner if type(inner) in _DICT else element
 
 
 def explain_rejection(value: object) -> tuple[int | None, str]:
-    """For a value that is no messages: the index of the first bad element, and what is wrong with it."""
+    """Return the index of the first element that is not a message, and what is wrong with it."""
     if not is_list(value):
         return None, "is not a list of messages"
     for index, element in enumerate(list_items(value)):

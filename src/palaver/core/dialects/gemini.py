@@ -1,8 +1,8 @@
-"""Gemini contents: `{"role": "model", "parts": [{"text": "…"}]}`, whose parts have no type but a field that tells.
+"""Gemini contents: `{"role": "model", "parts": [{"text": "…"}]}`; a part has no type but one distinctive field.
 
-Names are read in camel and in snake case, and a field of null counts as absent: Google's SDKs write both. Results stand
-in a user's message, and need no id. A signature that stands on what is not a thought becomes a reasoning of its own
-before it. Our own additions, which others ignore, are under a part's `partMetadata.palaver`.
+Keys are read in camel and in snake case, and a null field counts as absent: Google's SDKs write both. Results are in a
+user message and need no id. A signature on anything but a thought becomes a separate reasoning part before it. Our own
+additions, which others ignore, are under a part's `partMetadata.palaver`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -62,11 +62,11 @@ _TOLD_BY = (*_SAID[1:], *_KEPT)
 _ASIDE = frozenset(
     "thought thoughtSignature thought_signature partMetadata part_metadata videoMetadata video_metadata type".split()
 )
-"""What says something about a part, and is not what the part is."""
+"""Fields that describe a part but do not determine its kind."""
 
 
 def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
-    """One message per element, and one for every result in it."""
+    """Return one message per element, and one for every result in it."""
     calls = Calls()
     messages: list[Message] = []
     for index, element in enumerate(elements, start):
@@ -75,7 +75,7 @@ def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
 
 
 def write(messages: Sequence[Message]) -> list[Any]:
-    """Contents, with the results that follow each other in one of them."""
+    """Return contents; consecutive results share one."""
     contents = _Contents()
     for message in messages:
         contents.add(message)
@@ -86,36 +86,36 @@ def write(messages: Sequence[Message]) -> list[Any]:
 
 
 class _Turn(Struct, gc=False):
-    """The calls of one name in one message."""
+    """The calls with one name in one message."""
 
     index: int
     ids: list[str]
     passed: int = 0
-    """So many of them have an answer."""
+    """Number of calls that have a result."""
 
 
 class Calls(Struct):
-    """The calls so far: whose result has no id is found by its name.
+    """The calls so far, to match results without an id by name.
 
-    Most are answered in the order in which the last message made them. Only when one is not are they sorted by name.
+    Most results come in the order of the last message's calls; only if one does not are calls indexed by name.
     """
 
     waits: dict[str, bool] = {}
-    """By id, of each: does it wait for an answer?"""
+    """By call id, whether the result is missing."""
     _index: int = -1
     _last: list[tuple[str, str]] = []
-    """Ids and names of those in the message of that index."""
+    """Ids and names of the calls in message `_index`."""
     _passed: int = 0
-    """So many of them were answered in their order."""
+    """Number of them that were answered in order."""
     _older: list[tuple[int, list[tuple[str, str]]]] = []
-    """Those of messages before that were not."""
+    """Unanswered calls of earlier messages."""
     _turns: dict[str, list[_Turn]] = {}
-    """By name, those that were sorted."""
+    """Indexed calls by name."""
     _sorted: int = -1
-    """The index of the last message whose calls were."""
+    """Index of the last message whose calls are indexed."""
 
     def add(self, call_id: str, name: str, index: int) -> None:
-        """A call in the message of that index."""
+        """Add a call in message `index`."""
         self.waits[call_id] = True
         if index != self._index:
             if self._passed < len(self._last):
@@ -127,9 +127,9 @@ class Calls(Struct):
             self._sort(call_id, name, index)
 
     def answer(self, call_id: str | None, name: str) -> tuple[str, str | None]:
-        """The id of the call that is answered, of the last message with such calls the first that is open.
+        """Return the id of the answered call: the first open one in the last message with such calls.
 
-        And the name, if no such call is known, which else would have it.
+        Also return the name if the call is unknown; otherwise the call has it.
         """
         if not call_id:
             call_id, called = self._last[self._passed] if self._passed < len(self._last) else ("", None)
@@ -152,7 +152,7 @@ class Calls(Struct):
         return self._first_open(self._turns.get(name))
 
     def _leave(self) -> None:
-        """Those that were not answered in order may still be, out of it."""
+        """Keep calls that were not answered in order; their results may still come."""
         self._older.append((self._index, self._last[self._passed :]))
         self._last, self._passed = [], 0
 
@@ -204,7 +204,7 @@ def _messages(element: Any, index: int, calls: Calls) -> list[Message]:
 def _said(
     role: Role, name: str | None, run: list[tuple[int, Any]], element: Object, index: int, calls: Calls
 ) -> list[Message]:
-    """What stands between results, if it is anything."""
+    """Return the message of the parts between results, if any."""
     parts = _parts(run, index, calls)
     if role != "tool":
         return [Message(role, tuple(parts), None, name)] if parts else []
@@ -212,7 +212,7 @@ def _said(
         return []
     texts = [part.text for part in parts if type(part) is Text]
     output = "".join(texts) if len(texts) == len(parts) else ensure_json([item for _, item in run])
-    return [Message.tool(optional_str(element.get("tool_call_id")) or "", output)]  # It says not which call it answers.
+    return [Message.tool(optional_str(element.get("tool_call_id")) or "", output)]  # Without a call id.
 
 
 def _parts(run: list[tuple[int, Any]], index: int, calls: Calls) -> list[Part]:
@@ -248,7 +248,7 @@ def _part(item: Any, index: int, place: int) -> Part:
 
 
 def _text(item: Object, text: str) -> Part:
-    """The parts that have a text, ours among them."""
+    """Read a part with a text, including our own additions."""
     kind = item.get("type")
     if item.get("thought") is True or kind == "reasoning":
         return Reasoning(text, optional_str(_field(item, "thoughtSignature")))
@@ -275,7 +275,7 @@ def _file(item: Object) -> File | None:
 
 
 def _kind(fields: Object) -> str:
-    """The field that tells what the part is, else its type."""
+    """Return the field that determines the kind of part, else its type."""
     for name in _TOLD_BY:
         if _field(fields, name) is not None:
             return name
@@ -287,7 +287,7 @@ def _response(item: Any) -> Object | None:
     fields = dict_or_empty(item)
     text = fields.get("text")
     if text is not None and is_text(text):
-        return None  # Most are only text.
+        return None  # The most common part.
     response = _field(fields, "functionResponse")
     return dict_or_empty(response) if response is not None and is_object(response) else None
 
@@ -299,7 +299,7 @@ def _result(response: Object, calls: Calls) -> Message:
 
 
 def _file_elsewhere(uri: str, media_type: str | None, filename: str | None) -> File:
-    """A file by its address, or by the id under which Google keeps it."""
+    """Read a file by URL, or by the id of Google's file store."""
     if not uri.startswith("data:"):
         url, file_id = (uri, None) if "://" in uri else (None, uri)
         return File(media_type or UNKNOWN_MEDIA, url, None, file_id, filename)
@@ -308,7 +308,7 @@ def _file_elsewhere(uri: str, media_type: str | None, filename: str | None) -> F
 
 
 def _result_message(call_id: str | None, name: str, output: Any, files: Sequence[File], calls: Calls) -> Message:
-    """What answers a call, with its files."""
+    """Create the message with a result and its files."""
     call_id, named = calls.answer(call_id, name)
     fields, failed = dict_or_empty(output), False
     if len(fields) == 1:
@@ -317,14 +317,14 @@ def _result_message(call_id: str | None, name: str, output: Any, files: Sequence
 
 
 def _outcome(fields: Object) -> tuple[Any, bool]:
-    """By convention a response with `output` or `error` alone says which of the two it is."""
+    """Return output and whether it is an error; by convention a response has one of these keys."""
     if "output" in fields:
         return fields["output"], False
     return (fields["error"], True) if "error" in fields else (fields, False)
 
 
 def _field(item: Any, name: str) -> Any:
-    """What stands under that name, in either spelling."""
+    """Return the field in camel or snake case."""
     fields = item if type(item) in _OBJECT else dict_or_empty(item)
     value = fields.get(name)
     return fields.get(_SNAKE[name]) if value is None and name in _SNAKE else value
@@ -334,13 +334,13 @@ def _field(item: Any, name: str) -> Any:
 
 
 class _Contents:
-    """Writes messages one by one; a result has the name of its call."""
+    """Writer for messages, one by one; a result has the name of its call."""
 
     def __init__(self) -> None:
         self.written: list[Any] = []
         self._names: dict[str, str] = {}
         self._results: list[dict[str, Any]] | None = None
-        """The parts of the last content, if they are results: the next one must join them."""
+        """The parts of the last content if they are results; the next result is added to them."""
 
     def add(self, message: Message) -> None:
         if message.role == "tool":
@@ -360,7 +360,7 @@ class _Contents:
     def _say(self, role: Role, said: Iterable[Part]) -> None:
         parts: list[dict[str, Any]] = []
         signature: str | None = None
-        """Waits for the part that it stands on."""
+        """Attached to the next part."""
         for part in said:
             if isinstance(part, Text | Reasoning) and not (part.text or _encrypted(part)):
                 continue
@@ -388,7 +388,7 @@ class _Contents:
 
 
 def _told(answer: ToolResult) -> Object:
-    """The output as the object that a response must be."""
+    """Return the output as an object, which a response must be."""
     output = answer.output
     if answer.is_error:
         return {"error": output}
@@ -426,7 +426,7 @@ def _written(part: Part) -> dict[str, Any]:
 
 
 def _is_raw(part: Data) -> bool:
-    """Would its value be recognised, and read as this very part?"""
+    """Whether the value would be detected and read as this very part."""
     value = dict_or_empty(part.value)
     said = any(_field(value, name) is not None for name in _SAID)
     return not said and "type" not in value and part.name in [_RAW + kind for kind in _KEPT if kind == _kind(value)]

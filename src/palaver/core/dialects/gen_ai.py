@@ -1,8 +1,8 @@
 """OpenTelemetry's gen_ai messages: `{"role": "user", "parts": [{"type": "text", "content": "…"}]}`.
 
-What instrumentations put into the attributes `gen_ai.input.messages` and `gen_ai.output.messages`. Our own additions,
-which others ignore, stand in a part's `palaver`; data is a text without words that has some. A part that we do not
-know, and a tool that the provider ran itself, is kept in a data part `gen-ai:<type>`, and written back as it was.
+Instrumentations put them into the attributes `gen_ai.input.messages` and `gen_ai.output.messages`. Our own additions,
+which others ignore, are under a part's `palaver`; a data part is an empty text with such an addition. Unknown parts,
+and tools that the provider ran itself, are kept in a data part `gen-ai:<type>` and written back unchanged.
 """
 
 from collections import deque
@@ -42,29 +42,52 @@ LOSSES: Sequence[str] = (
 
 _RAW = "gen-ai:"
 _TEXTS = ("text", "input_text", "output_text")
+_DICT, _LIST = (dict,), (list,)
 _MODALITIES = ("image", "audio", "video")
-"""Those that a media type begins with."""
+"""Modalities that are the first half of a media type."""
 
 
 def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
-    """One message per element, and one for every result that does not stand in a tool's."""
+    """Return one message per element, and one for every result outside a tool message."""
     unnamed: deque[str] = deque()
     messages: list[Message] = []
     for index, element in enumerate(elements, start):
-        messages += _whole(_message(dict_or_empty(element), index), index, unnamed)
+        message = _read_plain_text(element)
+        if message is not None:
+            messages.append(message)
+        else:
+            messages += _settle_calls(_message(dict_or_empty(element), index), index, unnamed)
     return messages
 
 
 def write(messages: Sequence[Message]) -> list[Any]:
-    """Messages as an instrumentation records them."""
+    """Return messages as an instrumentation records them."""
     return [_written(piece) for message in messages for piece in split_results(message)]
 
 
 # Reading
 
 
+def _read_plain_text(element: Object) -> Message | None:
+    """Return the message of an element that is one text part, as most are; None for any other."""
+    parts, role = element.get("parts"), element.get("role")
+    if (
+        type(parts) not in _LIST
+        or type(role) is not str
+        or len(parts) != 1
+        or len(element) != (3 if "finish_reason" in element else 2)
+        or type(part := parts[0]) not in _DICT
+        or len(part) != 2
+        or part.get("type") != "text"
+        or type(text := part.get("content")) is not str
+        or role not in ROLE_ALIASES
+    ):
+        return None
+    return Message(ROLE_ALIASES[role], (Text(text),))
+
+
 def _message(element: Object, index: int) -> Message:
-    """As it stands: some calls may have no id yet."""
+    """Read one element; calls may have no id yet."""
     written, name = element.get("role"), None
     role = ROLE_ALIASES.get(written) if type(written) is str else None
     answered = optional_str(element.get("tool_call_id"))
@@ -84,7 +107,7 @@ def _message(element: Object, index: int) -> Message:
 
 
 def _told(parts: list[Part], element: Object) -> Any:
-    """What a tool answered: its text, if it is nothing else."""
+    """Return a tool's output: the text if there are only texts."""
     texts = [part.text for part in parts if type(part) is Text]
     return "".join(texts) if len(texts) == len(parts) else ensure_json(content_of(element))
 
@@ -94,7 +117,7 @@ def _part(item: Any) -> Part:
 
 
 def _known(item: Any) -> Part | None:
-    """None for a part that we do not know, or that is not as it should be."""
+    """Read a part of a known type; None for an unknown or malformed one."""
     said = _words(item)
     if said is not None:
         return _text(said, _ours(item))
@@ -183,10 +206,10 @@ def _about(part: Object) -> dict[str, str | None]:
     return {key: optional_str(ours.get(key)) for key in ("filename", "detail")}
 
 
-def _whole(message: Message, index: int, unnamed: deque[str]) -> Iterable[Message]:
-    """The message with ids for all its calls and each of them once, its results apart.
+def _settle_calls(message: Message, index: int, unnamed: deque[str]) -> Iterable[Message]:
+    """Give ids to calls, drop duplicates and split off results.
 
-    `unnamed` are the ids that we gave to calls, as long as no result without an id has come.
+    `unnamed` are the ids given to calls without one, to be matched with results without an id, in order.
     """
     parts: list[Part] = []
     calls: set[str] = set()
@@ -205,13 +228,13 @@ def _whole(message: Message, index: int, unnamed: deque[str]) -> Iterable[Messag
                 part = ToolResult(unnamed.popleft(), part.output, part.is_error)
         parts.append(part)
     if not calls and not answers:
-        return (message,)  # As most are.
+        return (message,)  # The most common case.
     settled = Message(message.role, tuple(parts), message.id, message.name)
     return split_results(settled) if answers and message.role != "tool" else (settled,)
 
 
 def split_results(message: Message) -> Iterable[Message]:
-    """The message, its results in tool messages of their own; only the first of its pieces keeps the id."""
+    """Split results off into tool messages; only the first message keeps the id."""
     if message.role == "tool" or not message.tool_results:
         yield message
         return
@@ -225,7 +248,7 @@ def split_results(message: Message) -> Iterable[Message]:
 
 
 def _words(item: Any) -> str | None:
-    """What is said in so many words; None for any other part."""
+    """Return the text of a text part; None for any other part."""
     if not isinstance(item, dict):
         return item if isinstance(item, str) else None
     part = cast("dict[str, Any]", item)
@@ -240,7 +263,7 @@ def _words(item: Any) -> str | None:
 
 
 def _output(response: Any, result: Any) -> Any:
-    """What a tool answered, under the one name or the other; a list of nothing but texts is their text."""
+    """Return a tool's output from `response` or `result`; a list of only texts is joined."""
     told = result if response is None else response
     if told and isinstance(told, list):
         items = cast("list[Any]", told)
@@ -251,14 +274,14 @@ def _output(response: Any, result: Any) -> Any:
 
 
 def _media_type_of(told: Any, modality: Any) -> str | None:
-    """As it is told, or as much of it as the modality says."""
+    """Return the given media type, or one derived from the modality."""
     if told and isinstance(told, str):
         return told
     return f"{modality}/*" if modality in _MODALITIES else None
 
 
 def _file_of(uri: str, told: str | None, filename: str | None = None, detail: str | None = None) -> File:
-    """A file by its address; what we are told of its type holds against what a `data:` URL says."""
+    """Read a file by URL; the given media type overrides that of a `data:` URL."""
     file = file_from_url(uri, told or UNKNOWN_MEDIA, filename=filename, detail=detail)
     return file if told is None or told == file.media_type else msgspec.structs.replace(file, media_type=told)
 
@@ -271,13 +294,13 @@ def _written(message: Message) -> dict[str, Any]:
     said = message.parts or (Text(text=""),)
     raws = [_raw(part) for part in said]
     written = {**element, "parts": [raw or _written_part(part) for raw, part in zip(raws, said, strict=True)]}
-    if any(raws) and dialect_of(written) != "gen-ai":  # Foreign parts alone would be taken for somebody else's.
+    if any(raws) and dialect_of(written) != "gen-ai":  # Raw parts alone would be detected as another dialect.
         written["parts"] = [_written_part(part) for part in said]
     return written
 
 
 def _raw(part: Part) -> dict[str, Any] | None:
-    """A part that we did not know, as it was; not where its value would be read as what nobody said."""
+    """Return the raw value of an unknown part, unless it would be read as something else."""
     match part:
         case Data(name=name, value={"type": str(kind)}) if kind and name == _RAW + kind:
             return part.value if _known(part.value) is None else None
@@ -312,7 +335,7 @@ def _kept(**fields: Any) -> dict[str, Any]:
 
 
 def _arguments(call: ToolCall) -> Any:
-    """An object, as most record it, where its text comes back from it; else the text."""
+    """Return arguments as an object if that round-trips, else as text."""
     value = call.parsed
     return dict_or_empty(value) if isinstance(value, dict) and json_text(value) == call.arguments else call.arguments
 

@@ -37,6 +37,19 @@ from palaver.core.messages import (
     ToolResult,
 )
 
+LOSSES: Sequence[str] = (
+    "metadata of messages; an assistant's message of which nothing is left",
+    "neighbouring texts become one, and refusals become text; empty ones vanish",
+    "reasoning, data and annotations",
+    "calls come last, those whose arguments are no object after the others; a second one of the same id in one message",
+    "calls of anybody but the assistant",
+    "a call's arguments keep their value, not their text, where they are an object; none become `{}`",
+    "a call without an id or a name gets one",
+    "a tool result that is not text becomes its JSON text; its message, if it has no name, gets the tool's",
+    "results inside a message that is not a tool's become tool messages, and split it; what else a tool message holds",
+    "all but one of a file's places, its detail",
+)
+
 _TEXTS = ("text", "", "output_text", "input_text")
 _FILES = frozenset("image image_url input_image file input_file audio input_audio video document".split())
 _CALLS = frozenset("tool_use tool_call function_call".split())
@@ -45,7 +58,7 @@ _REASONING = frozenset("thinking redacted_thinking reasoning reasoning_content".
 
 
 def _read_content(content: Any, calls: Mapping[str, ToolCall]) -> list[Part]:
-    """The parts of it; a block that stands for one of the calls is that call."""
+    """Read the parts of content; a block that refers to a call in `calls` becomes that call."""
     if type(content) is str:
         return [Text(content)] if content else []
     parts: list[Part] = []
@@ -63,7 +76,7 @@ def _read_content(content: Any, calls: Mapping[str, ToolCall]) -> list[Part]:
 
 
 def _write_content(parts: Sequence[Part]) -> str | list[dict[str, Any]]:
-    """One string, or a list of blocks as soon as there is a file."""
+    """Return a string, or a list of blocks if there is a file."""
     blocks: list[dict[str, Any]] = []
     for part in parts:
         if isinstance(part, File):
@@ -106,7 +119,7 @@ def _part(block: Any, calls: Mapping[str, ToolCall]) -> Part | None:
 
 
 def _call(block: Object, calls: Mapping[str, ToolCall]) -> ToolCall | None:
-    """The call whose place this marks; one that stands nowhere else is read from the block itself."""
+    """Return the call that a block refers to, else one read from the block itself."""
     call_id = optional_str(block.get("call_id")) or optional_str(block.get("id"))
     if call_id is None or call_id in calls:
         return calls.get(call_id or "")
@@ -117,14 +130,14 @@ def _call(block: Object, calls: Mapping[str, ToolCall]) -> ToolCall | None:
 
 
 def _reasoning(block: Object, kind: str) -> Reasoning | None:
-    """Anthropic's, OpenAI's, Bedrock's and LangChain's own; None where it is not as theirs."""
+    """Read reasoning of Anthropic, OpenAI, Bedrock or LangChain; None if malformed."""
     encrypted = optional_str(block.get("signature")) or optional_str(block.get("encrypted_content"))
     encrypted = encrypted or optional_str(dict_or_empty(block.get("extras")).get("signature"))
     inner = block.get(kind)
     if kind == "redacted_thinking":
         data = block.get("data")
         return Reasoning("", data) if isinstance(data, str) else None
-    if isinstance(inner, str):  # It is named as its type is.
+    if isinstance(inner, str):  # The key is the type.
         return Reasoning(inner, encrypted)
     if kind == "thinking":
         return None
@@ -143,12 +156,12 @@ def _reasoning(block: Object, kind: str) -> Reasoning | None:
 
 
 def _file(block: Object, kind: str) -> File | None:
-    """A file by its address, its content or its id, in the standard block or in a vendor's; None if it has none."""
+    """Read a file by URL, content or id, from a standard or a vendor's block; None if it has neither."""
     inner: Object = {}
     for key in (kind, "source", "image_url", "input_audio"):
         inner = inner or dict_or_empty(block.get(key))
     if inner.get("type") == "text":
-        return None  # What it holds is no base64.
+        return None  # Its data is not base64.
     places = (block, inner, dict_or_empty(block.get("extras")) or dict_or_empty(block.get("metadata")))
     general = UNKNOWN_MEDIA if kind in ("file", "document") else f"{kind}/{_told(places, 'format') or '*'}"
     media_type = _told(places, "mime_type", "media_type") or general
@@ -206,24 +219,12 @@ def _written_file(file: File) -> dict[str, Any]:
     return {**block, **(place or {"base64": file.data or ""}), **extras}
 
 
-LOSSES: Sequence[str] = (
-    "metadata of messages; an assistant's message of which nothing is left",
-    "neighbouring texts become one, and refusals become text; empty ones vanish",
-    "reasoning, data and annotations",
-    "calls come last, those whose arguments are no object after the others; a second one of the same id in one message",
-    "calls of anybody but the assistant",
-    "a call's arguments keep their value, not their text, where they are an object; none become `{}`",
-    "a call without an id or a name gets one",
-    "a tool result that is not text becomes its JSON text; its message, if it has no name, gets the tool's",
-    "results inside a message that is not a tool's become tool messages, and split it; what else a tool message holds",
-    "all but one of a file's places, its detail",
-)
-
+_EMPTY = (None, [])
 _NAMES = ("Human", "AI", "System", "Tool", "Function")
 _KINDS: Mapping[str, str] = {
     written: name.lower() for name in _NAMES for written in (name.lower(), f"{name}Message", f"{name}MessageChunk")
 }
-"""What kind of message it is, by its type or by the name of its class."""
+"""The kind of message by its type or class name."""
 _TYPES: dict[Role, str] = {
     "system": "system",
     "developer": "system",
@@ -234,14 +235,14 @@ _TYPES: dict[Role, str] = {
 
 
 def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
-    """One message per element; one that only removes others is none."""
+    """Return one message per element; RemoveMessage is skipped."""
     functions: dict[str, str] = {}
     found = [_message(element, index, functions) for index, element in enumerate(elements, start)]
     return [message for message in found if message is not None]
 
 
 def write(messages: Sequence[Message]) -> list[Any]:
-    """Dicts in the flat form; a tool's message bears the name of its call."""
+    """Return dicts in the flat format; a tool message has the name of its call."""
     names: dict[str, str] = {}
     return [written for message in messages for written in _written(message, names)]
 
@@ -250,7 +251,7 @@ def write(messages: Sequence[Message]) -> list[Any]:
 
 
 def _message(element: Object, index: int, functions: dict[str, str]) -> Message | None:
-    """`functions` are the ids of calls by the names of what they called: a legacy answer has only the name."""
+    """Read one element. `functions` maps function names to call ids, for legacy results that only have a name."""
     kind, fields = _opened(element)
     role, name = ROLE_ALIASES.get(kind), None
     if role is None:
@@ -274,7 +275,7 @@ def _message(element: Object, index: int, functions: dict[str, str]) -> Message 
 
 
 def _opened(element: Object) -> tuple[str, Object]:
-    """What kind of message, and its fields: those of `kwargs`, of `data`, or its own."""
+    """Return the kind of message and its fields: from `kwargs`, `data` or the element itself."""
     fields, kind, path = element, element.get("type"), element.get("id")
     kwargs, data = dict_or_empty(element.get("kwargs")), dict_or_empty(element.get("data"))
     if path and isinstance(path, list) and "content" in kwargs:
@@ -313,7 +314,9 @@ def _summary(reasoning: Any) -> str:
 
 
 def _calls(fields: Object, extra: Object, index: int) -> dict[str, ToolCall]:
-    """By id. LangChain parses arguments, and mends them; their exact text stands elsewhere, if anywhere."""
+    """Return the calls by id. LangChain parses and repairs arguments; their exact text may be elsewhere."""
+    if not extra and fields.get("tool_calls") in _EMPTY and fields.get("invalid_tool_calls") in _EMPTY:
+        return {}
     listing = as_list(fields.get("tool_calls")) + as_list(fields.get("invalid_tool_calls"))
     listing = listing or as_list(extra.get("tool_calls")) or as_list(extra.get("function_call"))
     calls: dict[str, ToolCall] = {}
@@ -329,7 +332,7 @@ def _calls(fields: Object, extra: Object, index: int) -> dict[str, ToolCall]:
 
 
 def _exact(fields: Object, extra: Object) -> dict[str, str]:
-    """The arguments of calls by their ids, in the text that the model wrote."""
+    """Return the exact arguments by call id, as the model wrote them."""
     exact: dict[str, str] = {}
     for item in as_list(fields.get("tool_call_chunks")):
         piece = dict_or_empty(item)
@@ -359,7 +362,7 @@ def _result(fields: Object, call_id: str) -> ToolResult:
 def _written(message: Message, names: dict[str, str]) -> Iterable[dict[str, Any]]:
     names |= {call.call_id: call.name for call in message.tool_calls}
     pieces = (_written_result(result, names, message.name) for result in message.tool_results)
-    # Of several pieces only one has the id: graphs take two messages of one id for one.
+    # Only the first has the id: graphs treat two messages with one id as the same.
     for number, piece in enumerate(pieces if message.role == "tool" else _written_pieces(message, names)):
         yield piece | without_none(id=message.id if number == 0 else None)
 
@@ -402,5 +405,5 @@ def _written_message(message: Message, parts: Sequence[Part]) -> dict[str, Any]:
 
 
 def _head(kind: str, content: Any) -> dict[str, Any]:
-    # A list of nothing but system messages is told from rows of a log by these two.
+    # These two distinguish a list of system messages from rows of a log.
     return {"type": kind, "content": content, "additional_kwargs": {}, "response_metadata": {}}

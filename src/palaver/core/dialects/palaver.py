@@ -1,4 +1,4 @@
-"""Our own dialect: what the REST API and test sets carry. `{"role": "user", "parts": [{"type": "text", …}]}`."""
+"""Our own dialect, used by the REST API and test sets: `{"role": "user", "parts": [{"type": "text", …}]}`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -31,12 +31,12 @@ class _Parts(msgspec.Struct, gc=False):
 
 
 def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
-    """Messages as they were written; a part that does not fit its kind becomes a data part with its raw value."""
+    """Read messages; a part that does not match its type becomes a data part with its raw value."""
     return [_message(element, index) for index, element in enumerate(elements, start)]
 
 
 def write(messages: Sequence[Message]) -> list[Any]:
-    """Plain JSON of the messages, defaults left out."""
+    """Return the messages as JSON values, defaults left out."""
     return [json.to_builtins(message) for message in messages]
 
 
@@ -58,8 +58,8 @@ def _parts(written: list[Any]) -> tuple[Part, ...]:
     try:
         parts = msgspec.convert({"parts": written}, _Parts).parts
         if _RAW.isdisjoint(map(type, parts)) and json.encode(parts):
-            return parts  # There is nothing in them to be mended.
-    except Exception:  # One does not fit, or is no plain JSON and may raise anything.
+            return parts
+    except Exception:  # A part does not match its type, or is not plain JSON.
         parts = [_part(part) for part in written]
     return tuple([_kept(part) for part in parts])
 
@@ -67,7 +67,7 @@ def _parts(written: list[Any]) -> tuple[Part, ...]:
 def _part(written: Any) -> Part:
     try:
         told = dict_or_empty(written)
-        if told.get("type") == "file" and "file_id" in told and "media_type" not in told:  # Its store knows it.
+        if told.get("type") == "file" and "file_id" in told and "media_type" not in told:  # The file store knows it.
             written = {**told, "media_type": UNKNOWN_MEDIA}
         return msgspec.convert({"parts": (written,)}, _Parts).parts[0]
     except Exception:
@@ -75,7 +75,7 @@ def _part(written: Any) -> Part:
 
 
 def _kept(part: Part) -> Part:
-    """As it can be written again. A text that is half a character stays one."""
+    """Return the part with encodable values; lone surrogates in texts are kept."""
     match part:
         case ToolResult(call_id=call_id, output=output, is_error=is_error):
             part = ToolResult(call_id, ensure_json(output), is_error)
@@ -87,6 +87,6 @@ def _kept(part: Part) -> Part:
         json.encode(part)
     except UnicodeEncodeError:
         return part
-    except TypeError:  # msgspec lets texts of other classes through.
+    except TypeError:  # msgspec accepts str subclasses.
         return json.round_trip(part)
     return part

@@ -46,21 +46,36 @@ from palaver.core.messages import (
     ToolResult,
 )
 
+LOSSES: Sequence[str] = (
+    "names and metadata of messages; the id of a message that says nothing itself",
+    "an assistant's messages are cut anew: text starts one unless only reasoning precedes it, and so does reasoning",
+    "empty texts, empty reasoning, and an assistant's message of which nothing is left",
+    "annotations of anybody but the assistant; of a url its file, of a file its url and end, of a span both",
+    'what is unknown of an annotation becomes `""`, 0 or the length of the text, and a `""` in it unknown',
+    "a user's, system's or developer's reasoning, refusal, calls and data (an approval stays)",
+    "a tool result that is neither text nor a list of content parts becomes its JSON text",
+    "results inside a message that is not a tool's become tool messages, and split it; what else a tool message holds",
+    "a user's file: its media type where its content is elsewhere (an image stays one), all but one of its places",
+    "the filename of a user's image or sound, the detail of anything but an image",
+    "an approval becomes the user's message; of a request for one all but id, name and arguments",
+    "a custom tool's call and its output become those of a function",
+)
+
 RAW = "responses:"
-"""What the names of data parts begin with that hold a thing of this dialect as it came."""
+"""Prefix of the names of data parts that hold a raw item or part of this dialect."""
 
 _TEXTS = ("text", "input_text", "output_text", "reasoning")
 
 
 def read_content(content: Any) -> tuple[Part, ...]:
-    """The parts of a message's content, be it a string or a list; one that we do not know is kept raw."""
+    """Read the parts of a message's content, a string or a list; unknown ones are kept raw."""
     if type(content) is str:
         return (Text(content),) if content else ()
     return tuple([part for item in as_list(content) if (part := _part(item)) is not None])
 
 
 def said(part: Part) -> dict[str, Any] | None:
-    """A piece of the assistant's content."""
+    """Return a content part of an assistant message; None for parts that are items of their own."""
     match part:
         case Text(text=text, annotations=notes) if text:
             written = [annotation(note, text) for note in notes if note.kind != "url" or note.url is not None]
@@ -72,7 +87,7 @@ def said(part: Part) -> dict[str, Any] | None:
 
 
 def asked(part: Part) -> dict[str, Any] | None:
-    """A piece of anybody else's content."""
+    """Return a content part of any other message; None for parts that are items of their own."""
     match part:
         case Text(text=text) if text:
             return {"type": "input_text", "text": text}
@@ -85,7 +100,7 @@ def asked(part: Part) -> dict[str, Any] | None:
 
 
 def is_itself(part: Data, read: Callable[[Any], object]) -> bool:
-    """Would the part's raw value be read as this very part, and not as a call, say, that nobody made?"""
+    """Whether the raw value would be read as this very part, and not for example as a call."""
     try:
         read_back = read(part.value)
     except json.NotJson:
@@ -102,7 +117,7 @@ def _part(item: Any) -> Part | None:
     if not fields:
         text = optional_str(item)
     elif text is None and kind in _TEXTS:
-        text = optional_str(fields.get("content"))  # OpenTelemetry's parts have it there.
+        text = optional_str(fields.get("content"))  # As in OpenTelemetry's parts.
     if text is not None:
         return _told(text, kind, fields) if text else None
     match kind:
@@ -121,7 +136,6 @@ def _part(item: Any) -> Part | None:
 
 
 def _told(text: str, kind: str | None, item: Object) -> Text | Reasoning:
-    """Words, or thoughts, which are nobody's words yet."""
     if kind == "reasoning":
         return Reasoning(text)
     notes = item.get("annotations")
@@ -134,7 +148,7 @@ def _refused(item: Object) -> Refusal | None:
 
 
 def _image(item: Object, kind: str) -> File | None:
-    """By its address, which may be an object and have the detail in it; or by its id."""
+    """Read an image by URL, which may be an object with the detail, or by id."""
     inside = dict_or_empty(item.get("image_url"))
     url, file_id = (
         optional_str(inside.get("url") if inside else item.get("image_url")),
@@ -155,7 +169,7 @@ def _sound(item: Object) -> File | None:
 
 
 def attached(data: str | None, url: str | None, file_id: str | None, filename: str | None) -> File:
-    """A document, by the first of its places."""
+    """Create a file from the first given source."""
     if data is not None:
         if data.startswith("data:"):
             return file_from_url(data, UNKNOWN_MEDIA, filename=filename)
@@ -200,7 +214,7 @@ def _file(file: File) -> dict[str, Any]:
 
 
 def annotation(note: Annotation, text: str) -> dict[str, Any]:
-    """A note on that text; clients insist on every field, so what is unknown is `""`, 0 or the text's length."""
+    """Write an annotation. Clients require every field; unknown ones are `""`, 0 or the length of the text."""
     title, start = note.title or "", note.start or 0
     end = len(text) if note.end is None else note.end
     match note.kind:
@@ -213,63 +227,48 @@ def annotation(note: Annotation, text: str) -> dict[str, Any]:
             return {"type": "palaver:span", "title": title, "start_index": start, "end_index": end}
 
 
-LOSSES: Sequence[str] = (
-    "names and metadata of messages; the id of a message that says nothing itself",
-    "an assistant's messages are cut anew: text starts one unless only reasoning precedes it, and so does reasoning",
-    "empty texts, empty reasoning, and an assistant's message of which nothing is left",
-    "annotations of anybody but the assistant; of a url its file, of a file its url and end, of a span both",
-    'what is unknown of an annotation becomes `""`, 0 or the length of the text, and a `""` in it unknown',
-    "a user's, system's or developer's reasoning, refusal, calls and data (an approval stays)",
-    "a tool result that is neither text nor a list of content parts becomes its JSON text",
-    "results inside a message that is not a tool's become tool messages, and split it; what else a tool message holds",
-    "a user's file: its media type where its content is elsewhere (an image stays one), all but one of its places",
-    "the filename of a user's image or sound, the detail of anything but an image",
-    "an approval becomes the user's message; of a request for one all but id, name and arguments",
-    "a custom tool's call and its output become those of a function",
-)
-
-Said = Message | Part | tuple[Message]
-"""A message, or a part of the assistant's turn; in brackets a message that nothing joins."""
-SILENCE = Reasoning("")
-"""What reasoning says of which there is nothing to read."""
+ItemContent = Message | Part | tuple[Message]
+"""A message, or a part of an assistant turn; a tuple is a message that is never merged."""
+EMPTY_REASONING = Reasoning("")
+"""Reasoning without content."""
 
 _CHAT_COMPLETIONS = frozenset("tool_calls function_call tool_call_id reasoning_content refusal palaver".split())
-"""What only a message in the dialect chat-completions has, whatever its `type` says."""
+"""Keys that only a Chat Completions message has, whatever its `type`."""
 
 
 def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
-    """The messages that the items make up; plain text between them, as Chat Completions has it, stands alone."""
-    return _joined(_said(elements, start))
+    """Merge items into messages; plain Chat Completions text between them is not merged."""
+    return _merge(_read_items(elements, start))
 
 
 def read_indexed(elements: Sequence[Any], start: int = 0) -> list[tuple[Message, int]]:
-    """Each message with the index of the item at which it begins; plain text of the assistant's is an item, too."""
-    said = [each[0] if type(each) is tuple else each for each in _said(elements, start)]
-    return [(message, start + index) for message, index in zip(_joined(said), _beginnings(said), strict=True)]
+    """Return each message with the index of its first item; plain assistant text counts as an item."""
+    said = [each[0] if type(each) is tuple else each for each in _read_items(elements, start)]
+    return [(message, start + index) for message, index in zip(_merge(said), _first_indexes(said), strict=True)]
 
 
 def write(messages: Sequence[Message]) -> list[Any]:
-    """Items as a client sends them in `input`."""
+    """Return items as a client sends them in `input`."""
     return [item for message in messages for item in _written(message)]
 
 
-# Reading: what each item says, then what belongs together
+# Reading items
 
 
-def _joined(said: Sequence[Said]) -> list[Message]:
-    """The messages, each of the assistant's with all that its turn says."""
+def _merge(said: Sequence[ItemContent]) -> list[Message]:
+    """Merge what the items hold; an assistant message has all parts of its turn."""
     messages: list[Message] = []
-    earlier: list[Said] = []
-    last: Said | None = None  # Of the turn that is open, like what is earlier.
+    earlier: list[ItemContent] = []
+    last: ItemContent | None = None  # Like `earlier`, of the open turn.
     for each in said:
         if type(each) is Message and each.role != "assistant":
             if last is not None:
                 messages.append(last if type(last) is Message and not earlier else _turn(earlier, last))
                 last = None
             messages.append(each)
-        elif each is not SILENCE:
+        elif each is not EMPTY_REASONING:
             if last is not None:
-                if _joins(each, last):
+                if _is_same_message(each, last):
                     earlier.append(last)
                 else:
                     messages.append(last if type(last) is Message and not earlier else _turn(earlier, last))
@@ -277,22 +276,22 @@ def _joined(said: Sequence[Said]) -> list[Message]:
     return messages if last is None else [*messages, _turn(earlier, last)]
 
 
-def _beginnings(said: Sequence[Said]) -> list[int]:
-    """At which item each of the messages begins."""
+def _first_indexes(said: Sequence[ItemContent]) -> list[int]:
+    """Return the index of the first item of each message."""
     begun: list[int] = []
-    last: Said | None = None
+    last: ItemContent | None = None
     for index, each in enumerate(said):
-        if each is not SILENCE:
-            if last is None or not _joins(each, last):
+        if each is not EMPTY_REASONING:
+            if last is None or not _is_same_message(each, last):
                 begun.append(index)
             last = each
     return begun
 
 
-def _joins(each: Said, last: Said) -> bool:
-    """Does it belong to the message of what was said last?
+def _is_same_message(each: ItemContent, last: ItemContent) -> bool:
+    """Whether it belongs to the same message as the one before it.
 
-    A turn is at most one message of the assistant's own, before which only reasoning may stand, and what follows it.
+    A turn has at most one assistant message; only reasoning may precede it.
     """
     for one in (each, last):
         if type(one) is tuple or (type(one) is Message and one.role != "assistant"):
@@ -300,10 +299,10 @@ def _joins(each: Said, last: Said) -> bool:
     return type(last) is Reasoning or (type(each) is not Message and type(each) is not Reasoning)
 
 
-def _turn(earlier: list[Said], last: Said) -> Message:
-    """One message of all that the turn says, which is then over."""
+def _turn(earlier: list[ItemContent], last: ItemContent) -> Message:
+    """Merge the parts of a turn into one message and clear `earlier`."""
     if not earlier and type(last) is ToolCall:
-        return Message("assistant", (last,))  # Most are.
+        return Message("assistant", (last,))
     if type(last) is tuple:
         return last[0]
     own_id = name = None
@@ -318,10 +317,10 @@ def _turn(earlier: list[Said], last: Said) -> Message:
     return Message("assistant", tuple(parts), own_id, name)
 
 
-def _said(elements: Sequence[Any], start: int) -> list[Said]:
-    """What each item says; an approval that is asked for finds its call among those before."""
+def _read_items(elements: Sequence[Any], start: int) -> list[ItemContent]:
+    """Read each item; an approval request refers to an earlier call."""
     calls: set[str] = set()
-    said: list[Said] = []
+    said: list[ItemContent] = []
     for index, element in enumerate(elements, start):
         each = _read(element, index, calls)
         if type(each) is ToolCall:
@@ -330,7 +329,7 @@ def _said(elements: Sequence[Any], start: int) -> list[Said]:
     return said
 
 
-def _read(item: Any, index: int, calls: set[str]) -> Said:
+def _read(item: Any, index: int, calls: set[str]) -> ItemContent:
     fields = dict_or_empty(item)
     kind, who = optional_str(fields.get("type")) or "", speaker_role(fields)
     if who is not None and (kind == "message" or not kind or "content" in fields):
@@ -358,7 +357,7 @@ def _message(item: Object, who: str) -> Message:
         role, name = parse_role(who)
     said = content_of(item)
     parts = read_content(said)
-    if role == "tool":  # It says not which call it answers.
+    if role == "tool":  # Without a call id.
         texts = [part.text for part in parts if isinstance(part, Text)]
         return Message("tool", (ToolResult("", "".join(texts) if len(texts) == len(parts) else ensure_json(said)),))
     own_name = optional_str(item.get("name"))
@@ -381,7 +380,7 @@ def _output(item: Object, call_id: str) -> Message:
 def _reasoning(item: Object) -> Reasoning:
     text = _thoughts(item.get("summary")) or _thoughts(item.get("content"))
     encrypted = optional_str(item.get("encrypted_content"))
-    return Reasoning(text, encrypted) if text or encrypted else SILENCE
+    return Reasoning(text, encrypted) if text or encrypted else EMPTY_REASONING
 
 
 def _thoughts(pieces: Any) -> str:
@@ -394,8 +393,8 @@ def _approval(item: Object) -> Data:
     return Data(APPROVAL_RESPONSE, ensure_json(value))
 
 
-def _other(item: Object, kind: str, index: int, calls: set[str]) -> Said | None:
-    """A custom tool's call or output, or an item that is a part; None for one that we do not know."""
+def _other(item: Object, kind: str, index: int, calls: set[str]) -> ItemContent | None:
+    """Read a custom tool's call or output, or an item that is a part; None for an unknown item."""
     name = optional_str(item.get("name"))
     if kind == "custom_tool_call" and name is not None and (given := optional_str(item.get("input"))) is not None:
         return _call(item, index, name, given)
@@ -448,7 +447,7 @@ def _message_item(role: Role, pieces: list[dict[str, Any]], own_id: str | None) 
 
 
 def _beside(part: Part, *, speaks: bool) -> dict[str, Any] | None:
-    """An item of its own; only the assistant has others than results and approvals."""
+    """Return the part as an item; only the assistant has others than results and approvals."""
     match part:
         case ToolResult():
             return _result(part)

@@ -1,8 +1,8 @@
 """AI SDK UI messages: `{"role": "user", "parts": [{"type": "text", …}]}`.
 
-One UI message is a whole turn of the assistant's: its steps, its tools with what they answered. Reading cuts it into
-ours, writing puts ours together. Text and reasoning parts look like our own dialect's, whose additions are read as well
-(`annotations` of a text, `name` of a message). What has no place of its own is kept under `providerMetadata.palaver`.
+A UI message is a whole assistant turn with its steps, tools and results. Reading splits it into our messages, writing
+merges them. Text and reasoning parts look like those of our own dialect, whose additions are read as well
+(`annotations` of a text, `name` of a message). What has no field of its own is kept under `providerMetadata.palaver`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -44,11 +44,23 @@ from palaver.core.messages import (
     ToolResult,
 )
 
+LOSSES: Sequence[str] = (
+    "names of messages; a developer's message becomes the system's; one without an id gets one",
+    "messages of one turn become one: only the first keeps its id and metadata, and empty ones vanish",
+    "a result stands after the message with its call, and splits it; one without a call before it, or a second one",
+    "what else a tool message holds, and its id, name and metadata",
+    "calls of anybody but the assistant, and a second one of the same id in one message; one without an id gets one",
+    "a call's arguments keep their value, not their text: none become `{}`, a JSON string loses its quotes",
+    "a failed result that is not text becomes its JSON text",
+    "of annotations all but the url and title of a url, the title of a file",
+    "all but one of a file's places, its detail; data named `file` that looks like a stored file becomes one",
+)
+
 RAW = "ui-message:"
-"""Before the type of a part that we do not know, in the name of the data that it becomes."""
+"""Prefix of the names of data parts that hold an unknown part."""
 
 CALLS = ("tool_calls", "function_call", "additional_kwargs")
-"""Where Chat Completions have calls, which may stand beside the parts of any message."""
+"""Keys of calls in Chat Completions, which may be next to the parts of any message."""
 
 _DENIED = "Denied."
 
@@ -58,10 +70,10 @@ class _Notes(msgspec.Struct, gc=False):
 
 
 def spoken(part: Object, kind: str) -> Part | None:
-    """Text, a refusal or reasoning; None where no text is given."""
+    """Read text, a refusal or reasoning; None without a text."""
     text, told = optional_str(part.get("text")), part.get("providerMetadata")
     if text is None and kind == "reasoning":
-        text = optional_str(part.get("reasoning"))  # That of version 4.
+        text = optional_str(part.get("reasoning"))  # Version 4.
     if text is None:
         return None
     ours = dict_or_empty(dict_or_empty(told).get("palaver")) if told is not None else {}
@@ -73,7 +85,7 @@ def spoken(part: Object, kind: str) -> Part | None:
 
 
 def _annotations(part: Object) -> tuple[Annotation, ...]:
-    """Those of our own dialect."""
+    """Read annotations as in our own dialect."""
     try:
         return msgspec.convert({"annotations": part["annotations"]}, _Notes).annotations
     except (msgspec.ValidationError, UnicodeError):
@@ -81,7 +93,7 @@ def _annotations(part: Object) -> tuple[Annotation, ...]:
 
 
 def file(part: Object) -> File | None:
-    """One at a URL, or version 4's, which has its content in base64; None where it has neither."""
+    """Read a file by URL, or as base64 as in version 4; None if it has neither."""
     url, filename = optional_str(part.get("url")), optional_str(part.get("filename"))
     told = optional_str(part.get("mediaType")) or optional_str(part.get("mimeType"))
     if url is not None:
@@ -92,7 +104,7 @@ def file(part: Object) -> File | None:
 
 
 def data(part: Object, kind: str) -> Part:
-    """The application's own, under its name; a stored file of ours."""
+    """Read application data, or one of our stored files."""
     value = part.get("data")
     if kind == "data-file":
         stored = dict_or_empty(value)
@@ -103,7 +115,7 @@ def data(part: Object, kind: str) -> Part:
 
 
 def source(part: Object, kind: str) -> Annotation | None:
-    """A note on the text that it follows; None where it says nothing."""
+    """Read a source as an annotation on the preceding text; None if it is empty."""
     title, url = optional_str(part.get("title")), optional_str(part.get("url"))
     if kind == "source-document":
         return Annotation("file", title or optional_str(part.get("filename")))
@@ -111,12 +123,12 @@ def source(part: Object, kind: str) -> Annotation | None:
 
 
 def raw(part: Any, kind: str) -> Data:
-    """What we do not know, as it is."""
+    """Keep an unknown part as data."""
     return Data(f"{RAW}{kind or 'part'}", ensure_json(part))
 
 
 def tool(part: Object, kind: str, otherwise: str) -> tuple[ToolCall, ToolResult | Data | None]:
-    """The call, and by its state what came of it: a result, or the user's answer to the question for approval."""
+    """Read a call and, by its state, its outcome: a result, or the user's approval."""
     fields = part
     if kind == "tool-invocation":
         fields = dict_or_empty(part.get("toolInvocation")) or part  # Version 4 wraps it.
@@ -148,12 +160,12 @@ def _outcome(fields: Object, state: str | None, call_id: str) -> ToolResult | Da
             decided = {"approve": approval.get("approved"), "reason": approval.get("reason")}
             return Data(APPROVAL_RESPONSE, ensure_json({"id": optional_str(approval.get("id")) or call_id, **decided}))
         case _:
-            return None  # Its input is still coming, or it waits for its output or for approval.
+            return None  # Input incomplete, or waiting for output or approval.
 
 
 def _result(fields: Object, call_id: str) -> ToolResult:
     output = fields.get("output", fields.get("result"))
-    if fields.get("type") == "tool-result":  # A model message's: it tells what kind of value it is.
+    if fields.get("type") == "tool-result":  # From a model message, with a typed output.
         told = dict_or_empty(output)
         kind = optional_str(told.get("type"))
         if kind is not None and "value" in told:
@@ -161,33 +173,27 @@ def _result(fields: Object, call_id: str) -> ToolResult:
     return ToolResult(call_id, ensure_json(output))
 
 
-LOSSES: Sequence[str] = (
-    "names of messages; a developer's message becomes the system's; one without an id gets one",
-    "messages of one turn become one: only the first keeps its id and metadata, and empty ones vanish",
-    "a result stands after the message with its call, and splits it; one without a call before it, or a second one",
-    "what else a tool message holds, and its id, name and metadata",
-    "calls of anybody but the assistant, and a second one of the same id in one message; one without an id gets one",
-    "a call's arguments keep their value, not their text: none become `{}`, a JSON string loses its quotes",
-    "a failed result that is not text becomes its JSON text",
-    "of annotations all but the url and title of a url, the title of a file",
-    "all but one of a file's places, its detail; data named `file` that looks like a stored file becomes one",
-)
-
 _CHAT = frozenset({*CALLS, "tool_call_id", "text", "message", "delta"})
-"""What Chat Completions have beside their content, or in place of it."""
+"""Keys of Chat Completions next to or instead of `content`."""
+_DICT, _LIST = (dict,), (list,)
+_STEP_START = {"type": "step-start"}
 _Spoken = Text | Reasoning | File | ToolCall | Refusal | Data
 
 
 def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
-    """One message and more per element: calls, their results and what follows stand in messages of their own."""
+    """Return one or more messages per element: results and the parts after them are separate messages."""
     messages: list[Message] = []
     for index, element in enumerate(elements, start):
-        messages += _messages(element, index)
+        message = _read_plain_text(element)
+        if message is not None:
+            messages.append(message)
+        else:
+            messages += _messages(element, index)
     return messages
 
 
 def write(messages: Sequence[Message]) -> list[Any]:
-    """UI messages: one for every turn of the assistant's, one for every other message."""
+    """Return UI messages: one for every assistant turn, one for every other message."""
     turns = _Turns()
     for message in messages:
         turns.add(message)
@@ -198,7 +204,7 @@ def write(messages: Sequence[Message]) -> list[Any]:
 
 
 class _Steps:
-    """Cuts a UI message: what is said up to some results, the results, what is said after them, and so on."""
+    """Splits a UI message at results, which become messages."""
 
     __slots__ = ("_answers", "_calls", "_last_text", "_notes", "_parts", "_results", "_speaker", "messages")
 
@@ -210,15 +216,15 @@ class _Steps:
     def _begin(self) -> None:
         self._parts: list[Part] = []
         self._last_text = -1
-        """Its place."""
+        """Index of the last text part."""
         self._notes: dict[int, list[Annotation]] = {}
-        """By the place of their text."""
+        """By index of the text part."""
         self._calls: dict[str, ToolCall] = {}
         self._results: dict[str, ToolResult] = {}
         self._answers: list[Part] = []
 
     def say(self, part: Part) -> None:
-        """What is said after a result starts a message."""
+        """Add a part; after a result it starts a new message."""
         if self._results or self._answers:
             self.cut()
         if type(part) is Text:
@@ -226,7 +232,7 @@ class _Steps:
         self._parts.append(part)
 
     def call(self, call: ToolCall, outcome: ToolResult | Data | None) -> None:
-        """Calls that stand together were made together; what came of them waits for the end of the step."""
+        """Add a call. Adjacent calls are one step; their outcomes follow at its end."""
         if self._calls.setdefault(call.call_id, call) is call:
             self._parts.append(call)
         if type(outcome) is ToolResult:
@@ -235,19 +241,19 @@ class _Steps:
             self._answers.append(outcome)
 
     def note(self, note: Annotation) -> bool:
-        """Add it to the last text, if there is one."""
+        """Add an annotation to the last text; return False if there is none."""
         if self._last_text < 0:
             return False
         self._notes.setdefault(self._last_text, []).append(note)
         return True
 
     def message(self, parts: tuple[Part, ...]) -> Message:
-        """What is its first message's alone, no other has."""
+        """Create a message; only the first has the id and metadata."""
         role, name, own_id, metadata = self._speaker
         return Message(role, parts, None, name) if self.messages else Message(role, parts, own_id, name, metadata)
 
     def cut(self) -> None:
-        """The end of a step, if it says anything; a call does."""
+        """End the step, if it has any parts."""
         if not self._parts:
             return
         for place, notes in self._notes.items():
@@ -262,17 +268,35 @@ class _Steps:
         self._begin()
 
 
+def _read_plain_text(element: Object) -> Message | None:
+    """Return the message of an element that is one text part, as most are; None for any other."""
+    parts, role, message_id = element.get("parts"), element.get("role"), element.get("id")
+    if (
+        type(parts) not in _LIST
+        or type(role) is not str
+        or not (len(parts) == 1 or (len(parts) == 2 and parts[0] == _STEP_START))
+        or len(element) != (2 if message_id is None else 3)
+        or type(part := parts[-1]) not in _DICT
+        or len(part) != (3 if "state" in part else 2)
+        or part.get("type") != "text"
+        or type(text := part.get("text")) is not str
+        or role not in ROLE_ALIASES
+    ):
+        return None
+    return Message(ROLE_ALIASES[role], (Text(text),), optional_str(message_id))
+
+
 def _messages(element: Object, index: int) -> list[Message]:
     if _CHAT.isdisjoint(element):
         return _steps(element, index, ())
     role, _ = parse_role(speaker_role(element) or "", answers_a_call=True)
     if not element.get("parts") or (role == "tool" and optional_str(element.get("tool_call_id")) is not None):
-        return chat_completions.read([element], index)  # Its parts are its content.
+        return chat_completions.read([element], index)
     return _steps(element, index, [*unique_calls(chat_completions.read_tool_calls(element, index))])
 
 
 def _steps(element: Object, index: int, beside: Sequence[ToolCall]) -> list[Message]:
-    """The messages of its parts, the last of which makes the calls that stand beside them as well."""
+    """Read the parts; calls next to them (`beside`) are added to the last message."""
     metadata = element.get("metadata")
     about = NO_METADATA if metadata is None else ensure_json(dict(dict_or_empty(metadata)))
     steps = _Steps(*_speaker(element), optional_str(element.get("id")), about)
@@ -314,14 +338,14 @@ def _speaker(element: Object) -> tuple[Role, str | None]:
 
 
 class _Turns:
-    """Puts an assistant's messages and the results between them into one UI message."""
+    """Writer that merges assistant messages and the results between them into one UI message."""
 
     def __init__(self) -> None:
         self.written: list[Any] = []
         self._turn: list[dict[str, Any]] | None = None
-        """The parts of the assistant's message that is open."""
+        """Parts of the open assistant message."""
         self._open: dict[str, dict[str, Any]] = {}
-        """Tool parts that wait for their result."""
+        """Tool parts without a result, by call id."""
 
     def add(self, message: Message) -> None:
         if message.role == "tool":
@@ -350,7 +374,7 @@ class _Turns:
     def _answer(self, result: ToolResult) -> None:
         part = self._open.pop(result.call_id, None)
         if part is None:
-            return  # No call asked for it.
+            return  # A result without a call.
         if result.is_error:
             part |= {"state": "output-error", "errorText": result_text(result.output)}
         else:
@@ -390,7 +414,7 @@ def _kept(**fields: Any) -> dict[str, Any]:
 
 
 def _is_raw(part: Data) -> bool:
-    """Would its value be read as this very part, wherever it stands, and not as something that nobody said?"""
+    """Whether the value would be read as this very part, wherever it is."""
     kind = part.name.removeprefix(RAW)
     if kind == part.name or dict_or_empty(part.value).get("type") != kind or kind.startswith("source-"):
         return False

@@ -1,15 +1,13 @@
-"""Does this value hold chat messages that should be shown as a conversation? One answer, for every table and reply.
+"""Find the conversation in any value, and show it in tables and replies. Nothing here raises, whatever the value.
 
-    places.py    the names that the searches know, and in which order they are tried
-    strict.py    the search as it was written down: the messages as they stand in the value
-    wide.py      the same steps over every dialect, with more names: messages of ours, where they stood, on which side
-    reading.py   what the wide search found, read into messages, whatever it holds
-    reasons.py   where nothing was found: place by place, why not
-    cells.py     what a table's cell shows of a value: the conversation, a text, or JSON; its values are in previews.py,
-                 and words, cutting and compact make its texts
+    conversation    read detected messages leniently
+    excerpts        cut texts, JSON and messages to size
+    explain         why no conversation was found
+    locations       the keys that the searches know, and their order
+    previews        what a table cell shows of a value
+    search          the strict and the extended search
 
-What a message looks like, and in whose dialect, elements.py and recognition.py say; the dialects read them. Whatever
-the value, nothing here raises.
+What a message looks like in each dialect is in core/dialects.
 """
 
 from palaver.core.dialects.detection import Dialect, dialect_of, is_chat_messages

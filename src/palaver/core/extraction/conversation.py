@@ -1,4 +1,4 @@
-"""What was recognised, read into messages, whatever it holds: what is no JSON becomes an empty part of data."""
+"""Read detected messages leniently: parts that are not JSON become empty data parts instead of errors."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -13,81 +13,86 @@ from palaver.core.json import Object, as_dict, dict_get, is_list, is_object, lis
 from palaver.core.messages import Data, Message
 
 _INNER = ("data", "kwargs")
-"""Where LangChain's messages have what they say."""
+"""Keys under which LangChain's messages have their fields."""
 
 
 def read_found_messages(found: Sequence[Segment]) -> list[Message]:
-    """The messages."""
+    """Read the segments of one conversation. Never raises."""
     try:
         return dialects.read_segments(found)
-    except Exception:  # What it holds need not be JSON: any object of anybody's, which may raise anything.
+    except Exception:  # Foreign objects may raise anything.
         return [
             message
-            for stretch in found
-            for place, element in enumerate(stretch.elements, stretch.start)
-            for message in _read_one(element, stretch.dialect, place)
+            for segment in found
+            for index, element in enumerate(segment.elements, segment.start)
+            for message in _read_one(element, segment.dialect, index)
         ]
 
 
-def _read_one(element: Object, dialect: Dialect, place: int) -> list[Message]:
-    refused: list[_Refused] = []
+def _read_one(element: Object, dialect: Dialect, index: int) -> list[Message]:
+    placeholders: list[_Placeholder] = []
     try:
-        mended = _mended(element, refused)
+        cleaned = _with_placeholders(element, placeholders)
         return [
-            _emptied(message, dialect, refused) for message in dialects.DIALECT_MODULES[dialect].read([mended], place)
+            _without_placeholders(message, dialect, placeholders)
+            for message in dialects.DIALECT_MODULES[dialect].read([cleaned], index)
         ]
     except Exception:
         return [Message.assistant(Data(name=f"{dialect}:message"))]
 
 
-class _Refused(NamedTuple):
-    """A part that cannot be written down, and what stands in its place until its message is read."""
+class _Placeholder(NamedTuple):
+    """A part that cannot be encoded, and its placeholder until the message has been read."""
 
     kind: str
     mark: Object
 
 
-def _mended(element: Object, refused: list[_Refused]) -> Object:
-    """The element, with a mark among its parts for each that cannot be written down, wherever it stood."""
-    said = "parts" if is_list(element.get("parts")) else "content"
-    before = len(refused)
-    mended: Object = {}
+def _with_placeholders(element: Object, placeholders: list[_Placeholder]) -> Object:
+    """Return the element with a placeholder part for each value that cannot be encoded."""
+    content_key = "parts" if is_list(element.get("parts")) else "content"
+    before = len(placeholders)
+    cleaned: Object = {}
     for key, value in element.items():
         if json.is_encodable(value):
-            mended[key] = value
+            cleaned[key] = value
         elif is_list(value):
-            mended[key] = [part for part in list_items(value) if json.is_encodable(part) or _refuse(part, refused)]
+            cleaned[key] = [
+                part for part in list_items(value) if json.is_encodable(part) or _add_placeholder(part, placeholders)
+            ]
         elif key in _INNER and is_object(value):
-            mended[key] = _mended(as_dict(value) or {}, refused)
-            before = len(refused)
+            cleaned[key] = _with_placeholders(as_dict(value) or {}, placeholders)
+            before = len(placeholders)
         else:
-            _refuse(value, refused)
-    if len(refused) > before:
-        mended[said] = [*as_list(mended.get(said)), *(each.mark for each in refused[before:])]
-    return mended
+            _add_placeholder(value, placeholders)
+    if len(placeholders) > before:
+        cleaned[content_key] = [*as_list(cleaned.get(content_key)), *(each.mark for each in placeholders[before:])]
+    return cleaned
 
 
-def _refuse(part: Any, refused: list[_Refused]) -> None:
+def _add_placeholder(part: Any, placeholders: list[_Placeholder]) -> None:
     kind = dict_get(part, "type") if is_object(part) else None
-    refused.append(_Refused(json.replace_surrogates(kind[:100]) if type(kind) is str else "part", {"type": "refused"}))
+    placeholders.append(
+        _Placeholder(json.replace_surrogates(kind[:100]) if type(kind) is str else "part", {"type": "refused"})
+    )
 
 
-def _emptied(message: Message, dialect: Dialect, refused: list[_Refused]) -> Message:
-    """The message, without the marks: they are no value of anybody's."""
-    parts = [_without(part, dialect, refused) if type(part) is Data else part for part in message.parts]
+def _without_placeholders(message: Message, dialect: Dialect, placeholders: list[_Placeholder]) -> Message:
+    """Return the message with empty data parts in index of the placeholders."""
+    parts = [_clear_placeholder(part, dialect, placeholders) if type(part) is Data else part for part in message.parts]
     return msgspec.structs.replace(message, parts=tuple(parts))
 
 
-def _without(part: Data, dialect: Dialect, refused: list[_Refused]) -> Data:
-    kinds = [each.kind for each in refused if part.value is each.mark]
+def _clear_placeholder(part: Data, dialect: Dialect, placeholders: list[_Placeholder]) -> Data:
+    kinds = [each.kind for each in placeholders if part.value is each.mark]
     return Data(name=f"{dialect}:{kinds[0]}") if kinds else part
 
 
 class Conversation(msgspec.Struct, frozen=True):
-    """What was found, and where."""
+    """A conversation that was found in a value."""
 
     messages: tuple[Message, ...]
     dialect: Dialect
     path: str
-    """A JSON pointer to what was read, through texts as if they were open; that of `choices` for what stood in them."""
+    """A JSON pointer to the messages, or to `choices`; decoded texts count as their content."""
     side: Prefer | None = None

@@ -1,4 +1,10 @@
-"""Cut texts, JSON values and messages to an excerpt that fits a table cell."""
+"""Cut texts, JSON values and messages to an excerpt that fits a table cell.
+
+A cut never splits what a reader sees as one character: a flag of two letters, a family joined by joiners, a combining
+accent. Only the beginning of a text is inspected. A JSON value of moderate size is encoded whole; of any other one only
+the beginning is written, without recursion: it may be huge, deep, cyclic, or hold values that are not JSON, which are
+named by their type.
+"""
 
 import re
 import unicodedata
@@ -12,31 +18,30 @@ from palaver.core.json import replace_surrogates
 from palaver.core.messages import Data, File, Message, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
 
 _LEVELS, _VALUES, _CHARACTERS = 256, 100_000, 1024 * 1024
-"""What a value of moderate size may hold."""
+"""Limits of a value of moderate size."""
 _PIECES = 5_000
-"""Values of any other one that are looked at."""
+"""Maximum number of values written of any other value."""
 _MAX_JSON_TEXT = 4096
-"""Characters of one text in it that are written; the rest is counted."""
+"""Maximum number of characters written of one text; the rest is counted."""
 _SCALARS = frozenset((int, float, bool, type(None)))
 
 
 class Written(NamedTuple):
-    """How a value's JSON begins."""
+    """The beginning of a value's JSON, or of a message's text."""
 
     text: str
-    """As many characters as were asked for, or more; all of it where that is less."""
+    """At least as many characters as requested, if there are so many."""
     length: int
-    """Of the whole, in characters. Of a value that is not of moderate size: characters far into a long text count as
-    one each, escaped or not, and what stands behind its first thousands of values is not counted."""
+    """Length of the whole in characters; for a large value a lower bound."""
 
 
 def written(value: object, characters: int) -> Written:
-    """At least the first `characters` of the value's compact JSON, if it has so many."""
+    """Return at least the first `characters` of the value's compact JSON."""
     if _is_moderate(value):
         try:
             text = json.encode(value).decode()
         except (msgspec.MsgspecError, TypeError, ValueError, RecursionError):
-            pass  # Too deep, half a character, a number of thousands of digits.
+            pass  # Too deep, a lone surrogate, or a number with thousands of digits.
         else:
             return Written(text, len(text))
     pieces: list[str] = []
@@ -50,7 +55,7 @@ def written(value: object, characters: int) -> Written:
 
 
 def _is_moderate(value: object) -> bool:
-    """Is it plain, and small enough to be encoded whole? Cheaper than doing so."""
+    """Whether the value is plain JSON and small enough to be encoded whole; cheaper than trying."""
     level: list[Any] = [value]
     values, characters = _VALUES, _CHARACTERS
     for _ in range(_LEVELS):
@@ -77,8 +82,8 @@ def _is_moderate(value: object) -> bool:
 
 
 def _pieces(value: Any, reach: int) -> Iterator[tuple[str, int]]:
-    """The JSON in order, each piece with how many characters of it were left unwritten."""
-    opened: list[tuple[Iterator[Any], str]] = []  # What each open list or object still holds, and how it closes.
+    """Yield the JSON in pieces, each with the number of characters that were left out."""
+    opened: list[tuple[Iterator[Any], str]] = []  # The remaining items of each open container, and its closing bracket.
     before = ""
     for _ in range(_PIECES):
         inside = _inside(value)
@@ -108,7 +113,7 @@ def _pieces(value: Any, reach: int) -> Iterator[tuple[str, int]]:
 
 
 def _inside(value: Any) -> tuple[Iterator[Any], str] | None:
-    # Not by the value's own methods: it may be anybody's subclass.
+    # Bypasses the methods of subclasses.
     if isinstance(value, dict):
         return iter(dict[Any, Any].items(cast("dict[Any, Any]", value))), "}"
     if isinstance(value, list):
@@ -130,41 +135,40 @@ def _leaf(value: object, reach: int) -> tuple[str, int]:
 def _json(value: object) -> str:
     try:
         return json.encode(value if type(value) in _SCALARS or type(value) is str else json.to_builtins(value)).decode()
-    except Exception:  # Somebody's object may raise anything.
+    except Exception:  # Foreign objects may raise anything.
         return json.encode(f"<{json.replace_surrogates(type(value).__name__[:80])}>").decode()
 
 
 _LOOKAHEAD = 4096
-"""Characters in which the beginning of a text is looked for."""
+"""Characters inspected at the beginning of a text."""
 _BLANK_REACH = 65_536
-"""The same, for the first word of a text that begins with nothing but space."""
+"""Characters inspected to find the first word of a text that starts with white space."""
 
 _WORD = re.compile(r"\S")
-_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")  # All but those that are white space.
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")  # All except white space.
 _JOINER, _NON_JOINER = "\u200d", "\u200c"
 
 
 class Cut(NamedTuple):
-    """What is shown of a text."""
+    """An excerpt of a text."""
 
     text: str
     left_out: int
-    """How much shorter it is than the whole, space that was taken off its end included; 0 where nothing was cut."""
+    """Number of characters missing from the whole, stripped white space included; 0 if nothing was cut."""
 
     @property
     def lines(self) -> int:
-        """How many lines are shown."""
         return self.text.count("\n") + (self.text[-1:] not in ("", "\n"))
 
 
 def cut(text: str, *, characters: int, lines: int, length: int | None = None) -> Cut:
-    """The beginning of a text. One that fits stays as it is; of one that is cut, the space before the cut goes too.
+    """Return the beginning of a text; white space before the cut is stripped.
 
-    `length` says how long the whole is, where `text` is only its beginning. A cut that would leave nothing but space
-    begins at the first word instead.
+    `length` is the length of the whole if `text` is only its beginning. An excerpt of only white space starts at the
+    first word instead.
     """
     if _is_short(text, characters) and length in (None, len(text)) and text.count("\n") < lines:
-        return Cut(text, 0)  # As below, for what most texts are.
+        return Cut(text, 0)  # A shortcut for most texts.
     reach = max(_LOOKAHEAD, 2 * characters)
     raw = text[: before(text, reach)]
     head = replace_surrogates(raw)
@@ -180,13 +184,13 @@ def cut(text: str, *, characters: int, lines: int, length: int | None = None) ->
 
 
 def one_line(text: str, characters: int) -> str:
-    """The beginning of a text as one line: white space collapsed, control characters removed."""
+    """Return the beginning of a text as one line: white space collapsed, control characters removed."""
     if _is_short(text, characters):
         return " ".join((text if text.isprintable() else _CONTROL.sub("", text)).split())
     word = _WORD.search(text, 0, _BLANK_REACH)
     start = word.start() if word else 0
     line = ""
-    for reach in (2 * characters, max(_LOOKAHEAD, 2 * characters)):  # Mostly the first is enough.
+    for reach in (2 * characters, max(_LOOKAHEAD, 2 * characters)):  # The first is usually enough.
         head = replace_surrogates(text[start : before(text, start + reach)])
         line = " ".join(_CONTROL.sub("", head).split())
         if len(line) > characters:
@@ -197,12 +201,12 @@ def one_line(text: str, characters: int) -> str:
 
 
 def _is_short(text: str, characters: int) -> bool:
-    """Does it fit, and is each of its characters one to a reader?"""
+    """Whether the text fits and is ASCII, so that any cut is valid."""
     return len(text) <= characters and text.isascii()
 
 
 def before(text: str, at: int) -> int:
-    """The last place in a text, not after `at`, that is not inside of what a reader sees as one character."""
+    """Return the last index up to `at` that is not inside a grapheme cluster."""
     if at >= len(text):
         return len(text)
     while at > 0 and _belong_together(text, at):
@@ -211,7 +215,7 @@ def before(text: str, at: int) -> int:
 
 
 def _end(text: str, characters: int, lines: int) -> int:
-    """Where so many characters and lines end. A line's end that ends the text opens no further line."""
+    """Return the index where the given number of characters or lines ends."""
     end = -1
     for _ in range(lines):
         end = text.find("\n", end + 1, characters)
@@ -221,17 +225,17 @@ def _end(text: str, characters: int, lines: int) -> int:
 
 
 def _belong_together(text: str, at: int) -> bool:
-    """Do the characters before and after this place look like one? As Unicode's Annex 29 has it, in short."""
+    """Whether the characters around the index form one grapheme cluster (a short form of Unicode Annex 29)."""
     left, right = text[at - 1], text[at]
     if left == _JOINER and (right >= "\u203c" or right in "©®"):
-        return True  # A family, a profession, a flag of more than two.
+        return True  # An emoji joined with ZWJ.
     if right < "\u0300":
         return left == "\r" and right == "\n"
     if _is_regional(right) and _is_regional(left):
         start = at
         while start > 0 and _is_regional(text[start - 1]):
             start -= 1
-        return (at - start) % 2 == 1  # Flags are pairs, counted from the first.
+        return (at - start) % 2 == 1  # Flags are pairs of regional indicators.
     return _continues(right) or ("\ud800" <= left <= "\udbff" and "\udc00" <= right <= "\udfff")
 
 
@@ -240,7 +244,7 @@ def _is_regional(character: str) -> bool:
 
 
 def _continues(character: str) -> bool:
-    """Is it a mark on what stands before it: an accent, a variation, a skin tone, a tag, a vowel?"""
+    """Whether the character modifies the previous one: an accent, variation, skin tone, tag or vowel."""
     return (
         character in (_JOINER, _NON_JOINER)
         or "\U0001f3fb" <= character <= "\U0001f3ff"
@@ -252,37 +256,37 @@ def _continues(character: str) -> bool:
 
 
 _MAX_MESSAGE_TEXT = 65_536
-"""Characters of a message that are gathered; the rest is counted."""
+"""Characters of a message that are collected; the rest is counted."""
 _SHORT = 4096
-"""Characters of a name, or of arguments, in which a line is looked for."""
+"""Characters of a call's name or arguments that are inspected."""
 _LABEL = 80
 _ATTACHED = (File, Data)
 
 
 def line(message: Message, characters: int) -> str:
-    """Its words, with `[image]`, `[file name]` and `[data name]` in their places; without any, its calls."""
+    """Return the text of a message on one line, with `[image]`, `[file name]` and `[data name]`; else its calls."""
     said = one_line(_said(message, " ", characters, labels=True).text, characters)
     return said or one_line(", ".join(calls(message, most=characters, characters=characters)), characters)
 
 
 def block(message: Message, characters: int) -> Written:
-    """The beginning of its words as they stand: of a tool's message what the tool answered."""
+    """Return the beginning of a message's text; of a tool message, the tool's output."""
     return _said(message, "\n", characters, labels=False)
 
 
 def calls(message: Message, *, most: int, characters: int) -> tuple[str, ...]:
-    """Its first calls, each like `weather({"city":"Oslo"})`."""
+    """Return the first calls of a message, each like `weather({"city":"Oslo"})`."""
     made = message.tool_calls
     return tuple([one_line(_call(call), characters) for call in made[:most]]) if made else ()
 
 
 def attachments(message: Message) -> int:
-    """How many files and data it brings, which are no words."""
+    """Return the number of files and data parts."""
     return len([part for part in message.parts if isinstance(part, _ATTACHED)])
 
 
 def _said(message: Message, gap: str, characters: int, *, labels: bool) -> Written:
-    """The words of all parts. Texts that follow each other are one; what is not text stands apart."""
+    """Return the text of all parts. Adjacent texts are joined; other parts are separated by `gap`."""
     reach = max(_MAX_MESSAGE_TEXT, 2 * characters)
     if len(message.parts) == 1 and type(only := message.parts[0]) is Text:  # As most are.
         return Written(only.text[:reach], len(only.text))

@@ -1,7 +1,6 @@
-"""Why nothing was found: each place where a conversation could have stood, and what is wrong with what stands there.
+"""Explain why no conversation was found: each location that was searched, and what is wrong there.
 
-For the person who expected one. The walk takes the steps of the searches, which themselves keep no account; it stops
-after so many places. Whatever the value, nothing here raises.
+Repeats the steps of the searches, which keep no account themselves, up to a maximum of locations. Never raises.
 """
 
 from collections.abc import Callable, Iterator, KeysView
@@ -25,22 +24,22 @@ from palaver.core.extraction.search import extract_chat_messages, read_conversat
 from palaver.core.json import list_items
 
 _Object = dict[str, Any]
-_get = _Object.get  # Not the value's own: it may be anybody's subclass.
+_get = _Object.get  # Bypasses the methods of subclasses.
 
 MAX_REASONS = 20
-"""Places that are named."""
+"""Maximum number of locations reported."""
 _MOST_NAMES = 8
 _LONGEST_NAME = 40
 _MESSAGE: _Object = {"role": "user", "content": ""}
 _OF_MESSAGES = ("role", "content", "parts", "tool_calls")
-"""An object with one of these may have been meant as a message."""
+"""An object with one of these was probably meant as a message."""
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """A place, and why what stands there is no conversation."""
+    """A location, and why the value there is not a conversation."""
 
     path: str
-    """A JSON pointer, through texts as if they were open; elements count from 0."""
+    """A JSON pointer; decoded texts count as their content."""
     why: str
 
     def __str__(self) -> str:
@@ -48,16 +47,16 @@ class Reason(msgspec.Struct, frozen=True):
 
 
 class _Search(NamedTuple):
-    """What is different in the two searches."""
+    """The differences between the two searches."""
 
     order: SearchOrder
     fault: Callable[[list[Any]], str]
     hops: int
-    """Texts on one path that it opens."""
+    """Maximum number of texts decoded on one path."""
 
 
 class _Place(NamedTuple):
-    """How a value was reached."""
+    """The path to a value."""
 
     path: str = ""
     depth: int = 0
@@ -68,13 +67,13 @@ class _Place(NamedTuple):
 
 
 _Seen = dict[int, tuple[_Place, object]]
-"""The objects that were visited, by identity."""
+"""Visited objects by id."""
 
 
 def explain_absence(
     value: object, prefer: Prefer | None = None, *, search: Literal["wide", "strict"] = "wide"
 ) -> tuple[Reason, ...]:
-    """Why this search finds nothing in a value, place by place in its order; empty where it finds something."""
+    """Return why the search finds nothing, in search order; empty if it finds something."""
     if search == "wide":
         found, how = read_conversation(value, prefer), _Search(WIDE[prefer], _wide_fault, MAX_NESTED_TEXTS)
     else:
@@ -90,7 +89,7 @@ def explain_absence(
 
 
 def _faults(value: object, search: _Search) -> Iterator[Reason]:
-    """Every fault of a value; where there was nothing to find fault with, what there is instead."""
+    """Yield every fault of a value, or if there is none, what was visited instead."""
     seen: _Seen = {}
     opened, _ = _opened(value, _Place(), search)
     nowhere = True
@@ -110,9 +109,9 @@ def _visit(value: object, place: _Place, search: _Search, seen: _Seen) -> Iterat
     known = cast("_Object", value)
     if id(known) in seen and seen[id(known)][0].depth <= place.depth:
         return
-    seen[id(known)] = place, known  # Kept, or what was opened from a text might leave its id to another.
+    seen[id(known)] = place, known  # Referenced, so that ids of decoded texts are not reused.
     for key in search.order.keys:
-        if not (key == "message" and isinstance(_get(known, key), str)):  # That is what somebody said.
+        if not (key == "message" and isinstance(_get(known, key), str)):  # That is content.
             yield from _meant(*_opened(_get(known, key), place.below(key), search), search)
     for path in search.order.wrappers:
         inner, below = _followed(known, place, path)
@@ -133,7 +132,7 @@ def _followed(value: _Object, place: _Place, path: tuple[str, ...]) -> tuple[obj
 
 
 def _opened(value: object, place: _Place, search: _Search) -> tuple[object, _Place]:
-    """The value of a text that is JSON; of a list that holds just one list, that one. The strict search opens none."""
+    """Decode a JSON text, and enter a list that holds just one list. The strict search decodes none."""
     while isinstance(value, str) and place.hops < search.hops:
         read = json.decode_or_text(str.strip(value))
         if not isinstance(read, list | dict):
@@ -147,7 +146,7 @@ def _opened(value: object, place: _Place, search: _Search) -> tuple[object, _Pla
 
 
 def _meant(value: object, place: _Place, search: _Search) -> Iterator[Reason]:
-    """What is wrong with a value as messages, if it looks as if it was meant so."""
+    """Yield what is wrong with a value that looks as if it was meant as messages."""
     if isinstance(value, str):
         text = str.strip(value)
         if text:
@@ -159,7 +158,7 @@ def _meant(value: object, place: _Place, search: _Search) -> Iterator[Reason]:
 
 
 def _answered(value: _Object, place: _Place, search: _Search) -> Iterator[Reason]:
-    """What is wrong with the answers of models' APIs."""
+    """Yield what is wrong with responses of model APIs."""
     for key in ANSWERS if search.hops else ("choices",):
         held = _get(value, key)
         if isinstance(held, list):
@@ -185,7 +184,7 @@ def _said(key: str, entry: object, search: _Search) -> _Object | None:
 
 
 def _elsewhere(value: object, search: _Search) -> Iterator[Reason]:
-    """Conversations under other keys of the whole value."""
+    """Yield conversations under unknown top-level keys."""
     if not isinstance(value, dict):
         return
     known = {*search.order.keys, *(path[0] for path in search.order.wrappers), *ANSWERS}
@@ -195,7 +194,7 @@ def _elsewhere(value: object, search: _Search) -> Iterator[Reason]:
             yield Reason(path, "holds a conversation, but is not one of the keys that are looked under")
 
 
-# What is wrong
+# Faults
 
 
 def _wide_fault(messages: list[Any]) -> str:
@@ -242,7 +241,7 @@ def _text_fault(text: str, place: _Place, search: _Search) -> str:
 
 
 def _nothing(value: object) -> str:
-    """What to say of a value in which no place could be looked at."""
+    """Describe a value that has no location to search."""
     match value:
         case dict():
             has = _names(_Object.keys(cast("_Object", value)))

@@ -1,7 +1,7 @@
-"""The places where a conversation may stand: the names that the searches know, and the order in which they are tried.
+"""The keys under which the searches look for a conversation, and their order.
 
-A *key* holds messages itself; a *wrapper* holds an object in which the search begins again. Each belongs to a side,
-input or output, or to none. The wide search knows all names of the strict one, and more after them.
+A *key* holds messages; a *wrapper* holds an object that is searched in turn. Each belongs to the side input or output,
+or to none. The extended search knows all keys of the strict one, and more after them.
 """
 
 from collections.abc import Hashable, Mapping
@@ -10,36 +10,35 @@ from typing import Any, Literal, NamedTuple
 Prefer = Literal["input", "output"]
 Names = tuple[str, ...]
 Path = tuple[str, ...]
-"""The keys that lead to a wrapper: one, or two."""
+"""The one or two keys that lead to a wrapper."""
 
 MAX_SEARCH_DEPTH = 6
-"""Keys that may lead to a value which is looked at."""
+"""Maximum number of keys on the path to a visited value."""
 
 MAX_NESTED_TEXTS = 3
-"""Texts on one path that the wide search opens."""
-
+"""Maximum number of JSON texts that the extended search decodes on one path."""
 
 _keys_of = dict[str, Any].keys
 _OBJECT = (dict,)
 MAX_CACHED_KEYS, _MAX_CACHED_PLANS = 16, 1_000
 _ANSWERS = ("choices", "candidates", "generations", "content")
 _MESSAGE_KEYS = frozenset(("role", "sender", "author", "type", "lc", "message"))
-"""One of them stands in every object that is a message."""
+"""Every object that is a message has one of these."""
 
 
 class SearchPlan(NamedTuple):
-    """What to try in an object, by the names that it has."""
+    """What to try in an object, given its keys."""
 
     keys: Names
     wrappers: tuple[Path, ...]
     answers: bool
-    """May it hold what the API of a model answered?"""
+    """Whether it may be the response of a model API."""
     is_message: bool
-    """May it be a message itself?"""
+    """Whether it may be a message itself."""
 
 
 class SearchOrder:
-    """What a search tries, first to last."""
+    """The keys and wrappers that a search tries, in order, with a cache of plans."""
 
     def __init__(self, keys: Names, wrappers: tuple[Path, ...]) -> None:
         self.keys = keys
@@ -47,10 +46,10 @@ class SearchOrder:
         self._names = frozenset((*keys, *(path[0] for path in wrappers), *_ANSWERS, *_MESSAGE_KEYS))
         self._plans: dict[Hashable, SearchPlan] = {}
         self.known = self._plans.get
-        """The plan for an object with these keys, if there was one before."""
+        """Look up the cached plan for a tuple of keys."""
 
     def plan(self, value: dict[str, Any]) -> SearchPlan:
-        """Many objects have the same keys, and are searched alike. Of many keys only those that we know matter."""
+        """Return the plan for an object, cached by its keys; of an object with many keys, by the known ones."""
         if len(value) <= MAX_CACHED_KEYS and type(value) in _OBJECT:
             keys = tuple(value)
         else:
@@ -58,7 +57,7 @@ class SearchOrder:
         plan = self._plans.get(keys)
         if plan is None:
             plan = self._made(frozenset(keys))
-            if len(self._plans) < _MAX_CACHED_PLANS:  # Somebody may send ever other ones.
+            if len(self._plans) < _MAX_CACHED_PLANS:  # Clients may send ever new keys.
                 self._plans[keys] = plan
         return plan
 
@@ -75,7 +74,7 @@ SearchOrders = Mapping[Prefer | None, SearchOrder]
 
 
 def search_order(orders: SearchOrders, prefer: Prefer | None) -> SearchOrder:
-    """The order for that preference; any other is a mistake of the program's."""
+    """Return the order for a preference. Raises ValueError for an unknown one."""
     if prefer not in orders:
         raise ValueError(f"prefer must be None, 'input' or 'output', not {prefer!r}")
     return orders[prefer]
@@ -86,7 +85,7 @@ def _keys(names: str) -> Names:
 
 
 def _wrappers(paths: str) -> tuple[Path, ...]:
-    """`data/inputs` leads through `data`; a name with a dot is one key."""
+    """Parse paths: `data/inputs` has two keys, a name with a dot is one."""
     return tuple(tuple(path.split("/")) for path in paths.split())
 
 
@@ -100,7 +99,7 @@ INPUT_WRAPPERS = _wrappers("inputs data/inputs request")
 OUTPUT_WRAPPERS = _wrappers("outputs data/outputs response")
 NEUTRAL_WRAPPERS = _wrappers("data")
 FIRST_WRAPPERS = _wrappers("data inputs outputs request response")
-"""What a search without preference begins with. The strict one needs no more: `data/inputs` lies in `data`."""
+"""The first wrappers of a search without preference; the strict one needs no others."""
 
 STRICT: SearchOrders = {
     "input": SearchOrder((*INPUT, *NEUTRAL, *OUTPUT), (*INPUT_WRAPPERS, *NEUTRAL_WRAPPERS, *OUTPUT_WRAPPERS)),
@@ -108,7 +107,7 @@ STRICT: SearchOrders = {
     None: SearchOrder((*NEUTRAL, *INPUT, *OUTPUT), FIRST_WRAPPERS),
 }
 
-# The wide search
+# The extended search
 
 WIDE_INPUT = (
     *INPUT,
@@ -147,10 +146,10 @@ WIDE: SearchOrders = {
 }
 
 ANSWERS = _keys("choices candidates generations")
-"""Lists in which the APIs of models give their answers; each of its own form."""
+"""Keys of lists in responses of model APIs."""
 
 SIDES: Mapping[str, Prefer] = {
     **dict.fromkeys((*WIDE_INPUT, *(path[-1] for path in WIDE_INPUT_WRAPPERS)), "input"),
     **dict.fromkeys((*WIDE_OUTPUT, *(path[-1] for path in WIDE_OUTPUT_WRAPPERS), *ANSWERS), "output"),
 }
-"""The side of each name that has one. A match has the side of the outermost such name on its path."""
+"""The side of each key that has one. A match has the side of the outermost such key on its path."""

@@ -1,4 +1,14 @@
-"""What a table cell shows of a value: a conversation, a text, JSON or nothing."""
+"""What a table cell shows of a value: a conversation, a text, JSON or nothing; less than 4 KiB.
+
+    1  a conversation is found in it             chat: one line, and a block of messages for tall rows
+    2  a text, or one at a known key             text: one line, and a block of ten lines
+    3  an object with one key                    rule 2 on its value, once
+    4  anything else                             JSON: its beginning, in the same way
+
+A text that is a JSON object or list counts as its content. Previews are made when a row is written and stored with it,
+so lists never load payloads; `full` is for a single opened value. Nothing here raises, and of a long text only the
+beginning is read.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, assert_never, cast
@@ -17,18 +27,18 @@ from palaver.core.messages import Message, Role
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """How much a cell has room for."""
+    """The space that a cell has."""
 
     lines: int = 10
-    """Of the block. A message takes one for its role, and those of its text, at least one."""
+    """Lines of the block. A message takes one for its role and at least one for its text."""
     characters: int = 500
-    """Of a text or JSON in the block."""
+    """Characters of a text or JSON in the block."""
     message_lines: int = 4
     message_characters: int = 320
     line_characters: int = 240
-    """Of the one line."""
+    """Characters of the single line."""
     calls: int = 3
-    """Of one message."""
+    """Tool calls shown per message."""
     call_characters: int = 80
 
 
@@ -36,7 +46,7 @@ CELL = Budget()
 
 
 class _Shown(msgspec.Struct, frozen=True, tag_field="renderer"):
-    """What all previews share: how they are drawn is the field `renderer` on the wire."""
+    """Base of all previews; the tag is the field `renderer` in JSON."""
 
     @property
     def renderer(self) -> str:
@@ -51,7 +61,7 @@ class MessagePreview(msgspec.Struct, frozen=True):
     role: Role
     text: str
     cut: int
-    """How many characters its text is shorter than what was said."""
+    """Number of characters left out."""
     calls: tuple[str, ...]
     attachments: int
     """Files and data."""
@@ -61,9 +71,9 @@ class ChatPreview(_Shown, frozen=True, tag="chat"):
     """A conversation."""
 
     text: str
-    """One line: what was said last, by the side that is asked for."""
+    """One line: the last message of the preferred side."""
     role: Role | None
-    """Who said that; None in a conversation without messages."""
+    """The role of that message; None in a conversation without messages."""
     count: int
     path: str
     dialect: Dialect
@@ -79,7 +89,7 @@ class TextPreview(_Shown, frozen=True, tag="text"):
     """One line."""
     body: str
     cut: int
-    """How many characters `body` is shorter than the text."""
+    """Number of characters left out of `body`."""
 
 
 class JsonPreview(_Shown, frozen=True, tag="json"):
@@ -88,7 +98,7 @@ class JsonPreview(_Shown, frozen=True, tag="json"):
     text: str
     body: str
     cut: int
-    """How many characters `body` is shorter than the JSON; of a very large value, at least so many."""
+    """Number of characters left out of `body`; for a very large value a lower bound."""
 
 
 class EmptyPreview(_Shown, frozen=True, tag="empty"):
@@ -130,9 +140,8 @@ class WholeEmpty(_Shown, frozen=True, tag="empty"):
 Whole = WholeChat | WholeText | WholeJson | WholeEmpty
 
 MAX_PREVIEW_BYTES = 4096
-"""A preview is smaller than this, as JSON."""
+"""Upper bound of a preview's JSON size."""
 MESSAGES_PER_PAGE = 200
-"""Messages of a whole conversation that are shown at once."""
 
 _Object = dict[str, Any]
 _get = _Object.get  # Not the value's own: it may be anybody's subclass.
@@ -151,7 +160,7 @@ _Held = Conversation | str | _Other | None
 
 
 def preview(value: object, prefer: Prefer | None = None, budget: Budget = CELL) -> Preview:
-    """What a cell shows of a value: in a column of inputs or outputs with that side as `prefer`."""
+    """Make the preview of a value; `prefer` is the side of the table column. Never raises."""
     search_order(WIDE, prefer)
     try:
         return _fitting(value, prefer, budget)
@@ -160,7 +169,7 @@ def preview(value: object, prefer: Prefer | None = None, budget: Budget = CELL) 
 
 
 def preview_messages(messages: Sequence[Message], prefer: Prefer | None = None, budget: Budget = CELL) -> Preview:
-    """What a cell shows of messages that are known to be some, as if they stood under `messages` in our dialect."""
+    """Make the preview of messages, as if they were found under `messages` in our dialect."""
     return _fit(Conversation(tuple(messages), "palaver", "/messages"), prefer, budget)
 
 
@@ -176,7 +185,7 @@ def _fit(held: _Held, prefer: Prefer | None, budget: Budget) -> Preview:
 
 
 def full(value: object, prefer: Prefer | None = None, *, first: int = 0) -> Whole:
-    """All that a cell stands for: of a conversation the page that begins with message `first`."""
+    """Return the whole value of a cell; of a conversation, the page that starts at message `first`."""
     held = _held(value, prefer)
     match held:
         case None:
@@ -210,7 +219,7 @@ def _held(value: object, prefer: Prefer | None) -> _Held:
 
 
 def _opened(value: object) -> object:
-    """What a text holds that is a JSON object or list; anything else as it is."""
+    """Decode a text that is a JSON object or list; return anything else unchanged."""
     if not isinstance(value, str):
         return value
     text = str.__str__(value)
@@ -222,7 +231,7 @@ def _opened(value: object) -> object:
 
 
 def _text(value: object, prefer: Prefer | None) -> str | None:
-    """The value, if it is a text; or else the first of the texts where an object has them."""
+    """Return the value if it is a text, else the first text at a known location of an object."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
@@ -234,7 +243,7 @@ def _text(value: object, prefer: Prefer | None) -> str | None:
 
 
 def _places(value: _Object, prefer: Prefer | None) -> Iterator[object]:
-    """Where an object of that side may have its text."""
+    """Yield the values at the known text locations of a side."""
     if prefer != "output":
         yield _get(value, "input")
     if prefer != "input":
@@ -246,7 +255,7 @@ def _places(value: _Object, prefer: Prefer | None) -> Iterator[object]:
 
 
 def _generated(generations: object) -> str | None:
-    """The texts of what LangChain's models gave, for each prompt one or several."""
+    """Return the texts of LangChain's `generations`, one or several per prompt."""
     texts: list[str] = []
     for batch in cast("list[object]", generations) if isinstance(generations, list) else ():
         for one in cast("list[object]", batch) if isinstance(batch, list) else (batch,):
@@ -274,7 +283,7 @@ def _preview(held: _Held, prefer: Prefer | None, budget: Budget) -> Preview:
 
 
 def _lines(whole: Written, budget: Budget) -> tuple[str, str, int]:
-    """The one line, the block, and how much shorter that is."""
+    """Return the single line, the block, and the number of characters left out of it."""
     body = cut(whole.text, characters=budget.characters, lines=budget.lines, length=whole.length)
     return one_line(whole.text, budget.line_characters), body.text, body.left_out
 
@@ -295,7 +304,7 @@ def _chat(found: Conversation, prefer: Prefer | None, budget: Budget) -> ChatPre
 
 
 def _last(messages: Sequence[Message], roles: Sequence[Role]) -> int:
-    """The last message of one of these roles, else the last."""
+    """Return the index of the last message with one of the roles, else of the last one."""
     for index in range(len(messages) - 1, -1, -1):
         if messages[index].role in roles:
             return index
@@ -308,7 +317,7 @@ def _last_user(messages: Sequence[Message], budget: Budget) -> tuple[MessagePrev
 
 
 def _first(messages: Sequence[Message], budget: Budget) -> tuple[MessagePreview, ...]:
-    """From the start while the budget lasts, at least one."""
+    """Return the first messages that fit the budget, at least one."""
     shown: list[MessagePreview] = []
     left = budget.lines
     for index, message in enumerate(messages):
@@ -321,7 +330,7 @@ def _first(messages: Sequence[Message], budget: Budget) -> tuple[MessagePreview,
 
 
 def _message(index: int, message: Message, budget: Budget) -> tuple[MessagePreview, int]:
-    """A message, and the lines it takes."""
+    """Return the preview of a message and the number of lines it takes."""
     said = excerpts.block(message, budget.message_characters)
     body = cut(said.text, characters=budget.message_characters, lines=budget.message_lines, length=said.length)
     calls = excerpts.calls(message, most=budget.calls, characters=budget.call_characters)
@@ -330,7 +339,7 @@ def _message(index: int, message: Message, budget: Budget) -> tuple[MessagePrevi
 
 
 def _smaller(budget: Budget) -> Budget:
-    """Half the room for characters, and no more lines than a cell has: for what is too large as JSON."""
+    """Return a budget with half the characters, for a preview whose JSON is too large."""
     return Budget(
         lines=min(budget.lines, CELL.lines),
         characters=budget.characters // 2,

@@ -1,9 +1,28 @@
-"""Find the conversation in any value: as it stands there, or read from every dialect."""
+"""Find the conversation in any value: as it is (strict), or read from every dialect (extended).
+
+Both searches take these steps; the numbers are repeated in the code:
+
+    1  null, text, numbers, any leaf   nothing
+    2  a list                          the list itself, if it is messages; its elements are not searched
+    3  an object: its keys             the list under the first known key, group by group, that is messages
+    4  its wrappers                    these steps again on each, in order
+    5  its choices                     their messages, or else deltas, if together they are messages
+    6  the object itself               alone in a list, if it is a message
+    7                                  nothing
+
+A preference changes the order, never whether something is found. A value is visited if at most six keys lead to it. An
+object is visited again only if it is reached at a smaller depth.
+
+The extended search knows more keys. Any dialect counts, and so does a single message. A text that is JSON is decoded,
+at most three times on one path, but not inside of messages. A list that holds one list stands for that one. A match has
+a side, that of the outermost key on its path which has one: with a preference the first match of that side wins, else
+the first without a side, else the first of the other.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from palaver.core import dialects, json
+from palaver.core import json
 from palaver.core.dialects.detection import (
     Segment,
     has_gemini_part,
@@ -11,6 +30,7 @@ from palaver.core.dialects.detection import (
     is_message,
     primary_dialect,
     speaker_role,
+    split_by_dialect,
 )
 from palaver.core.extraction.conversation import Conversation, read_found_messages
 from palaver.core.extraction.locations import (
@@ -30,14 +50,14 @@ from palaver.core.json import Object, as_dict, dict_get, is_list, is_object, is_
 
 
 def extract_chat_messages(value: object, prefer: Prefer | None = None) -> list[Any] | None:
-    """The messages in a value, as they stand there; None where it holds no conversation.
+    """Return the messages in a value, as they are; None if it holds no conversation.
 
-    With `prefer`, those of that side where there are several. Whatever the value, nothing is raised.
+    `prefer` decides between several. Never raises.
     """
     order = search_order(STRICT, prefer)
     try:
         return _visit(value, 0, order, {})
-    except Exception:  # Somebody's own objects, which cannot even be compared.
+    except Exception:  # Foreign objects, whose methods may raise anything.
         return _visit(plain_copy(value), 0, order, {})
 
 
@@ -87,7 +107,7 @@ def _in_choices(choices: object) -> list[Any] | None:
 
 
 def _said(choice: object) -> Object | None:
-    """What a choice says: its message, else its delta; an empty one counts as missing."""
+    """Return the message of a choice, else its delta; an empty one counts as missing."""
     if not is_object(choice):
         return None
     for key in ("message", "delta"):
@@ -103,11 +123,11 @@ _BRACKETS = (("{", "}"), ("[", "]"))
 
 
 def read_conversation(value: object, prefer: Prefer | None = None) -> Conversation | None:
-    """The conversation in a value, whatever dialect it is in; None where there is none. Nothing is raised."""
+    """Return the conversation in a value, in any dialect; None if there is none. Never raises."""
     order = search_order(WIDE, prefer)
     try:
         return _found(value, prefer, order)
-    except Exception:  # Somebody's own dict, list or text, or what only claims to be one.
+    except Exception:  # Subclasses of dict, list or str, whose methods may raise anything.
         return _found(plain_copy(value), prefer, order)
 
 
@@ -117,7 +137,7 @@ def _found(value: object, prefer: Prefer | None, order: SearchOrder) -> Conversa
     found = search.found
     if found is None:
         return None
-    path = "/" + "/".join(search.path) if search.path else ""  # No name that we know needs to be escaped.
+    path = "/" + "/".join(search.path) if search.path else ""  # None of the known keys needs escaping.
     return Conversation(tuple(read_found_messages(found)), primary_dialect(found), path, search.side)
 
 
@@ -129,7 +149,7 @@ _FAR = MAX_SEARCH_DEPTH + 1
 
 
 class _Search:
-    """One search: the best match so far, and what was looked at."""
+    """The state of one extended search: the best match so far, and what was visited."""
 
     __slots__ = ("_opened", "_order", "_prefer", "_refused", "_seen", "found", "path", "side")
 
@@ -141,12 +161,12 @@ class _Search:
         self._order = order
         self._seen: dict[int, int] = {}
         self._refused: dict[int, object] = {}
-        """What is no messages, by its identity; kept, so that nothing else gets it."""
+        """Values that are not messages, by id; referenced so that no id is reused."""
         self._opened: dict[tuple[int, Prefer | None], Any] = {}
-        """What texts hold, by the text and the side: none is parsed twice there, and what was seen stays alive."""
+        """Decoded texts, by id and side, so that none is parsed twice."""
 
     def visit(self, value: Any, way: _Way, side: Prefer | None) -> bool:
-        """Look for messages in a value, and say whether the search is over."""
+        """Search a value; return whether the search is finished."""
         if type(value) not in _OBJECT:
             value, way = self._entered(value, way, side)
             if is_list(value):  # 2
@@ -165,7 +185,7 @@ class _Search:
             found: Any = dict_get(value, key)
             if type(found) in _LEAVES or (type(found) is str and not _may_open(found)):
                 continue
-            if type(found) in _LIST and len(found) > 1 and key != "contents":  # As most are.
+            if type(found) in _LIST and len(found) > 1 and key != "contents":
                 if self._take(found, (*path, key), side or SIDES.get(key)):
                     return True
             elif self._under(key, found, (path, depth, hops, holders), side):
@@ -186,7 +206,7 @@ class _Search:
         return may_be_message and self._take(value, path, side)  # 6
 
     def _under(self, key: str, found: Any, way: _Way, side: Prefer | None) -> bool:
-        """The list, or the message, under a key. A text under `message` is what somebody said."""
+        """Try the list or message under a key. A text under `message` is content, not JSON to decode."""
         path, side = (*way[0], key), side or SIDES.get(key)
         if type(found) not in _OBJECT and (type(found) not in _LIST or len(found) == 1):
             if key == "message" and is_text(found):
@@ -199,7 +219,7 @@ class _Search:
         return key == "contents" and id(found) in self._refused and self._take(_with_users(found), path, side)
 
     def _in_answers(self, value: Object, path: Path, side: Prefer | None) -> bool:
-        """What the answers of models' APIs hold: choices, candidates, generations, or content that has parts."""
+        """Try responses of model APIs: choices, candidates, generations, or content with parts."""
         for key, said in _ANSWERS.items():
             held = dict_get(value, key)
             messages = said(list_items(held)) if is_list(held) else []
@@ -211,11 +231,11 @@ class _Search:
         return False
 
     def _take(self, found: object, path: Path, side: Prefer | None) -> bool:
-        """A match, if it is messages; the search is over when none that may follow would be better."""
+        """Record a match, if it is messages; return whether no better match is possible."""
         rank = 0 if self._prefer is None else self._rank(side)
         if (self.found is not None and rank >= self._rank(self.side)) or id(found) in self._refused:
             return False
-        recognised = dialects.detect(found)
+        recognised = split_by_dialect(found)
         if recognised is None:
             self._refused[id(found)] = found
             return False
@@ -223,11 +243,11 @@ class _Search:
         return rank == 0
 
     def _rank(self, side: Prefer | None) -> int:
-        """0 for the side that is preferred, 1 for none, 2 for the other; without a preference every side is."""
+        """Return 0 for the preferred side, 1 for no side, 2 for the other; always 0 without a preference."""
         return 0 if self._prefer is None or self._prefer == side else 1 if side is None else 2
 
     def _entered(self, value: Any, way: _Way, side: Prefer | None) -> tuple[Any, _Way]:
-        """The value of a text that is JSON; of a list that holds just one list, that one."""
+        """Decode a JSON text, and enter a list that holds just one list."""
         path, depth, hops, within = way
         while type(value) not in _LIST and is_text(value) and hops < MAX_NESTED_TEXTS:
             text = (id(value), side)
@@ -245,13 +265,13 @@ class _Search:
 
 
 def _may_open(text: str) -> bool:
-    """A first look: most texts are prose."""
+    """Whether the text may be JSON, by its first character: most texts are prose."""
     start = text[:1]
     return start in _STARTS or start.isspace()
 
 
 def _may_be_json(text: str) -> bool:
-    """Does it start and end as a container does? A text of some length is looked at, not copied."""
+    """Whether the text starts and ends like a JSON list or object; avoids a copy."""
     start, end = text[:1], text[-1:]
     if start.isspace() or end.isspace():
         text = text.strip()
@@ -259,11 +279,11 @@ def _may_be_json(text: str) -> bool:
     return (start, end) in _BRACKETS
 
 
-# What the answers of models' APIs say
+# Responses of model APIs
 
 
 def _choices(choices: list[Any]) -> list[Any]:
-    """Of each choice its message, else its delta, which without a role is the assistant's."""
+    """Return the message of each choice, else its delta, with the role assistant by default."""
     said: list[Any] = []
     for choice in choices:
         message, delta = _object(choice, "message"), _object(choice, "delta")
@@ -285,7 +305,7 @@ def _generations(generations: list[Any]) -> list[Any]:
 
 
 def _object(holder: object, key: str) -> Object | None:
-    """The object under a key; none, or an empty one, counts as missing."""
+    """Return the object under a key, or None if it is missing or empty."""
     held = dict_get(holder, key) if is_object(holder) else None
     return held if is_object(held) and Object.__len__(held) else None
 
@@ -298,7 +318,7 @@ _ANSWERS: Mapping[str, Callable[[list[Any]], list[Any]]] = {
 
 
 def _with_users(found: Any) -> Any:
-    """Gemini's contents, in which a role that is left out is the user's."""
+    """Fill in the role of Gemini contents, which defaults to the user."""
     return [_with_user(element) for element in list_items(found)] if is_list(found) else _with_user(found)
 
 

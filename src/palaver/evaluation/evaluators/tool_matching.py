@@ -11,6 +11,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from palaver.core import dialects, json
+from palaver.core.dialects.detection import split_by_dialect
 from palaver.core.json import is_list, is_object
 from palaver.core.messages import Message
 from palaver.evaluation.case import CaseToolCall
@@ -61,7 +62,7 @@ def calls_in_messages(messages: Sequence[Message]) -> tuple[ExpectedCall, ...]:
 
 
 def _calls_in_dialect(value: object) -> tuple[ExpectedCall, ...] | None:
-    stretches = dialects.detect(value)
+    stretches = split_by_dialect(value)
     try:
         return calls_in_messages(dialects.read_segments(stretches)) if stretches is not None else None
     except json.NotJson:

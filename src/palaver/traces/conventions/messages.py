@@ -15,7 +15,7 @@ import msgspec
 
 from palaver.core import dialects, json
 from palaver.core.dialects.common import ROLE_ALIASES, argument_text, dict_or_empty, optional_str
-from palaver.core.dialects.detection import Segment, detect_element, unwrap_message
+from palaver.core.dialects.detection import Segment, detect_element, split_by_dialect, unwrap_message
 from palaver.core.dialects.gen_ai import split_results
 from palaver.core.extraction import Prefer, read_conversation
 from palaver.core.ids import truncate_id
@@ -53,7 +53,7 @@ def parse_messages(value: Any, side: Prefer) -> tuple[Message, ...]:
     if type(value) is str:
         return (Message(_DEFAULT_ROLES[side], (Text(value),)),)
     try:
-        stretches = dialects.detect(value)
+        stretches = split_by_dialect(value)
         if stretches is not None:
             return _tidy(_read_stretches(stretches))
     except Exception:  # noqa: S110 - An element failed: read them one by one, so that it spoils no other.
@@ -108,7 +108,7 @@ def _parse_element(element: Any, side: Prefer, index: int) -> Iterable[Message]:
         verdict = detect_element(message)
         if message is not None and verdict is not None:
             return dialects.DIALECT_MODULES[verdict[0]].read([message], _INDEX_OFFSET + index)
-        if is_list(element) and (stretches := dialects.detect(element)) is not None:
+        if is_list(element) and (stretches := split_by_dialect(element)) is not None:
             return _read_stretches(stretches)
     except Exception:  # noqa: S110 - It holds values that JSON can't encode.
         pass
