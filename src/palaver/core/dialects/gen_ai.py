@@ -52,11 +52,12 @@ def read(elements: Sequence[Any], start: int = 0) -> list[Message]:
     unnamed: deque[str] = deque()
     messages: list[Message] = []
     for index, element in enumerate(elements, start):
-        message = _read_plain_text(element)
+        fields = dict_or_empty(element)
+        message = _read_plain_text(fields)
         if message is not None:
             messages.append(message)
         else:
-            messages += _settle_calls(_message(dict_or_empty(element), index), index, unnamed)
+            messages += _settle_calls(_message(fields, index), index, unnamed)
     return messages
 
 
