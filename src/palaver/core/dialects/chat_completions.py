@@ -27,7 +27,19 @@ from palaver.core.dialects.common import (
     unique_calls,
 )
 from palaver.core.dialects.detection import speaker_role
-from palaver.core.messages import Annotation, Data, File, Message, Part, Reasoning, Refusal, Text, ToolCall, ToolResult
+from palaver.core.messages import (
+    Annotation,
+    Data,
+    File,
+    Message,
+    Part,
+    Reasoning,
+    Refusal,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 
 LOSSES: Sequence[str] = (
     "ids and metadata of messages",
@@ -43,7 +55,7 @@ LOSSES: Sequence[str] = (
 )
 
 _TEXTS = ("text", "input_text", "output_text")
-_SPEAKERS = {alias: role for alias, role in ROLE_ALIASES.items() if role != "tool"}
+_SPEAKERS: dict[str, Role] = {alias: role for alias, role in ROLE_ALIASES.items() if role != "tool"}
 _IMAGE = ("url", "detail")
 _ARGUMENTS = ("arguments", "args", "input")
 

@@ -71,7 +71,8 @@ def write(messages: Sequence[Message]) -> list[Any]:
 
 def _read_plain_text(element: Object) -> Message | None:
     """Return the message of an element that is one text part, as most are; None for any other."""
-    parts, role = element.get("parts"), element.get("role")
+    parts: Any = element.get("parts")
+    role = element.get("role")
     if (
         type(parts) not in _LIST
         or type(role) is not str

@@ -219,7 +219,7 @@ def _written_file(file: File) -> dict[str, Any]:
     return {**block, **(place or {"base64": file.data or ""}), **extras}
 
 
-_EMPTY = (None, [])
+_EMPTY: tuple[Any, ...] = (None, [])
 _NAMES = ("Human", "AI", "System", "Tool", "Function")
 _KINDS: Mapping[str, str] = {
     written: name.lower() for name in _NAMES for written in (name.lower(), f"{name}Message", f"{name}MessageChunk")

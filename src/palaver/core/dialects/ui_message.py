@@ -270,7 +270,8 @@ class _Steps:
 
 def _read_plain_text(element: Object) -> Message | None:
     """Return the message of an element that is one text part, as most are; None for any other."""
-    parts, role, message_id = element.get("parts"), element.get("role"), element.get("id")
+    parts: Any = element.get("parts")
+    role, message_id = element.get("role"), element.get("id")
     if (
         type(parts) not in _LIST
         or type(role) is not str
