@@ -16,6 +16,9 @@ from urllib.parse import urlsplit
 
 import httpx
 
+START_TIMEOUT_S = 120.0
+"""A watchdog: starting takes a second or two, and half a minute where many programs share the cores."""
+
 WORKFLOWS = """
 from palaver import chat
 from palaver.demo import calculator, eliza, headline
@@ -91,7 +94,7 @@ def _started(command: list[str], folder: Path, environment: dict[str, str]) -> I
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
     try:
-        assert ready.wait(30), "the server did not start"
+        assert ready.wait(START_TIMEOUT_S), "the server did not start"
         assert server.url, server.lines
         _wait_ready(server.url)
         yield server
@@ -105,7 +108,8 @@ def _started(command: list[str], folder: Path, environment: dict[str, str]) -> I
 def _wait_ready(url: str) -> None:
     transport = httpx.HTTPTransport(retries=20)
     with httpx.Client(transport=transport, trust_env=False, timeout=30) as client:
-        for _ in range(300):
+        end = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < end:
             if client.get(f"{url}/ready").status_code == 200:
                 return
             threading.Event().wait(0.05)

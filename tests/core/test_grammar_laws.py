@@ -33,7 +33,7 @@ from palaver.errors import BadStream
 from tests.core.strategies import RUN, hostile, sloppy, terminals
 from tests.core.stream_checker import check
 
-lawful = settings(max_examples=200)
+lawful = settings(max_examples=120)
 """Harder than elsewhere: what is lawful here is lawful on every wire."""
 
 HISTORY = [

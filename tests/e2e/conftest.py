@@ -14,7 +14,7 @@ PAGE = Path(__file__).parents[2] / "src" / "palaver" / "web" / "index.html"
 FLOWS = Path(__file__).parent / "flows.py"
 LAPTOP: ViewportSize = {"width": 1280, "height": 800}
 
-expect.set_options(timeout=20_000)  # A busy machine may take its time; what is right is seen at once.
+expect.set_options(timeout=60_000)  # A busy machine may take its time; what is right is seen at once.
 
 
 @pytest.fixture(scope="session")
@@ -59,7 +59,7 @@ async def watch(context: BrowserContext) -> Watch:
 async def context(browser: Browser, site: ServerProcess) -> AsyncIterator[BrowserContext]:
     """A new visitor, with a laptop; paths are the site's."""
     context = await browser.new_context(base_url=site.url, viewport=LAPTOP, reduced_motion="reduce", locale="en-GB")
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(60_000)
     yield context
     await context.close()
 

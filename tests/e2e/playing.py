@@ -10,7 +10,8 @@ from playwright.async_api import Locator, Page, expect
 
 BUILD = Path(__file__).parents[2] / "build"
 SCREENSHOTS, FIGURES = BUILD / "screenshots", BUILD / "figures.json"
-"""Kept with a run of CI; nobody compares them but people."""
+"""Screenshots are taken where SCREENSHOTS_WANTED; nobody compares them but people."""
+SCREENSHOTS_WANTED = any(os.environ.get(name) for name in ("CI", "PALAVER_SCREENSHOTS", "PALAVER_PICTURES"))
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 """What README and docs show; written anew where PALAVER_PICTURES is set (`make pictures`)."""
@@ -66,12 +67,13 @@ async def six(page: Page) -> None:
 
 
 async def shot(page: Page, name: str) -> None:
-    """Keep a picture of what is shown, in light and in dark."""
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    """Draw what is shown in light and in dark; keep a picture of both where that is wanted."""
     for scheme in ("light", "dark"):
         await page.emulate_media(color_scheme=scheme)
         await page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        await page.screenshot(path=SCREENSHOTS / f"{name}-{scheme}.png")
+        if SCREENSHOTS_WANTED:
+            SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+            await page.screenshot(path=SCREENSHOTS / f"{name}-{scheme}.png")
     await page.emulate_media(color_scheme="light")
 
 

@@ -15,7 +15,7 @@ from palaver.core.extraction import (
 from palaver.core.extraction.previews import ChatPreview
 from tests.core.extraction import near_misses, reference_search
 
-hard = settings(max_examples=300)
+hard = settings(max_examples=150)
 """Harder than elsewhere: a mistake here is a mistake in every table."""
 
 
