@@ -68,7 +68,7 @@ export default defineConfig(async ({ command }): Promise<UserConfig> => {
   const url = process.env.PALAVER_URL ?? `http://localhost:${ours ? await freePort() : 8642}`;
   return {
     plugins: [react(), tailwindcss(), unrooted(), gzipped(), ours ? served(ours, url) : null],
-    resolve: { alias: { '@': SRC, 'node:crypto': join(SRC, 'lib/node-crypto.ts') } },
+    resolve: { alias: { '@': SRC } },
     build: {
       outDir: OUT,
       emptyOutDir: true,

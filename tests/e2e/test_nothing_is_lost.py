@@ -4,7 +4,6 @@ import re
 import signal
 from pathlib import Path
 
-import pytest
 from playwright.async_api import BrowserContext, Page, expect
 
 from tests.e2e.playing import answered, cell, messages, send, settled, shot
@@ -14,15 +13,7 @@ from tests.server_process import ServerProcess
 BOARD = re.compile(r"/play/brd_\w+")
 
 
-async def use(page: Page, transport: str) -> None:
-    """Choose how cells reach the server, as a person does."""
-    await page.goto("/settings")
-    await page.get_by_role("radio", name=re.compile(re.escape(transport), re.IGNORECASE)).check()
-
-
-@pytest.mark.parametrize("transport", ["UI stream", "invocations"])
-async def test_a_reload_in_the_middle_of_an_answer_goes_on_with_it(page: Page, transport: str) -> None:
-    await use(page, transport)
+async def test_a_reload_in_the_middle_of_an_answer_goes_on_with_it(page: Page) -> None:
     await page.goto("/play?workflow=tutor")
     await send(page, "Go on")
     await expect(messages(cell(page, 1)).last).to_contain_text("word5 ")

@@ -4,7 +4,7 @@ import re
 
 from playwright.async_api import Page, expect
 
-from tests.e2e.playing import answered, cell, messages, send, settled, shot, shots
+from tests.e2e.playing import cell, messages, settled, shots
 
 
 async def test_a_theme_is_chosen_and_survives_a_reload(page: Page) -> None:
@@ -28,32 +28,6 @@ async def test_a_theme_is_chosen_and_survives_a_reload(page: Page) -> None:
     await themes.get_by_role("button", name="System").click()
     await expect(html).to_have_attribute("data-theme", "light")
     await shots(page, "settings")
-
-
-async def test_chats_reach_the_server_by_the_way_that_was_chosen(page: Page) -> None:
-    frames: list[str] = []
-    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: frames.append(str(frame))))
-    await page.goto("/settings")
-    await page.get_by_role("radio", name=re.compile("^Invocations")).check()
-    await page.goto("/play?workflow=scripted")
-    await expect(page.get_by_text("via /invocations")).to_be_visible()
-    await send(page, "By the other door")
-    await answered(cell(page, 1), "By the other door")
-    asked = [frame for frame in frames if "POST" in frame]
-    assert asked, "nothing went over the socket"
-    assert all('"/scripted/invocations"' in frame for frame in asked), asked
-    await shot(page, "via-invocations")
-    await page.reload()
-    await expect(messages(cell(page, 1))).to_have_count(2)
-
-    await page.goto("/settings")
-    await page.get_by_role("radio", name=re.compile("^UI stream")).check()
-    await page.goto("/play?workflow=scripted")
-    await expect(page.get_by_text("via /invocations")).to_have_count(0)
-    frames.clear()
-    await send(page, "By the front door")
-    await answered(cell(page, 1), "By the front door")
-    assert any('"/scripted/api/chat"' in frame for frame in frames)
 
 
 async def test_what_sends_can_be_chosen(page: Page) -> None:

@@ -11,7 +11,7 @@ import { IconButton } from '@/components/button';
 import { askText, askYes } from '@/components/confirm-dialog';
 import { Menu, MenuItem } from '@/components/menu';
 import { tellError } from '@/components/toast';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { formatDateTime } from '@/lib/format';
 
 const FEW = 5;
@@ -43,7 +43,7 @@ function BoardRow({ board, active }: { board: Schemas['BoardListed']; active: bo
   const [, navigate] = useLocation();
   const remove = () => deleteBoard(board, () => active && navigate(newChat()));
   return (
-    <li className={classes('group relative rounded-lg', active ? 'bg-sunken' : 'hover:bg-sunken')}>
+    <li className={cn('group relative rounded-lg', active ? 'bg-sunken' : 'hover:bg-sunken')}>
       <Link
         href={`/play/${board.id}`}
         aria-current={active ? 'page' : undefined}
@@ -51,14 +51,14 @@ function BoardRow({ board, active }: { board: Schemas['BoardListed']; active: bo
         className="flex h-8 items-center gap-2.5 rounded-lg pr-8 pl-2.5 -outline-offset-2 [&>svg]:size-4 [&>svg]:shrink-0 [&>svg]:text-faint"
       >
         {board.mode === 'chat' ? <Grid2x2 aria-hidden /> : <Rows3 aria-hidden />}
-        <span className={classes('truncate', !board.name && 'text-muted')} dir="auto">
+        <span className={cn('truncate', !board.name && 'text-muted')} dir="auto">
           {boardName(board)}
         </span>
       </Link>
       <div className="absolute top-1 right-1 opacity-0 group-focus-within:opacity-100 group-hover:opacity-100 has-data-[state=open]:opacity-100 pointer-coarse:opacity-100">
         <Menu
           trigger={
-            <IconButton label="Board menu" size="small" className="!size-6">
+            <IconButton label="Board menu" size="small" className="size-6">
               <EllipsisVertical />
             </IconButton>
           }

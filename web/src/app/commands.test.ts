@@ -16,13 +16,13 @@ describe('commands', () => {
   test('a command is listed until it leaves, and listeners hear of both', () => {
     const commands = new Commands();
     let heard = 0;
-    commands.subscribe(() => (heard += 1));
+    commands.available.subscribe(() => (heard += 1));
 
     const leave = commands.add(command('stop'));
-    expect(commands.list().map(({ id }) => id)).toEqual(['stop']);
+    expect(commands.available.getState().map(({ id }) => id)).toEqual(['stop']);
     leave();
 
-    expect(commands.list()).toEqual([]);
+    expect(commands.available.getState()).toEqual([]);
     expect(heard).toBe(2);
   });
 
@@ -33,10 +33,10 @@ describe('commands', () => {
     commands.add(first);
     const leave = commands.add(second);
 
-    expect(commands.list()).toEqual([second]);
-    expect(commands.meant(press('s', true), HERE)).toBe(second);
+    expect(commands.available.getState()).toEqual([second]);
+    expect(commands.find(press('s', true), HERE)).toBe(second);
     leave();
-    expect(commands.meant(press('s', true), HERE)).toBe(first);
+    expect(commands.find(press('s', true), HERE)).toBe(first);
   });
 
   test('somebody who types gives no command without a modifier', () => {
@@ -46,9 +46,9 @@ describe('commands', () => {
     commands.add(help);
     commands.add(stop);
 
-    expect(commands.meant(press('?'), HERE)).toBe(help);
-    expect(commands.meant(press('?'), { ...HERE, typing: true })).toBeUndefined();
-    expect(commands.meant(press('.', true), { ...HERE, typing: true })).toBe(stop);
+    expect(commands.find(press('?'), HERE)).toBe(help);
+    expect(commands.find(press('?'), { ...HERE, typing: true })).toBeUndefined();
+    expect(commands.find(press('.', true), { ...HERE, typing: true })).toBe(stop);
   });
 
   test('behind a dialog nothing happens but what is for everywhere', () => {
@@ -57,8 +57,8 @@ describe('commands', () => {
     commands.add(palette);
     commands.add(command('stop', 'mod+.'));
 
-    expect(commands.meant(press('k', true), { ...HERE, dialog: true })).toBe(palette);
-    expect(commands.meant(press('.', true), { ...HERE, dialog: true })).toBeUndefined();
+    expect(commands.find(press('k', true), { ...HERE, dialog: true })).toBe(palette);
+    expect(commands.find(press('.', true), { ...HERE, dialog: true })).toBeUndefined();
   });
 });
 

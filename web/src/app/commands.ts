@@ -2,8 +2,8 @@
  * What can be done now, by name and by keys. A view registers its commands while it is shown (`useCommand`); the palette
  * lists them and the keyboard runs them. The store knows no React.
  */
-import { useEffect, useEffectEvent, useSyncExternalStore } from 'react';
-import { Listeners } from '@/lib/listeners';
+import { useEffect, useEffectEvent } from 'react';
+import { createStore, useStore } from 'zustand';
 
 export interface Command {
   id: string;
@@ -24,32 +24,26 @@ export interface Place {
 }
 
 export class Commands {
-  #all: readonly Command[] = [];
-  #shown: readonly Command[] = [];
-  #listeners = new Listeners();
+  #registered: readonly Command[] = [];
+  /** The available commands in the order of registration, one for each id. */
+  readonly available = createStore<readonly Command[]>(() => []);
 
   /** Of two with the same id the later one counts, until it leaves. */
   add(command: Command): () => void {
-    this.#become([...this.#all, command]);
-    return () => this.#become(this.#all.filter((one) => one !== command));
+    this.#register([...this.#registered, command]);
+    return () => this.#register(this.#registered.filter((one) => one !== command));
   }
 
-  /** All that can be done now, in the order of registering. */
-  list = (): readonly Command[] => this.#shown;
-
-  subscribe = this.#listeners.subscribe;
-
-  /** The command that these keys mean here. */
-  meant(pressed: Pressed, { typing, dialog }: Place): Command | undefined {
-    return this.#shown.findLast(
+  /** The command that these keys run here. */
+  find(pressed: Pressed, { typing, dialog }: Place): Command | undefined {
+    return this.available.getState().findLast(
       ({ keys, everywhere }) => keys && (everywhere || !dialog) && !(typing && writes(keys)) && matches(keys, pressed),
     );
   }
 
-  #become(all: readonly Command[]): void {
-    this.#all = all;
-    this.#shown = [...new Map(all.map((command) => [command.id, command])).values()];
-    this.#listeners.tell();
+  #register(registered: readonly Command[]): void {
+    this.#registered = registered;
+    this.available.setState([...new Map(registered.map((command) => [command.id, command])).values()], true);
   }
 }
 
@@ -65,7 +59,7 @@ export function useCommand(command: Command | null | false | undefined): void {
   }, [id, title, group, keys, everywhere]);
 }
 
-export const useCommands = (): readonly Command[] => useSyncExternalStore(commands.subscribe, commands.list);
+export const useCommands = (): readonly Command[] => useStore(commands.available);
 
 /** Let the keyboard run commands. */
 export function listenForKeys(): () => void {
@@ -76,7 +70,7 @@ export function listenForKeys(): () => void {
 /** Not while an input method composes (some browsers say so only by the old code), and not what somebody has dealt with already. */
 function onKey(event: KeyboardEvent): void {
   if (event.defaultPrevented || event.isComposing || event.keyCode === 229 || event.repeat) return;
-  const command = commands.meant(event, placeOf(event.target));
+  const command = commands.find(event, placeOf(event.target));
   if (!command) return;
   event.preventDefault();
   command.run();

@@ -6,10 +6,10 @@ import { lazy, Suspense, useEffect, useState, type ReactNode } from 'react';
 import { useLocation, useSearch } from 'wouter';
 import { watchForChanges, queryClient, bootstrapQuery, type Bootstrap } from '@/api/queries';
 import { socket } from '@/api/stream-fetch';
-import { Adding } from '@/components/add-to-testset';
+import { AddToTestset } from '@/components/add-to-testset';
 import { IconButton } from '@/components/button';
-import { Asking } from '@/components/confirm-dialog';
-import { kept, useKept } from '@/lib/stored-choice';
+import { ConfirmDialog } from '@/components/confirm-dialog';
+import { createStoredChoice } from '@/lib/stored-choice';
 import { NoWorkflows, useHasNoWorkflows } from '@/pages/workflows/no-workflows';
 import { guard, loginPath, session } from './auth';
 import { newChat } from './board-list';
@@ -22,15 +22,15 @@ import { TourPill } from './tour/tour';
 const Palette = lazy(() => import('./command-palette'));
 const ShortcutsDialog = lazy(() => import('./shortcuts-dialog'));
 
-const sidebar = kept('palaver.sidebar', ['open', 'folded']);
+const useSidebarState = createStoredChoice('palaver.sidebar', ['open', 'folded']);
 
 export function Shell({ children }: { children: ReactNode }): ReactNode {
   const [path] = useLocation();
   const [over, setOver] = useState<'palette' | 'shortcuts' | null>(null);
-  const folded = useKept(sidebar) === 'folded';
+  const folded = useSidebarState() === 'folded';
   const ready = useFirst();
   const nothingToTalkTo = useHasNoWorkflows(ready) && path === '/play';
-  const fold = () => sidebar.set(folded ? 'open' : 'folded');
+  const fold = () => useSidebarState.setState(folded ? 'open' : 'folded');
   const find = () => setOver((now) => (now === 'palette' ? null : 'palette'));
   useEffect(watchForChanges, []);
   useGuard();
@@ -57,8 +57,8 @@ export function Shell({ children }: { children: ReactNode }): ReactNode {
         {over === 'palette' && <Palette onClose={() => setOver(null)} onHelp={() => setOver('shortcuts')} />}
         {over === 'shortcuts' && <ShortcutsDialog onClose={() => setOver(null)} />}
       </Suspense>
-      <Adding />
-      <Asking />
+      <AddToTestset />
+      <ConfirmDialog />
     </div>
   );
 }

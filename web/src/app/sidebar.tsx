@@ -7,7 +7,7 @@ import { api } from '@/api/client';
 import { queryClient } from '@/api/queries';
 import { Hint, IconButton } from '@/components/button';
 import { tellError } from '@/components/toast';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { session } from './auth';
 import { BoardList, newChat } from './board-list';
 import { shown, KEYS } from './commands';
@@ -128,7 +128,7 @@ function NavRow({ href, icon: picture, title }: NavProps): ReactNode {
     <Link
       href={href}
       aria-current={here ? 'page' : undefined}
-      className={classes(
+      className={cn(
         'flex h-8 items-center gap-2.5 rounded-lg px-2.5 -outline-offset-2 [&>svg]:size-4 [&>svg]:shrink-0',
         here ? 'font-medium text-ink [&>svg]:text-accent' : 'text-muted hover:bg-sunken hover:text-ink',
       )}
@@ -147,7 +147,7 @@ function NavIcon({ href, icon: picture, title }: NavProps): ReactNode {
         href={href}
         aria-label={title}
         aria-current={here ? 'page' : undefined}
-        className={classes(
+        className={cn(
           'flex size-8 items-center justify-center rounded-lg [&>svg]:size-4',
           here ? 'text-accent' : 'text-muted hover:bg-sunken hover:text-ink',
         )}

@@ -9,7 +9,7 @@ import { Button, IconButton } from '@/components/button';
 import { Menu, MenuItem, MenuLine, MenuTitle } from '@/components/menu';
 import { Spinner } from '@/components/status';
 import { tellError } from '@/components/toast';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { formatAge, formatDateTime } from '@/lib/format';
 import { useDelayed } from '@/lib/hooks';
 import { threadAt, board, pinnedThreads, threadPages, deleteThread, duplicateThread, exportThread, pinThread, renameThread, titleOf, placeOf } from './threads';
@@ -141,7 +141,7 @@ export function ThreadRow({ thread, active, now }: { thread: Row; active: boolea
   };
   const title = titleOf(thread);
   return (
-    <li className={classes('group relative rounded-lg [content-visibility:auto] [contain-intrinsic-size:auto_3rem]', active ? 'bg-accent-soft' : 'hover:bg-sunken')}>
+    <li className={cn('group relative rounded-lg [content-visibility:auto] [contain-intrinsic-size:auto_3rem]', active ? 'bg-accent-soft' : 'hover:bg-sunken')}>
       <Link
         href={placeOf(thread.id, undefined)}
         onClick={open}
@@ -152,7 +152,7 @@ export function ThreadRow({ thread, active, now }: { thread: Row; active: boolea
       >
         <span className="flex items-center gap-1.5">
           {thread.run && <Running />}
-          <span className={classes('truncate', !thread.title && 'text-muted italic')} dir="auto">
+          <span className={cn('truncate', !thread.title && 'text-muted italic')} dir="auto">
             {title}
           </span>
         </span>
@@ -198,7 +198,7 @@ function ThreadMenu({ thread, active }: { thread: Row; active: boolean }): React
   return (
     <Menu
       trigger={
-        <IconButton label="Thread menu" size="small" className="!size-6">
+        <IconButton label="Thread menu" size="small" className="size-6">
           <EllipsisVertical />
         </IconButton>
       }

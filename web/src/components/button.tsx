@@ -2,7 +2,7 @@
 import { Check, Copy } from 'lucide-react';
 import { Tooltip } from 'radix-ui';
 import { type ComponentProps, type ReactNode, useEffect, useState } from 'react';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { copyText } from '@/lib/dom';
 import { tellError } from './toast';
 
@@ -21,7 +21,7 @@ export function Button({ look = 'plain', size = 'normal', className, type = 'but
     <button
       // oxlint-disable-next-line react/button-has-type -- it has one, by default "button"
       type={type}
-      className={classes(
+      className={cn(
         'inline-flex shrink-0 items-center justify-center rounded-lg border font-medium whitespace-nowrap transition-colors',
         'disabled:cursor-default disabled:opacity-45',
         LOOKS[look],
@@ -40,7 +40,7 @@ export function IconButton({ label, size = 'normal', look = 'quiet', className, 
       <Button
         look={look}
         aria-label={label}
-        className={classes(size === 'small' ? 'size-7 [&_svg]:size-3.5' : 'size-8 [&_svg]:size-4', '!px-0', className)}
+        className={cn(size === 'small' ? 'size-7 [&_svg]:size-3.5' : 'size-8 [&_svg]:size-4', 'px-0', className)}
         {...rest}
       />
     </Hint>

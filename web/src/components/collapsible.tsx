@@ -1,7 +1,7 @@
 /** A part of what a span tells: a heading that opens it. What is inside is there only when it is open. */
 import { ChevronRight } from 'lucide-react';
 import { useId, useState, type ReactNode } from 'react';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 
 interface Props {
   title: string;
@@ -20,13 +20,13 @@ export function Section({ title, count, open = false, aside, children }: Props):
     <section aria-label={title} className="min-w-0 border-t py-1">
       <div className="flex min-h-8 items-center gap-1">
         <button type="button" aria-expanded={opened} aria-controls={id} onClick={() => setOpened(!opened)} className="flex grow items-center gap-1.5 rounded-md py-1 text-left font-medium hover:text-accent">
-          <ChevronRight aria-hidden className={classes('size-3.5 text-faint transition-transform', opened && 'rotate-90')} />
+          <ChevronRight aria-hidden className={cn('size-3.5 text-faint transition-transform', opened && 'rotate-90')} />
           {title}
           {count !== undefined && <span className="text-xs font-normal text-faint tabular-nums">{count.toLocaleString('en')}</span>}
         </button>
         {aside}
       </div>
-      <div id={id} className={classes('min-w-0 pb-2', !opened && 'hidden')}>{opened && children}</div>
+      <div id={id} className={cn('min-w-0 pb-2', !opened && 'hidden')}>{opened && children}</div>
     </section>
   );
 }
@@ -44,10 +44,10 @@ export function Folded({ label, className, children }: { label: ReactNode; class
         onClick={() => setOpen(!open)}
         className="flex items-center gap-1 rounded-md py-0.5 pr-2 text-[13px] hover:text-ink"
       >
-        <ChevronRight aria-hidden className={classes('size-3.5 transition-transform', open && 'rotate-90')} />
+        <ChevronRight aria-hidden className={cn('size-3.5 transition-transform', open && 'rotate-90')} />
         {label}
       </button>
-      <div id={id} className={classes('mt-1', className, !open && 'hidden')}>{open && children}</div>
+      <div id={id} className={cn('mt-1', className, !open && 'hidden')}>{open && children}</div>
     </div>
   );
 }

@@ -1,66 +1,60 @@
-/** Questions over the page: may this be done, and how shall it be called. Asked from anywhere, answered once. */
-import { useState, useSyncExternalStore, type ReactNode } from 'react';
+/** One dialog that confirms an action or asks for a line of text. `askYes` and `askText` can be called from anywhere. */
+import { useState, type ReactNode } from 'react';
+import { create } from 'zustand';
 import { focused } from '@/lib/dom';
 import { Button } from './button';
 import { Dialog } from './dialog';
 import { TextField } from './form-fields';
 
-interface Asked {
+interface Question {
   title: string;
   text?: string;
-  /** What the button says. */
+  /** The label of the confirming button. */
   act: string;
   danger?: boolean;
-  /** A text is asked for, with this to begin with. */
+  /** Asks for a text, with this as the initial value. */
   value?: string;
   label?: string;
 }
 
-interface Open extends Asked {
+interface OpenQuestion extends Question {
   id: number;
   answer: (value: string | null) => void;
 }
 
-let open: Open | null = null;
-let last = 0;
-const listeners = new Set<() => void>();
+const useQuestion = create<OpenQuestion | null>(() => null);
+let lastId = 0;
 
-function become(next: Open | null): void {
-  open?.answer(null);
-  open = next;
-  for (const listener of listeners) listener();
+/** Cancels the question that is open, if any. */
+function open(next: OpenQuestion | null): void {
+  useQuestion.getState()?.answer(null);
+  useQuestion.setState(next, true);
 }
 
-const ask = (asked: Asked): Promise<string | null> =>
+const ask = (question: Question): Promise<string | null> =>
   new Promise((answer) => {
-    become({ ...asked, id: ++last, answer });
+    open({ ...question, id: ++lastId, answer });
   });
 
-/** May this be done? */
-export const askYes = async (asked: Omit<Asked, 'value' | 'label'>): Promise<boolean> => (await ask(asked)) !== null;
+/** Ask for confirmation. */
+export const askYes = async (question: Omit<Question, 'value' | 'label'>): Promise<boolean> => (await ask(question)) !== null;
 
-/** A line of text; null when nobody wants to give one. */
-export const askText = (asked: Asked & { value: string; label: string }): Promise<string | null> => ask(asked);
+/** Ask for a line of text; null if cancelled. */
+export const askText = (question: Question & { value: string; label: string }): Promise<string | null> => ask(question);
 
-export function Asking(): ReactNode {
-  const asked = useSyncExternalStore(
-    (listener) => {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
-    },
-    () => open,
-  );
-  return asked && <Question key={asked.id} asked={asked} />;
+export function ConfirmDialog(): ReactNode {
+  const question = useQuestion();
+  return question && <QuestionDialog key={question.id} question={question} />;
 }
 
-function Question({ asked }: { asked: Open }): ReactNode {
-  const [text, setText] = useState(asked.value ?? '');
+function QuestionDialog({ question }: { question: OpenQuestion }): ReactNode {
+  const [text, setText] = useState(question.value ?? '');
   const done = (value: string | null) => {
-    asked.answer(value);
-    become(null);
+    question.answer(value);
+    open(null);
   };
   return (
-    <Dialog open onClose={() => done(null)} title={asked.title} {...(asked.text ? { description: asked.text } : {})}>
+    <Dialog open onClose={() => done(null)} title={question.title} {...(question.text ? { description: question.text } : {})}>
       <form
         className="flex flex-col gap-4 pt-1"
         onSubmit={(event) => {
@@ -68,11 +62,11 @@ function Question({ asked }: { asked: Open }): ReactNode {
           done(text.trim());
         }}
       >
-        {asked.value !== undefined && (
+        {question.value !== undefined && (
           <TextField
             ref={focused}
             dir="auto"
-            aria-label={asked.label}
+            aria-label={question.label}
             maxLength={200}
             value={text}
             onChange={(event) => setText(event.target.value)}
@@ -81,8 +75,8 @@ function Question({ asked }: { asked: Open }): ReactNode {
         )}
         <div className="flex justify-end gap-2">
           <Button onClick={() => done(null)}>Cancel</Button>
-          <Button type="submit" look={asked.danger ? 'danger' : 'main'} {...(asked.value === undefined ? { ref: focused } : {})}>
-            {asked.act}
+          <Button type="submit" look={question.danger ? 'danger' : 'main'} {...(question.value === undefined ? { ref: focused } : {})}>
+            {question.act}
           </Button>
         </div>
       </form>

@@ -2,7 +2,7 @@
 import { X } from 'lucide-react';
 import { Dialog as Radix, Popover as RadixPopover } from 'radix-ui';
 import type { ReactNode } from 'react';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { IconButton } from './button';
 
 interface Props {
@@ -18,7 +18,7 @@ export function Dialog({ wide = false, ...props }: Props): ReactNode {
   return (
     <Shell
       {...props}
-      place={classes(
+      place={cn(
         'top-1/2 left-[calc(50%+var(--beside)/2)] max-h-[88dvh] w-[calc(100vw-2rem-var(--beside))] -translate-1/2 rounded-2xl',
         wide ? 'max-w-4xl' : 'max-w-lg',
       )}
@@ -27,7 +27,7 @@ export function Dialog({ wide = false, ...props }: Props): ReactNode {
 }
 
 export function Sheet(props: Props): ReactNode {
-  return <Shell {...props} place={classes('inset-y-0 right-0 w-full border-l', props.wide ? 'sm:w-[44rem]' : 'sm:w-[27rem]')} />;
+  return <Shell {...props} place={cn('inset-y-0 right-0 w-full border-l', props.wide ? 'sm:w-[44rem]' : 'sm:w-[27rem]')} />;
 }
 
 function Shell({ open, onClose, title, description, children, place }: Props & { place: string }): ReactNode {
@@ -36,7 +36,7 @@ function Shell({ open, onClose, title, description, children, place }: Props & {
       <Radix.Portal>
         <Radix.Overlay className="fixed inset-0 z-40 bg-black/30" />
         <Radix.Content
-          className={classes('fixed z-40 flex flex-col bg-surface shadow-float', place)}
+          className={cn('fixed z-40 flex flex-col bg-surface shadow-float', place)}
           {...(description ? {} : { 'aria-describedby': undefined })}
         >
           <header className="py-4 pr-14 pb-2 pl-5">
@@ -45,7 +45,7 @@ function Shell({ open, onClose, title, description, children, place }: Props & {
           </header>
           <div className="min-h-0 grow overflow-y-auto px-5 pb-5">{children}</div>
           {/* Last, so that what the dialog is about gets the focus first. */}
-          <IconButton label="Close" onClick={onClose} className="!absolute top-3 right-4">
+          <IconButton label="Close" onClick={onClose} className="absolute top-3 right-4">
             <X />
           </IconButton>
         </Radix.Content>
@@ -72,7 +72,7 @@ export function Popover({ trigger, children, width = 'w-80', label, align = 'cen
           align={align}
           sideOffset={6}
           collisionPadding={8}
-          className={classes(
+          className={cn(
             'z-50 max-h-(--radix-popover-content-available-height) max-w-[calc(100vw-1rem)] overflow-y-auto rounded-xl border bg-raised p-4 shadow-float',
             width,
           )}

@@ -1,21 +1,21 @@
 /** Fields of a form, as plain as the platform's own. */
 import type { ComponentProps, ReactNode } from 'react';
 import type { FieldError } from './forms/values';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 
 const FIELD =
   'w-full rounded-lg border bg-surface px-2.5 text-ink transition-colors hover:border-strong-line disabled:opacity-50 aria-invalid:border-bad';
 
 export const TextField = ({ className, ...rest }: ComponentProps<'input'>): ReactNode => (
-  <input className={classes(FIELD, 'h-8', className)} {...rest} />
+  <input className={cn(FIELD, 'h-8', className)} {...rest} />
 );
 
 export const TextArea = ({ className, ...rest }: ComponentProps<'textarea'>): ReactNode => (
-  <textarea className={classes(FIELD, 'field-sizing-content max-h-96 min-h-16 resize-y py-1.5', className)} {...rest} />
+  <textarea className={cn(FIELD, 'field-sizing-content max-h-96 min-h-16 resize-y py-1.5', className)} {...rest} />
 );
 
 export const Select = ({ className, ...rest }: ComponentProps<'select'>): ReactNode => (
-  <select className={classes(FIELD, 'h-8 cursor-pointer', className)} {...rest} />
+  <select className={cn(FIELD, 'h-8 cursor-pointer', className)} {...rest} />
 );
 
 export function Switch({ checked, onChange, label }: { checked: boolean; onChange: (checked: boolean) => void; label: string }): ReactNode {
@@ -26,9 +26,9 @@ export function Switch({ checked, onChange, label }: { checked: boolean; onChang
       aria-checked={checked}
       aria-label={label}
       onClick={() => onChange(!checked)}
-      className={classes('relative h-5 w-9 shrink-0 rounded-full transition-colors', checked ? 'bg-accent' : 'bg-strong-line')}
+      className={cn('relative h-5 w-9 shrink-0 rounded-full transition-colors', checked ? 'bg-accent' : 'bg-strong-line')}
     >
-      <span className={classes('absolute top-0.5 size-4 rounded-full bg-white transition-all', checked ? 'left-4.5' : 'left-0.5')} />
+      <span className={cn('absolute top-0.5 size-4 rounded-full bg-white transition-all', checked ? 'left-4.5' : 'left-0.5')} />
     </button>
   );
 }

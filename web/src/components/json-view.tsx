@@ -1,7 +1,7 @@
 /** A JSON value to look into: what is deep or long opens when asked, so that a huge one costs nothing until then. */
 import { ChevronRight } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { exact } from '@/lib/safe-text';
 import { Button, CopyButton } from './button';
 
@@ -46,7 +46,7 @@ function Folder({ name, value, open }: { name: string | undefined; value: object
   return (
     <div>
       <button type="button" aria-expanded={opened} onClick={() => setOpened(!opened)} className="flex w-full items-start rounded-sm text-left hover:bg-sunken">
-        <ChevronRight aria-hidden className={classes('mt-1 size-3.5 shrink-0 text-faint transition-transform', opened && 'rotate-90')} />
+        <ChevronRight aria-hidden className={cn('mt-1 size-3.5 shrink-0 text-faint transition-transform', opened && 'rotate-90')} />
         <span className="min-w-0 pl-0.5 wrap-anywhere">
           <Name name={name} />
           <span className="text-faint">{opened ? (Array.isArray(value) ? `[${total}]` : `{${total}}`) : exact(summary(value))}</span>

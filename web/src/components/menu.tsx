@@ -1,7 +1,7 @@
 /** A menu behind a button. */
 import { DropdownMenu } from 'radix-ui';
 import type { ReactNode } from 'react';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 
 export function Menu({ trigger, children, align = 'end' }: { trigger: ReactNode; children: ReactNode; align?: 'start' | 'end' }): ReactNode {
   return (
@@ -35,7 +35,7 @@ export function MenuItem({ onSelect, children, icon, keys, danger = false, disab
     <DropdownMenu.Item
       onSelect={onSelect}
       disabled={disabled}
-      className={classes(
+      className={cn(
         'flex cursor-pointer items-center gap-2 rounded-lg px-2 py-1.5 outline-none select-none data-highlighted:bg-sunken data-disabled:cursor-default data-disabled:opacity-45',
         '[&_svg]:size-4 [&_svg]:shrink-0 [&_svg]:text-muted',
         danger && 'text-bad [&_svg]:text-bad',

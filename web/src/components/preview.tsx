@@ -5,7 +5,7 @@
 import { HoverCard } from 'radix-ui';
 import { useState, type ReactNode } from 'react';
 import type { Preview } from '@/api/types';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { prose } from '@/lib/safe-text';
 import { unreachable } from '@/lib/unreachable';
 
@@ -92,10 +92,10 @@ type Said = Extract<Preview, { renderer: 'chat' }>['messages'][number];
 
 function Bubble({ message, roomy }: { message: Said; roomy: boolean }): ReactNode {
   return (
-    <span className={classes('block rounded-lg px-2 py-1', message.role === 'user' ? 'bg-accent-soft' : 'bg-sunken')}>
+    <span className={cn('block rounded-lg px-2 py-1', message.role === 'user' ? 'bg-accent-soft' : 'bg-sunken')}>
       <span className="block text-[11px]/4 text-muted">{message.role}</span>
       {message.text && (
-        <span dir="auto" className={classes('wrap-anywhere whitespace-pre-wrap', roomy ? 'block' : 'line-clamp-4')}>
+        <span dir="auto" className={cn('wrap-anywhere whitespace-pre-wrap', roomy ? 'block' : 'line-clamp-4')}>
           {prose(message.text)}
           {message.cut > 0 && '…'}
         </span>

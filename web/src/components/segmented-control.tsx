@@ -1,6 +1,6 @@
 /** One of a few, all of them in sight. */
 import type { ReactNode } from 'react';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 
 interface Props<T extends string> {
   label: string;
@@ -18,7 +18,7 @@ export function Segments<T extends string>({ label, options, value, onChange }: 
           type="button"
           aria-pressed={value === one}
           onClick={() => onChange(one)}
-          className={classes('h-6.5 rounded-md px-2.5 text-[13px]', value === one ? 'bg-accent-soft font-medium text-accent' : 'text-muted hover:text-ink')}
+          className={cn('h-6.5 rounded-md px-2.5 text-[13px]', value === one ? 'bg-accent-soft font-medium text-accent' : 'text-muted hover:text-ink')}
         >
           {options[one]}
         </button>

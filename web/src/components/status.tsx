@@ -1,7 +1,7 @@
 /** Small things that many pages show. */
 import { LoaderCircle } from 'lucide-react';
 import type { ReactNode } from 'react';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 
 const TONES = {
   plain: 'bg-sunken text-muted',
@@ -13,7 +13,7 @@ const TONES = {
 
 export function Badge({ tone = 'plain', children, title }: { tone?: keyof typeof TONES; children: ReactNode; title?: string }): ReactNode {
   return (
-    <span title={title} className={classes('inline-flex h-5 shrink-0 items-center rounded-full px-2 text-xs font-medium', TONES[tone])}>
+    <span title={title} className={cn('inline-flex h-5 shrink-0 items-center rounded-full px-2 text-xs font-medium', TONES[tone])}>
       {children}
     </span>
   );

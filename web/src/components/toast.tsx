@@ -1,59 +1,55 @@
-/** A line near the lower edge, above where one writes, that says what has just happened. `tell` may be called from anywhere. */
-import { useSyncExternalStore, type ReactNode } from 'react';
+/** Toasts near the lower edge of the page, above the composer. `tell` can be called from anywhere. */
+import type { ReactNode } from 'react';
+import { create } from 'zustand';
+import { cn } from '@/lib/cn';
 
-interface Told {
+interface Toast {
   id: number;
   text: string;
   bad: boolean;
   action?: { label: string; run: () => void };
 }
 
-let told: readonly Told[] = [];
-let last = 0;
-const listeners = new Set<() => void>();
+const MAX_TOASTS = 3;
+const DURATION_MS = 5000;
+const DURATION_WITH_ACTION_MS = 10_000;
 
-function become(next: readonly Told[]): void {
-  told = next;
-  for (const listener of listeners) listener();
+const useToasts = create<readonly Toast[]>(() => []);
+let lastId = 0;
+
+const dismiss = (id: number): void => useToasts.setState((toasts) => toasts.filter((toast) => toast.id !== id), true);
+
+export function tell(text: string, { bad = false, action }: { bad?: boolean; action?: Toast['action'] } = {}): void {
+  const id = ++lastId;
+  useToasts.setState((toasts) => [...toasts.slice(1 - MAX_TOASTS), { id, text, bad, ...(action ? { action } : {}) }], true);
+  setTimeout(() => dismiss(id), action ? DURATION_WITH_ACTION_MS : DURATION_MS);
 }
 
-export function tell(text: string, { bad = false, action }: { bad?: boolean; action?: Told['action'] } = {}): void {
-  const id = ++last;
-  become([...told.slice(-2), { id, text, bad, ...(action ? { action } : {}) }]);
-  setTimeout(() => become(told.filter((one) => one.id !== id)), action ? 10_000 : 5000);
-}
-
-/** What went wrong, told; for event handlers whose promise nobody awaits. */
+/** Show an error; for event handlers that do not await their promise. */
 export const tellError = (error: unknown): void => tell(error instanceof Error ? error.message : String(error), { bad: true });
 
 export function Toasts(): ReactNode {
-  const shown = useSyncExternalStore(
-    (listener) => {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
-    },
-    () => told,
-  );
+  const toasts = useToasts();
   return (
     <div aria-live="polite" className="pointer-events-none fixed inset-x-0 bottom-30 z-50 flex flex-col items-center gap-2 px-4">
-      {shown.map((one) => (
+      {toasts.map((toast) => (
         <div
-          key={one.id}
-          className={`pointer-events-auto flex max-w-lg items-center gap-3 rounded-xl px-4 py-2 shadow-float ${one.bad ? 'bg-bad text-canvas' : 'bg-ink text-canvas'}`}
+          key={toast.id}
+          className={cn('pointer-events-auto flex max-w-lg items-center gap-3 rounded-xl px-4 py-2 text-canvas shadow-float', toast.bad ? 'bg-bad' : 'bg-ink')}
         >
           <span className="wrap-anywhere" dir="auto">
-            {one.text}
+            {toast.text}
           </span>
-          {one.action && (
+          {toast.action && (
             <button
               type="button"
               className="font-semibold underline"
               onClick={() => {
-                one.action?.run();
-                become(told.filter((other) => other.id !== one.id));
+                toast.action?.run();
+                dismiss(toast.id);
               }}
             >
-              {one.action.label}
+              {toast.action.label}
             </button>
           )}
         </div>

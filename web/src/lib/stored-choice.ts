@@ -1,31 +1,15 @@
-/** A value that this browser remembers, shared by all components that use it. Without storage it lasts as long as the page. */
-import { useSyncExternalStore } from 'react';
+/** A choice that local storage remembers, as a zustand store. Without storage it lasts as long as the page. */
+import { create, type StoreApi, type UseBoundStore } from 'zustand';
 
-export interface Kept<T extends string> {
-  get: () => T;
-  set: (value: T) => void;
-  subscribe: (listener: () => void) => () => void;
+/** The first of `values` is the default. */
+export function createStoredChoice<T extends string>(key: string, values: readonly [T, ...T[]]): UseBoundStore<StoreApi<T>> {
+  const useChoice = create<T>(() => values.find((value) => value === localStorage.getItem(key)) ?? values[0]);
+  useChoice.subscribe((value) => {
+    try {
+      localStorage.setItem(key, value);
+    } catch {
+      // Storage may be full or forbidden.
+    }
+  });
+  return useChoice;
 }
-
-export function kept<T extends string>(key: string, values: readonly [T, ...T[]]): Kept<T> {
-  const listeners = new Set<() => void>();
-  let current = values.find((value) => value === localStorage.getItem(key)) ?? values[0];
-  return {
-    get: () => current,
-    set: (value) => {
-      current = value;
-      try {
-        localStorage.setItem(key, value);
-      } catch {
-        // Storage may be full or forbidden.
-      }
-      for (const listener of listeners) listener();
-    },
-    subscribe: (listener) => {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
-    },
-  };
-}
-
-export const useKept = <T extends string>(value: Kept<T>): T => useSyncExternalStore(value.subscribe, value.get);

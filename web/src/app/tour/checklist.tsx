@@ -2,7 +2,7 @@
 import { ArrowRight, ChevronDown, ListChecks, X } from 'lucide-react';
 import { useEffect, useRef, useState, type ReactNode } from 'react';
 import { Link } from 'wouter';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { IconButton } from '@/components/button';
 import { tell } from '@/components/toast';
 import { tour, useTour, type StepId } from './progress';
@@ -62,7 +62,7 @@ function Head({ isOpen, count }: { isOpen: boolean; count: number }): ReactNode 
           <ListChecks aria-hidden className="text-accent" />
           Tour
           <span className="text-xs font-normal text-muted tabular-nums">{told}</span>
-          <ChevronDown aria-hidden className={classes('ml-auto text-faint transition-transform', !isOpen && '-rotate-90')} />
+          <ChevronDown aria-hidden className={cn('ml-auto text-faint transition-transform', !isOpen && '-rotate-90')} />
         </button>
         <IconButton label="Put the tour away" size="small" onClick={putAway}>
           <X />
@@ -88,14 +88,14 @@ function StepRow({ step: { id, title, text, href, link }, isDone, isShown, onTog
     if (isShown) row.current?.scrollIntoView({ block: 'nearest' });
   }, [isShown]);
   return (
-    <li ref={row} className={classes('rounded-lg', isShown && 'bg-sunken')}>
+    <li ref={row} className={cn('rounded-lg', isShown && 'bg-sunken')}>
       <div className="flex items-start">
         <input type="checkbox" aria-label={`Done: ${title}`} checked={isDone} onChange={({ target }) => tour.mark(id, target.checked)} className="mt-1.5 mr-0.5 ml-2 size-4 shrink-0 cursor-pointer accent-(--accent)" />
         <button
           type="button"
           aria-expanded={isShown}
           onClick={onToggle}
-          className={classes('min-h-7 grow rounded-lg px-1.5 py-1 text-left text-[13px] leading-5 -outline-offset-2', isDone ? 'text-muted' : 'font-medium', !isShown && 'hover:bg-sunken')}
+          className={cn('min-h-7 grow rounded-lg px-1.5 py-1 text-left text-[13px] leading-5 -outline-offset-2', isDone ? 'text-muted' : 'font-medium', !isShown && 'hover:bg-sunken')}
         >
           {title}
         </button>

@@ -18,7 +18,7 @@ test('where there is no tour nothing is noted', () => {
   tour.mark('talk', true);
   tour.show('away');
 
-  expect(tour.now()).toEqual({ on: false, look: 'open', done: [] });
+  expect(tour.state.getState()).toEqual({ on: false, look: 'open', done: [] });
   expect(kept.size).toBe(0);
 });
 
@@ -32,22 +32,22 @@ test('what is done is kept in the order of the tour, and another tab reads it', 
   tour.show('folded');
   other.refresh();
 
-  expect(other.now()).toEqual({ on: true, look: 'folded', done: ['talk', 'worse'] });
+  expect(other.state.getState()).toEqual({ on: true, look: 'folded', done: ['talk', 'worse'] });
 });
 
 test('a step can be taken back, and all of it can begin again', () => {
   const tour = begun();
   let heard = 0;
-  tour.subscribe(() => (heard += 1));
+  tour.state.subscribe(() => (heard += 1));
 
   tour.mark('talk', true);
   tour.mark('case', true);
   tour.mark('talk', false);
-  expect(tour.now().done).toEqual(['case']);
+  expect(tour.state.getState().done).toEqual(['case']);
   tour.show('away');
   tour.again();
 
-  expect(tour.now()).toEqual({ on: true, look: 'open', done: [] });
+  expect(tour.state.getState()).toEqual({ on: true, look: 'open', done: [] });
   expect(heard).toBe(5);
 });
 

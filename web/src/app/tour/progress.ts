@@ -2,8 +2,7 @@
  * What of the tour was done in this browser. Where something is really done, `done` is told so; where the server gives no
  * tour, nothing is noted. The store is kept in local storage and shared by all tabs; it knows no React but for its hook.
  */
-import { useSyncExternalStore } from 'react';
-import { Listeners } from '@/lib/listeners';
+import { createStore, useStore } from 'zustand';
 
 export const IDS = ['talk', 'compare', 'trace', 'case', 'evaluate', 'worse', 'call'] as const;
 export type StepId = (typeof IDS)[number];
@@ -36,16 +35,12 @@ export function read(kept: string | null): Omit<Toured, 'on'> {
 }
 
 export class Tour {
-  #now = NOTHING;
+  readonly state = createStore<Toured>(() => NOTHING);
   #storage: Pick<Storage, 'getItem' | 'setItem'> | null = null;
-  #listeners = new Listeners();
-
-  subscribe = this.#listeners.subscribe;
-  now = (): Toured => this.#now;
 
   /** The server gives a tour: go on where this browser was. */
   begin(storage: Pick<Storage, 'getItem' | 'setItem'>): void {
-    if (this.#now.on) return;
+    if (this.state.getState().on) return;
     this.#storage = storage;
     this.refresh();
   }
@@ -53,32 +48,31 @@ export class Tour {
   /** Another tab may have gone further. */
   refresh(): void {
     if (!this.#storage) return;
-    this.#now = { on: true, ...read(this.#storage.getItem(KEY)) };
-    this.#listeners.tell();
+    this.state.setState({ on: true, ...read(this.#storage.getItem(KEY)) });
   }
 
   mark(id: StepId, is: boolean): void {
-    if (this.#now.done.includes(id) !== is) this.#become({ done: IDS.filter((one) => (one === id ? is : this.#now.done.includes(one))) });
+    const { done: before } = this.state.getState();
+    if (before.includes(id) !== is) this.#save({ done: IDS.filter((one) => (one === id ? is : before.includes(one))) });
   }
 
   show(look: Look): void {
-    this.#become({ look });
+    this.#save({ look });
   }
 
   again(): void {
-    this.#become({ look: 'open', done: [] });
+    this.#save({ look: 'open', done: [] });
   }
 
-  #become(change: Partial<Toured>): void {
+  #save(change: Partial<Toured>): void {
     if (!this.#storage) return;
-    this.#now = { ...this.#now, ...change };
-    const { look, done: all } = this.#now;
+    this.state.setState(change);
+    const { look, done: all } = this.state.getState();
     try {
       this.#storage.setItem(KEY, JSON.stringify({ look, done: all }));
     } catch {
       // Storage may be full or forbidden.
     }
-    this.#listeners.tell();
   }
 }
 
@@ -92,4 +86,4 @@ export function beginTour(): void {
 /** A step was done, for real. */
 export const done = (id: StepId): void => tour.mark(id, true);
 
-export const useTour = (): Toured => useSyncExternalStore(tour.subscribe, tour.now);
+export const useTour = (): Toured => useStore(tour.state);

@@ -1,7 +1,7 @@
 /** What a value is entered with, by its kind: text, number, switch, choice. Each shows what holds when nothing is said. */
 import { useState, type ReactNode, lazy, Suspense, useRef } from 'react';
 import { Select, Switch, TextArea, TextField } from '@/components/form-fields';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { unreachable } from '@/lib/unreachable';
 import type { Shape } from './json-schema';
 import { parseNumber, isEqual, sliderStep, formatValue } from './values';
@@ -58,7 +58,7 @@ function TextControl({ shape, value, fallback, required, onChange, id, label, in
   } as const;
   switch (shape.format) {
     case 'plain':
-      return <TextArea rows={1} {...shared} className="block !min-h-8 !py-1" />;
+      return <TextArea rows={1} {...shared} className="block min-h-8 py-1" />;
     case 'code':
       return <CodeField text={text} onText={write} label={label} language={shape.language ?? ''} placeholder={placeholder} />;
     case 'password':
@@ -72,7 +72,7 @@ function TextControl({ shape, value, fallback, required, onChange, id, label, in
           type={shape.format}
           {...shared}
           onChange={(event) => onChange(event.currentTarget.value || undefined)}
-          className={classes((shape.format === 'date' || shape.format === 'time') && 'max-w-48')}
+          className={cn((shape.format === 'date' || shape.format === 'time') && 'max-w-48')}
         />
       );
     default:
@@ -103,7 +103,7 @@ function NumberControl({ shape, value, fallback, required, onChange, id, label, 
         if (next !== null) onChange(next);
         else if (text === '') onChange(undefined);
       }}
-      className={classes('tabular-nums', slides ? '!w-20 shrink-0' : 'max-w-48')}
+      className={cn('tabular-nums', slides ? 'w-20 shrink-0' : 'max-w-48')}
     />
   );
   return (
@@ -118,7 +118,7 @@ function NumberControl({ shape, value, fallback, required, onChange, id, label, 
             step={slides.step}
             value={current ?? slides.from}
             onChange={(event) => onChange(Number(event.currentTarget.value))}
-            className={classes('h-8 min-w-0 grow cursor-pointer accent-accent', value === undefined && 'opacity-50')}
+            className={cn('h-8 min-w-0 grow cursor-pointer accent-accent', value === undefined && 'opacity-50')}
           />
         )}
         {field}
@@ -132,7 +132,7 @@ function SwitchControl({ value, fallback, onChange, label }: Of<'switch'>): Reac
   const shown = typeof value === 'boolean' ? value : fallback === true;
   return (
     <div className="flex h-8 items-center gap-2">
-      <span className={classes('flex', value === undefined && 'opacity-60')}>
+      <span className={cn('flex', value === undefined && 'opacity-60')}>
         <Switch checked={shown} onChange={onChange} label={label} />
       </span>
       <span className="text-[13px] text-muted">
@@ -152,7 +152,7 @@ function ChoiceControl({ shape, value, fallback, required, onChange, id, invalid
       value={chosen < 0 ? '' : String(chosen)}
       aria-invalid={invalid}
       onChange={(event) => onChange(event.currentTarget.value === '' ? undefined : shape.options[Number(event.currentTarget.value)])}
-      className={classes('max-w-full', chosen < 0 && 'text-faint')}
+      className={cn('max-w-full', chosen < 0 && 'text-faint')}
     >
       <option value="">{nothing}</option>
       {shape.options.map((option, place) => (
@@ -194,7 +194,7 @@ export function CodeField({ text, onText, label, language, placeholder }: CodeFi
             onChange={(event) => write(event.target.value)}
             onFocus={() => (writing.current = true)}
             onBlur={() => (writing.current = false)}
-            className="block !border-0 font-mono text-[13px] whitespace-pre focus-visible:outline-none"
+            className="block border-0 font-mono text-[13px] whitespace-pre focus-visible:outline-none"
           />
         }
       >
@@ -247,7 +247,7 @@ export function JsonField({ value, onChange, label, placeholder, fault = fine }:
   return (
     <div>
       <div
-        className={classes(
+        className={cn(
           'overflow-hidden rounded-lg border bg-surface transition-colors focus-within:border-accent hover:border-strong-line',
           told && 'border-bad focus-within:border-bad hover:border-bad',
         )}
@@ -262,7 +262,7 @@ export function JsonField({ value, onChange, label, placeholder, fault = fine }:
               onChange={(event) => change(event.target.value)}
               onFocus={() => (writing.current = true)}
               onBlur={() => (writing.current = false)}
-              className="block !min-h-8 !border-0 font-mono text-[13px] focus-visible:outline-none"
+              className="block min-h-8 border-0 font-mono text-[13px] focus-visible:outline-none"
               {...hints}
             />
           }

@@ -5,7 +5,7 @@
 import { Ban, Braces, Plus, RotateCcw, X } from 'lucide-react';
 import { useMemo, type ReactNode, useId, useState } from 'react';
 import { Button, IconButton } from '@/components/button';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { JsonField, Control } from './controls';
 import { type JsonSchema, formOf, isObject, type Field, type Shape } from './json-schema';
 import { type FieldError, unknownFields, pointer, withField, emptyItem, fieldError, matchesShape, withNestedField, formatValue } from './values';
@@ -35,7 +35,7 @@ export function SchemaForm({ schema, value, onChange, placeholder = NOTHING, err
   const hasMore = Object.keys(more).length > 0;
   if (!form.fields.length && !form.open && !hasMore) return <p className="text-[13px] text-faint">Nothing to set here.</p>;
   return (
-    <div className={classes('flex min-w-0 flex-col', compact ? 'gap-1.5' : 'gap-3.5')}>
+    <div className={cn('flex min-w-0 flex-col', compact ? 'gap-1.5' : 'gap-3.5')}>
       {form.fields.map((field) => (
         <FieldView
           key={field.name}
@@ -50,7 +50,7 @@ export function SchemaForm({ schema, value, onChange, placeholder = NOTHING, err
       ))}
       {(form.open || hasMore) && (
         <div>
-          <p className={classes('mb-1 font-medium', compact ? 'text-xs text-muted' : 'text-[13px]')}>
+          <p className={cn('mb-1 font-medium', compact ? 'text-xs text-muted' : 'text-[13px]')}>
             {form.open ? (form.fields.length ? 'More values' : 'Values, any names') : 'Not known to this workflow'}
           </p>
           <JsonField
@@ -107,7 +107,7 @@ export function FieldView({ field, value, fallback, onChange, path, errors, comp
           id={`${id}-label`}
           htmlFor={id}
           title={compact && shape.description ? shape.description : undefined}
-          className={classes('min-w-0 truncate font-medium', compact ? 'text-xs text-muted' : 'text-[13px]')}
+          className={cn('min-w-0 truncate font-medium', compact ? 'text-xs text-muted' : 'text-[13px]')}
         >
           {name}
           {required && <span className="text-faint" aria-hidden>{' *'}</span>}
@@ -146,7 +146,7 @@ export function FieldView({ field, value, fallback, onChange, path, errors, comp
 /** A small button. Its hint is the platform's own: a table has hundreds of them. */
 function Act({ label, icon, onClick, pressed }: { label: string; icon: ReactNode; onClick: () => void; pressed?: boolean }): ReactNode {
   return (
-    <Button look="quiet" aria-label={label} title={label} onClick={onClick} aria-pressed={pressed} className={classes('!size-6 !px-0 [&_svg]:size-3.5', pressed && '!text-accent')}>
+    <Button look="quiet" aria-label={label} title={label} onClick={onClick} aria-pressed={pressed} className={cn('size-6 px-0 [&_svg]:size-3.5', pressed && '!text-accent')}>
       {icon}
     </Button>
   );
@@ -206,8 +206,8 @@ function ListEntry({ item, most, id, name, value, fallback, onChange, path, erro
         const fault = fieldError(item, one) ?? errors.find((error) => error.path === pointer(path, place))?.message;
         return (
           // oxlint-disable-next-line react/no-array-index-key -- items have no identity but their place
-          <div key={place} className={classes('flex items-start gap-1', !set && 'opacity-60')}>
-            <div className={classes('min-w-0', item.kind === 'text' && 'grow')}>
+          <div key={place} className={cn('flex items-start gap-1', !set && 'opacity-60')}>
+            <div className={cn('min-w-0', item.kind === 'text' && 'grow')}>
               <Control
                 shape={item}
                 value={one}
@@ -226,7 +226,7 @@ function ListEntry({ item, most, id, name, value, fallback, onChange, path, erro
           </div>
         );
       })}
-      <Button size="small" look="quiet" className="self-start !px-1.5" disabled={rows.length >= most} onClick={() => onChange([...rows, emptyItem(item)])}>
+      <Button size="small" look="quiet" className="self-start px-1.5" disabled={rows.length >= most} onClick={() => onChange([...rows, emptyItem(item)])}>
         <Plus className="size-3.5" />
         Add item
         {rows.length === 0 && <span className="text-faint">{set ? 'to the empty list' : 'none by default'}</span>}

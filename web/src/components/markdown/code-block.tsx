@@ -3,7 +3,7 @@ import { WrapText } from 'lucide-react';
 import { memo, useState, type ReactNode, useEffect } from 'react';
 import { IconButton, CopyButton } from '@/components/button';
 import { LongText } from '@/components/text';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { exact } from '@/lib/safe-text';
 import type { Span } from './highlighter';
 
@@ -22,12 +22,12 @@ export function CodeBlock({ text, language, closed = true, onCopied }: Props): R
     <figure dir="ltr" className="overflow-hidden rounded-lg border bg-sunken">
       <figcaption className="flex h-8 items-center pr-1 pl-3 text-xs text-muted">
         <span className="grow truncate">{name || 'code'}</span>
-        <IconButton size="small" label="Wrap lines" aria-pressed={wrapped} className={classes(wrapped && 'text-accent')} onClick={() => setWrapped(!wrapped)}>
+        <IconButton size="small" label="Wrap lines" aria-pressed={wrapped} className={cn(wrapped && 'text-accent')} onClick={() => setWrapped(!wrapped)}>
           <WrapText />
         </IconButton>
         <CopyButton label="Copy code" text={() => text} {...(onCopied ? { onCopied } : {})} />
       </figcaption>
-      <pre className={classes('overflow-x-auto px-3 pb-3 font-mono text-[13px] leading-relaxed', wrapped && 'wrap-anywhere whitespace-pre-wrap')}>
+      <pre className={cn('overflow-x-auto px-3 pb-3 font-mono text-[13px] leading-relaxed', wrapped && 'wrap-anywhere whitespace-pre-wrap')}>
         <code>{spans ? <Spans spans={spans} /> : <LongText text={text} tidy={exact} />}</code>
       </pre>
     </figure>

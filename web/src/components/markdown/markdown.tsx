@@ -3,7 +3,7 @@ import { Square, SquareCheck, ImageIcon } from 'lucide-react';
 import type { Links, MarkedToken, Token, Tokens } from 'marked';
 import { memo, useMemo, useState, type ReactNode, Fragment, useEffect, useRef } from 'react';
 import { LongText, OutLink } from '@/components/text';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { address, entities, exact, inlineImage, prose } from '@/lib/safe-text';
 import { unreachable } from '@/lib/unreachable';
 import { CodeBlock } from './code-block';
@@ -80,7 +80,7 @@ function HeadingView({ heading, links, open }: { heading: Tokens.Heading; links:
   const look = heading.depth === 1 ? 'mt-2 text-lg' : heading.depth === 2 ? 'mt-2 text-base' : 'mt-1 text-sm';
   return (
     // The page has headings of its own: these stand below them.
-    <div role="heading" aria-level={Math.min(heading.depth + 2, 6)} dir="auto" className={classes('font-semibold wrap-anywhere', look)}>
+    <div role="heading" aria-level={Math.min(heading.depth + 2, 6)} dir="auto" className={cn('font-semibold wrap-anywhere', look)}>
       <InlineView text={heading.text} links={links} open={open} />
     </div>
   );
@@ -93,7 +93,7 @@ function ListView({ list, links, open }: { list: Tokens.List; links: Links; open
     <Tag
       dir="auto"
       {...(list.ordered && list.start !== 1 ? { start: Number(list.start) } : {})}
-      className={classes('ps-6', list.ordered ? 'list-decimal' : 'list-disc', tasks && '!ps-5', list.loose ? 'space-y-2' : 'space-y-1')}
+      className={cn('ps-6', list.ordered ? 'list-decimal' : 'list-disc', tasks && '!ps-5', list.loose ? 'space-y-2' : 'space-y-1')}
     >
       {list.items.map((item, index) => (
         <ItemView key={index} item={item} links={links} open={open && index === list.items.length - 1} />
@@ -142,7 +142,7 @@ const ALIGNED = { left: 'text-left', center: 'text-center', right: 'text-right' 
 function CellView({ cell, links, open }: { cell: Tokens.TableCell; links: Links; open: boolean }): ReactNode {
   const Tag = cell.header ? 'th' : 'td';
   return (
-    <Tag dir="auto" className={classes('max-w-80 min-w-16 px-3 py-1.5 align-top wrap-break-word', cell.align ? ALIGNED[cell.align] : 'text-start', cell.header && 'font-medium')}>
+    <Tag dir="auto" className={cn('max-w-80 min-w-16 px-3 py-1.5 align-top wrap-break-word', cell.align ? ALIGNED[cell.align] : 'text-start', cell.header && 'font-medium')}>
       <InlineView text={cell.text} links={links} open={open} />
     </Tag>
   );

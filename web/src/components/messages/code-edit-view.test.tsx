@@ -4,7 +4,7 @@ import { Tooltip } from 'radix-ui';
 import { act } from 'react';
 import { createRoot } from 'react-dom/client';
 import { afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest';
-import { Asking } from '@/components/confirm-dialog';
+import { ConfirmDialog } from '@/components/confirm-dialog';
 import { codeEdit, InputsContext, type Inputs, type Values } from './code-edit';
 import CodeEditView from './code-edit-view';
 
@@ -41,7 +41,7 @@ async function shown(value: object, inputs: Inputs | null = INPUTS): Promise<voi
   const root = createRoot(place);
   leave = () => act(() => root.unmount());
   await act(async () => {
-    root.render(<Tooltip.Provider><InputsContext value={inputs}>{edit && <CodeEditView edit={edit} />}</InputsContext><Asking /></Tooltip.Provider>);
+    root.render(<Tooltip.Provider><InputsContext value={inputs}>{edit && <CodeEditView edit={edit} />}</InputsContext><ConfirmDialog /></Tooltip.Provider>);
   });
 }
 

@@ -6,7 +6,7 @@ import { Button, CopyButton } from '@/components/button';
 import { askYes } from '@/components/confirm-dialog';
 import { CodeBlock } from '@/components/markdown/code-block';
 import { Badge } from '@/components/status';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { exact, prose } from '@/lib/safe-text';
 import { type CodeEdit, type Finding, standing, textAt, withText, type Path, type Standing, InputsContext, type Inputs } from './code-edit';
 
@@ -70,7 +70,7 @@ function Lines({ lines }: { lines: readonly Line[] }): ReactNode {
             <tr key={index} className={LOOKS[line.kind]}>
               <td className={NUMBER}>{line.before}</td>
               <td className={NUMBER}>{line.after}</td>
-              <td className={classes('w-px pr-2 select-none', line.kind === 'new' && 'text-good', line.kind === 'old' && 'text-bad')}>{MARKS[line.kind]}</td>
+              <td className={cn('w-px pr-2 select-none', line.kind === 'new' && 'text-good', line.kind === 'old' && 'text-bad')}>{MARKS[line.kind]}</td>
               <td className="pr-3 whitespace-pre">{exact(line.text.slice(0, 2000))}</td>
             </tr>
           ))}
@@ -134,7 +134,7 @@ function Applying({ edit, inputs }: { edit: CodeEdit; inputs: Inputs }): ReactNo
       <Button size="small" look={isApplied ? 'plain' : 'main'} onClick={() => (isApplied ? undo() : void apply())}>
         {isApplied ? 'Undo' : 'Apply'}
       </Button>
-      <span role="status" className={classes('min-w-0 grow basis-48 wrap-anywhere', STATE_TONES[now.state])}>
+      <span role="status" className={cn('min-w-0 grow basis-48 wrap-anywhere', STATE_TONES[now.state])}>
         <Told standing={now} />
       </span>
     </div>

@@ -9,9 +9,9 @@ import { JsonView } from '@/components/json-view';
 import { Menu, MenuItem, MenuLine } from '@/components/menu';
 import { LongText } from '@/components/text';
 import { tellError, tell } from '@/components/toast';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { formatUsage, formatUsageDetails } from '@/lib/format';
-import { usePreferences, sends } from '@/lib/preferences';
+import { usePreferences, isSendKey } from '@/lib/preferences';
 import { prose } from '@/lib/safe-text';
 import { FilesView } from './file-view';
 import type { ChatMessage, MessageActs, Told } from './message';
@@ -39,11 +39,11 @@ export const MessageView = memo(function MessageView({ message, streaming, acts 
   const save = acts.edit;
   const bar = (
     // The last comes first at the right edge, so that what always shows stands at the message's own side.
-    <div className={classes('flex min-h-7 flex-wrap items-center gap-x-2', speaker === 'user' && 'flex-row-reverse')}>
+    <div className={cn('flex min-h-7 flex-wrap items-center gap-x-2', speaker === 'user' && 'flex-row-reverse')}>
       <VersionsView told={told} show={acts.show} />
       <Cost told={told} />
       {!streaming && (
-        <div className={classes(QUIET, speaker !== 'user' && 'first:-ml-1.5')}>
+        <div className={cn(QUIET, speaker !== 'user' && 'first:-ml-1.5')}>
           <ActsBar message={message} acts={acts} edit={save && (() => setEditing(true))} />
         </div>
       )}
@@ -208,7 +208,7 @@ export function EditView({ text: given, save, close, label }: EditViewProps): Re
     if (event.key === 'Escape' && !event.nativeEvent.isComposing) {
       event.stopPropagation();
       close();
-    } else if (sends(event.nativeEvent, send)) {
+    } else if (isSendKey(event.nativeEvent, send)) {
       event.preventDefault();
       if (text.trim() && !saving) done();
     }
@@ -239,7 +239,7 @@ export function VersionsView({ told, show }: { told: Told; show: MessageActs['sh
   const at = siblings.indexOf(told.nodes?.[0] ?? '');
   if (siblings.length < 2 || at < 0) return null;
   const go = (to: string | undefined, label: string, icon: ReactNode): ReactNode => (
-    <IconButton size="small" className="!w-5" label={label} disabled={!to || !show} onClick={() => to && void show?.(to).catch(tellError)}>{icon}</IconButton>
+    <IconButton size="small" className="w-5" label={label} disabled={!to || !show} onClick={() => to && void show?.(to).catch(tellError)}>{icon}</IconButton>
   );
   return (
     <div role="group" aria-label="Versions" className="flex items-center text-xs text-muted tabular-nums">
@@ -283,7 +283,7 @@ function Thumb({ rating, label, mine, count, rate, icon }: RatingViewProps): Rea
   return (
     <Popover.Root open={asking} onOpenChange={setAsking}>
       <Popover.Anchor className="flex items-center">
-        <IconButton size="small" label={label} aria-pressed={mine} className={classes(mine && (rating === 'up' ? '!text-good' : '!text-bad'))} onClick={press}>{icon}</IconButton>
+        <IconButton size="small" label={label} aria-pressed={mine} className={cn(mine && (rating === 'up' ? '!text-good' : '!text-bad'))} onClick={press}>{icon}</IconButton>
         {count > (mine ? 1 : 0) && <span className="-ml-1 pr-1 text-xs text-faint tabular-nums">{count}</span>}
       </Popover.Anchor>
       <Popover.Portal>

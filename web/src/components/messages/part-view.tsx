@@ -6,7 +6,7 @@ import { JsonView } from '@/components/json-view';
 import { Markdown } from '@/components/markdown/markdown';
 import { Spinner } from '@/components/status';
 import { LongText } from '@/components/text';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { formatDuration } from '@/lib/format';
 import { address, exact, prose } from '@/lib/safe-text';
 import { unreachable } from '@/lib/unreachable';
@@ -146,9 +146,9 @@ export function NoticeView({ notice: { level, text } }: { notice: Notice }): Rea
   return (
     <div
       role="note"
-      className={classes('flex items-start gap-2 rounded-xl px-3 py-2 text-[13px]', level === 'warning' ? 'bg-warn-soft' : 'bg-accent-soft')}
+      className={cn('flex items-start gap-2 rounded-xl px-3 py-2 text-[13px]', level === 'warning' ? 'bg-warn-soft' : 'bg-accent-soft')}
     >
-      <Icon aria-label={level === 'warning' ? 'Warning' : 'Notice'} className={classes('mt-0.5 size-4 shrink-0', level === 'warning' ? 'text-warn' : 'text-accent')} />
+      <Icon aria-label={level === 'warning' ? 'Warning' : 'Notice'} className={cn('mt-0.5 size-4 shrink-0', level === 'warning' ? 'text-warn' : 'text-accent')} />
       <div dir="auto" className="min-w-0 wrap-anywhere whitespace-pre-wrap"><LongText text={text} /></div>
     </div>
   );

@@ -6,7 +6,7 @@ import { TextField } from '@/components/form-fields';
 import { JsonView, summary } from '@/components/json-view';
 import { LongText } from '@/components/text';
 import { tellError } from '@/components/toast';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { exact } from '@/lib/safe-text';
 import type { MessageActs } from './message';
 import { toolName, type ToolPart } from './parts';
@@ -34,7 +34,7 @@ export function ToolView({ part, live, approve }: Props): ReactNode {
   const id = useId();
   const { word, icon } = STATES[state];
   return (
-    <section aria-label={`Tool ${exact(toolName(part))}`} className={classes('rounded-xl border bg-surface', asked && 'border-warn')}>
+    <section aria-label={`Tool ${exact(toolName(part))}`} className={cn('rounded-xl border bg-surface', asked && 'border-warn')}>
       <button
         type="button"
         aria-expanded={open}
@@ -44,12 +44,12 @@ export function ToolView({ part, live, approve }: Props): ReactNode {
       >
         <span role="img" aria-label={word} title={word} className="shrink-0 [&>svg]:size-4">{icon}</span>
         <span dir="auto" className="max-w-[60%] shrink-0 truncate font-mono text-[13px] font-medium">{exact(toolName(part)).slice(0, 200)}</span>
-        <span dir="ltr" className={classes('min-w-0 grow truncate font-mono text-xs', state === 'failed' ? 'text-bad' : 'text-faint')}>
+        <span dir="ltr" className={cn('min-w-0 grow truncate font-mono text-xs', state === 'failed' ? 'text-bad' : 'text-faint')}>
           {!open && exact(toolLine(part))}
         </span>
-        <ChevronRight aria-hidden className={classes('size-4 shrink-0 text-faint transition-transform', open && 'rotate-90')} />
+        <ChevronRight aria-hidden className={cn('size-4 shrink-0 text-faint transition-transform', open && 'rotate-90')} />
       </button>
-      <div id={id} className={classes('space-y-3 border-t px-3 py-2.5', !open && 'hidden')}>{open && <Inside part={part} />}</div>
+      <div id={id} className={cn('space-y-3 border-t px-3 py-2.5', !open && 'hidden')}>{open && <Inside part={part} />}</div>
       {asked && approve && <Question ask={(approved, reason) => approve(part.approval.id, approved, reason)} />}
     </section>
   );
@@ -81,7 +81,7 @@ const Field = ({ label, children }: { label: string; children: ReactNode }): Rea
 const Raw = ({ text, bad = false }: { text: string; bad?: boolean }): ReactNode => (
   <div
     dir="auto"
-    className={classes(
+    className={cn(
       'max-h-80 overflow-y-auto rounded-md px-2 py-1 font-mono text-[13px] wrap-anywhere whitespace-pre-wrap',
       bad ? 'bg-bad-soft text-bad' : 'bg-sunken',
     )}
@@ -106,7 +106,7 @@ function Question({ ask }: { ask: (approved: boolean, reason?: string) => Promis
         dir="auto"
         value={reason}
         onChange={(event) => setReason(event.target.value)}
-        className="!w-auto min-w-32 grow basis-40"
+        className="w-auto min-w-32 grow basis-40"
       />
       <Button look="main" disabled={sending} onClick={() => answer(true)}>Approve</Button>
       <Button look="danger" disabled={sending} onClick={() => answer(false)}>Deny</Button>

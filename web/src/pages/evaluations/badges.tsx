@@ -5,7 +5,7 @@ import { Section } from '@/components/collapsible';
 import { JsonView } from '@/components/json-view';
 import { Badge } from '@/components/status';
 import { LongText } from '@/components/text';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { prose } from '@/lib/safe-text';
 import { score as told, STATES, isOpen, type State, figureWords, intervalWords, type Figure } from './format';
 import type { ScoreView } from './queries';
@@ -35,7 +35,7 @@ export function ScoreBadge({ score, name = false }: { score: ScoreView; name?: b
   const text = formatFigure(score);
   const title = [`${score.evaluator}: ${WORDS[kind]}`, text, score.reason].filter(Boolean).join(', ');
   return (
-    <span title={title} className={classes('inline-flex h-5 max-w-full min-w-0 items-center gap-1 rounded-full px-1.5 text-xs font-medium tabular-nums [&>svg]:size-3.5 [&>svg]:shrink-0', TONES[kind])}>
+    <span title={title} className={cn('inline-flex h-5 max-w-full min-w-0 items-center gap-1 rounded-full px-1.5 text-xs font-medium tabular-nums [&>svg]:size-3.5 [&>svg]:shrink-0', TONES[kind])}>
       {ICONS[kind]}
       {name ? <span className="truncate" dir="auto">{prose(score.evaluator)}</span> : <span className="sr-only">{prose(score.evaluator)}: </span>}
       <span className="sr-only">{WORDS[kind]}</span>

@@ -131,7 +131,7 @@ function EvaluatorForm({ draft, evaluator, at, onChange, onRemove, faults }: For
           <Labelled label="Name"><TextField dir="auto" maxLength={200} aria-invalid={under(faults, '/name').length > 0} placeholder={draft.key} value={draft.name} onChange={(event) => onChange({ ...draft, name: event.target.value })} /></Labelled>
         </div>
       </div>
-      <IconButton label={`Remove ${draft.name || title}`} size="small" className="!absolute top-2 right-2" onClick={onRemove}><X /></IconButton>
+      <IconButton label={`Remove ${draft.name || title}`} size="small" className="absolute top-2 right-2" onClick={onRemove}><X /></IconButton>
       {own.length > 0 && <div className="mt-2"><SchemaForm {...shared} without={['name', ...COMMON]} /></div>}
       <div className="mt-2">
         {common.length > 0 && (

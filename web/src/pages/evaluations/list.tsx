@@ -8,7 +8,7 @@ import { useCommand } from '@/app/commands';
 import { Button } from '@/components/button';
 import { TextField } from '@/components/form-fields';
 import { Empty, Problem, Spinner } from '@/components/status';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { formatAge, formatDateTime, pluralize } from '@/lib/format';
 import { useTitle, useDelayed } from '@/lib/hooks';
 import { prose } from '@/lib/safe-text';
@@ -46,7 +46,7 @@ export default function EvaluationsPage(): ReactNode {
       <header className="flex shrink-0 flex-wrap items-center gap-2 border-b bg-surface px-4 py-2.5 sm:px-6">
         <h1 className="text-base font-semibold">Evaluations</h1>
         {testset && !isNew && <Button size="small" look="quiet" onClick={() => setParams({})}>Of one test set. Show all</Button>}
-        <TextField type="search" aria-label="Find an evaluation" placeholder="Find by name" dir="auto" value={words} onChange={(event) => setWords(event.target.value)} className="ml-auto !w-auto max-w-72 min-w-32 grow" />
+        <TextField type="search" aria-label="Find an evaluation" placeholder="Find by name" dir="auto" value={words} onChange={(event) => setWords(event.target.value)} className="ml-auto w-auto max-w-72 min-w-32 grow" />
         <Button look="main" onClick={open}><Plus aria-hidden className="size-4" />New evaluation</Button>
       </header>
       <div ref={box} className="min-h-0 grow overflow-y-auto">
@@ -105,7 +105,7 @@ export const CARD = 164;
 const COLUMNS = 'grid grid-cols-[minmax(0,1.3fr)_minmax(0,1fr)_9rem_minmax(0,1.2fr)_5rem] gap-x-4';
 
 export const ListHead = (): ReactNode => (
-  <div role="row" className={classes('sticky top-0 z-10 h-8 items-center border-b bg-canvas px-4 text-xs font-medium text-faint sm:px-6', COLUMNS)}>
+  <div role="row" className={cn('sticky top-0 z-10 h-8 items-center border-b bg-canvas px-4 text-xs font-medium text-faint sm:px-6', COLUMNS)}>
     <span role="columnheader">Name</span>
     <span role="columnheader">Variants</span>
     <span role="columnheader">State</span>
@@ -136,7 +136,7 @@ export function ListRow({ row, top, card }: Props): ReactNode {
     <div
       role="row"
       onClick={(event) => !(event.target as Element).closest('a') && navigate(href)}
-      className={classes('absolute inset-x-0 top-0 cursor-pointer border-b px-4 hover:bg-sunken/60 sm:px-6', card ? 'flex flex-col justify-center gap-1.5' : classes('items-center', COLUMNS))}
+      className={cn('absolute inset-x-0 top-0 cursor-pointer border-b px-4 hover:bg-sunken/60 sm:px-6', card ? 'flex flex-col justify-center gap-1.5' : cn('items-center', COLUMNS))}
       style={{ height: card ? CARD : LINE, transform: `translateY(${top}px)` }}
     >
       {card ? (

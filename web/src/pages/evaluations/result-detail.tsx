@@ -14,7 +14,7 @@ import { JsonBox } from '@/components/json-view';
 import { useGoOn } from '@/components/open-in-playground';
 import { Problem, Spinner } from '@/components/status';
 import { tell, tellError } from '@/components/toast';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { textDiff } from '@/lib/diff';
 import { formatCompactNumber, formatDollars } from '@/lib/format';
 import { prose } from '@/lib/safe-text';
@@ -62,9 +62,9 @@ export function Drill({ evaluation, asked, cell, onCell, onClose }: ResultDetail
             {data && <Beside evaluation={evaluation} result={data} onCell={onCell} />}
             <span className="grow" />
             {data && <Ways evaluation={evaluation} result={data} />}
-            <IconButton label="Close" onClick={onClose} className="!absolute top-2 right-3"><X /></IconButton>
+            <IconButton label="Close" onClick={onClose} className="absolute top-2 right-3"><X /></IconButton>
           </header>
-          <div aria-busy={isPlaceholderData} className={classes('min-h-0 grow overflow-y-auto', isPlaceholderData && 'opacity-60')}>
+          <div aria-busy={isPlaceholderData} className={cn('min-h-0 grow overflow-y-auto', isPlaceholderData && 'opacity-60')}>
             {error && <div className="p-4"><Problem error={isMissing(error) ? 'This cell has no result yet.' : error}><Button size="small" onClick={() => void refetch()}>Try again</Button></Problem></div>}
             {!data && !error && <div className="p-6"><Spinner /></div>}
             {data && !error && <Body key={data.id} evaluation={evaluation} result={data} />}
@@ -98,7 +98,7 @@ const isMissing = (error: Error): boolean => error instanceof ApiError && error.
 /** The same row elsewhere: answered by other variants, or once more. */
 function Beside({ evaluation, result, onCell }: { evaluation: Evaluation; result: Result; onCell: (cell: string) => void }): ReactNode {
   const tab = (label: string, cell: string, here: boolean) => (
-    <button key={cell} type="button" aria-pressed={here} dir="auto" onClick={() => onCell(cell)} className={classes('h-6 max-w-48 truncate rounded-md px-2 text-[13px]', here ? 'bg-accent-soft font-medium text-accent' : 'text-muted hover:bg-sunken')}>{prose(label)}</button>
+    <button key={cell} type="button" aria-pressed={here} dir="auto" onClick={() => onCell(cell)} className={cn('h-6 max-w-48 truncate rounded-md px-2 text-[13px]', here ? 'bg-accent-soft font-medium text-accent' : 'text-muted hover:bg-sunken')}>{prose(label)}</button>
   );
   return (
     <>
@@ -267,7 +267,7 @@ function Expectations({ expect, checks }: { expect: unknown; checks: readonly Ch
     <ul className="flex flex-col gap-2">
       {checks.map(({ name, passed, reason }) => (
         <li key={name} className="flex min-w-0 items-start gap-2">
-          <span role="img" aria-label={passed ? 'passed' : 'failed'} className={classes('mt-0.5 shrink-0 [&>svg]:size-4', passed ? 'text-good' : 'text-bad')}>{passed ? <Check /> : <X />}</span>
+          <span role="img" aria-label={passed ? 'passed' : 'failed'} className={cn('mt-0.5 shrink-0 [&>svg]:size-4', passed ? 'text-good' : 'text-bad')}>{passed ? <Check /> : <X />}</span>
           <span className="min-w-0">
             <span className="text-[13px] font-medium">{name}</span>{' '}
             {Object.hasOwn(wanted, name) && <span className="font-mono text-xs wrap-anywhere text-muted">{prose(JSON.stringify(wanted[name]) ?? '').slice(0, 500)}</span>}

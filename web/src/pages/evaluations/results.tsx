@@ -9,7 +9,7 @@ import { previewIn, PreviewCell, PreviewView } from '@/components/preview';
 import { SearchBox } from '@/components/search-box';
 import { Problem, Spinner } from '@/components/status';
 import { focusRow, onArrows, useLongRows } from '@/components/virtual-rows';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { prose } from '@/lib/safe-text';
 import { lasted } from '@/pages/traces/detail/timeline';
 import { ScoreBadge } from './badges';
@@ -66,7 +66,7 @@ export function Results({ evaluation, asked, ask, box }: ResultsProps): ReactNod
           onKeyDown={(event) => onArrows(event, active, move)}
         >
           {!card && <Head />}
-          <div ref={list} role="rowgroup" className={classes('relative transition-opacity', isPlaceholderData && 'opacity-50')} style={{ height: virtual.getTotalSize() }}>
+          <div ref={list} role="rowgroup" className={cn('relative transition-opacity', isPlaceholderData && 'opacity-50')} style={{ height: virtual.getTotalSize() }}>
             {items.map(({ index, key, start, size }) => {
               const row = rows[index];
               return (
@@ -90,7 +90,7 @@ export function Results({ evaluation, asked, ask, box }: ResultsProps): ReactNod
 }
 
 const Head = (): ReactNode => (
-  <div role="row" className={classes('sticky top-0 z-10 h-8 items-center border-b bg-canvas px-4 text-xs font-medium text-faint sm:px-6', COLUMNS)}>
+  <div role="row" className={cn('sticky top-0 z-10 h-8 items-center border-b bg-canvas px-4 text-xs font-medium text-faint sm:px-6', COLUMNS)}>
     <span role="columnheader">Row</span>
     <span role="columnheader">Asked</span>
     <span role="columnheader">Answered</span>
@@ -138,9 +138,9 @@ export const ResultLine = memo(function ResultLine({ evaluation, row, place, act
       tabIndex={active ? 0 : -1}
       data-place={place}
       {...on}
-      className={classes(
+      className={cn(
         'h-full cursor-pointer border-b px-4 -outline-offset-2 hover:bg-sunken/60 sm:px-6',
-        card ? 'flex flex-col justify-center gap-1 py-2' : classes('items-center', COLUMNS),
+        card ? 'flex flex-col justify-center gap-1 py-2' : cn('items-center', COLUMNS),
         active && 'focus-within:bg-sunken/60',
       )}
     >

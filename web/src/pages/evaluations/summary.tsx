@@ -37,7 +37,7 @@ export function SummaryPart({ evaluation, summary, error, slice, onSlice, onShow
           // oxlint-disable-next-line jsx-a11y/label-has-associated-control -- the choice is its child
           <label className="flex items-center gap-2 text-[13px] text-muted">
             By column
-            <Select className="!h-7 !w-auto max-w-48 text-[13px]" value={slice ?? ''} onChange={(event) => onSlice(event.target.value || null)}>
+            <Select className="h-7 w-auto max-w-48 text-[13px]" value={slice ?? ''} onChange={(event) => onSlice(event.target.value || null)}>
               <option value="">None</option>
               {slice && !columns.some(({ name }) => name === slice) && <option>{slice}</option>}
               {columns.map(({ name }) => <option key={name}>{name}</option>)}

@@ -83,7 +83,7 @@ function VariantView({ draft, place, columns, onChange, onRemove, faults }: View
           <TextField dir="auto" maxLength={200} aria-invalid={isWrong('/name')} placeholder={nameOf({ ...draft, name: '' })} value={draft.name} onChange={(event) => onChange({ ...draft, name: event.target.value })} />
         </Labelled>
       </div>
-      <IconButton label={`Remove variant ${place + 1}`} size="small" className="!absolute top-2 right-2" onClick={onRemove}><X /></IconButton>
+      <IconButton label={`Remove variant ${place + 1}`} size="small" className="absolute top-2 right-2" onClick={onRemove}><X /></IconButton>
       {!isColumn && <Parameters draft={draft} onChange={onChange} faults={under(faults, '/parameters')} />}
       <Faults faults={faults.filter(({ path }) => !path.startsWith('/parameters'))} />
     </div>

@@ -64,8 +64,8 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
             trigger={<Button size="small"><Plus aria-hidden className="size-3.5" />{asked.conditions.length === 0 ? 'All of them. Add a filter' : 'Add a filter'}</Button>}
           />
           <div className="mt-3 flex flex-wrap items-start gap-x-6 gap-y-3">
-            <Labelled label="Sample" hint="percent"><TextField type="number" min={0} max={100} step="any" className="!w-28" value={sample} onChange={({ target }) => setSample(target.value)} /></Labelled>
-            <Labelled label="At most" hint="a minute"><TextField type="number" min={1} max={10_000} className="!w-28" value={perMinute} onChange={({ target }) => setPerMinute(target.value)} /></Labelled>
+            <Labelled label="Sample" hint="percent"><TextField type="number" min={0} max={100} step="any" className="w-28" value={sample} onChange={({ target }) => setSample(target.value)} /></Labelled>
+            <Labelled label="At most" hint="a minute"><TextField type="number" min={1} max={10_000} className="w-28" value={perMinute} onChange={({ target }) => setPerMinute(target.value)} /></Labelled>
             <div className="flex items-start gap-3">
               <Switch label="Whole sessions" checked={session} onChange={setSession} />
               <span><span className="font-medium">Whole sessions</span><span className="block text-[13px] text-muted">Each is scored as one conversation, after 10 idle minutes.</span></span>

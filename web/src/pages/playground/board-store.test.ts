@@ -78,7 +78,7 @@ describe('a change', () => {
   test('shows at once, and many are saved together, whole', async () => {
     const store = opened();
     const heard = vi.fn();
-    store.subscribe(heard);
+    store.state.subscribe(heard);
     for (const text of ['T', 'Tw', 'Two']) store.change(name(text));
     expect([store.board.name, heard.mock.calls.length, server.sent.length]).toEqual(['Two', 3, 0]);
     await vi.advanceTimersByTimeAsync(399);
@@ -166,7 +166,7 @@ describe('what others change', () => {
   test('and is the same is not shown again', async () => {
     const store = opened();
     const heard = vi.fn();
-    store.subscribe(heard);
+    store.state.subscribe(heard);
     await store.refresh();
     expect(heard).not.toHaveBeenCalled();
   });

@@ -2,22 +2,21 @@
  * A board as this tab sees it. Changes show at once and are saved a moment later, whole; the cells are the server's.
  * A board that nobody has sent in yet is only here: `ensure` makes it. Knows no React (board-state.ts binds it).
  */
-import { createContext, useContext, useSyncExternalStore } from 'react';
+import { createContext, useContext } from 'react';
+import { createStore, useStore, type StoreApi } from 'zustand';
 import { ApiError, api, reached } from '@/api/client';
 import type { Board } from '@/api/types';
 import { tellError } from '@/components/toast';
-import { Listeners } from '@/lib/listeners';
 
 export type Draft = Pick<Board, 'name' | 'mode' | 'columns' | 'rows' | 'layout'>;
 const SAVE_AFTER = 400;
 const SAVE_AGAIN_AFTER = 5000;
 
 export class BoardStore {
-  board: Board;
+  readonly state: StoreApi<Board>;
   /** As the server has it, as far as we know. */
   #base: Board;
   #etag: string | null;
-  #listeners = new Listeners();
   #timer: ReturnType<typeof setTimeout> | undefined;
   #making: Promise<void> | null = null;
   #saving: Promise<void> = Promise.resolve();
@@ -28,9 +27,13 @@ export class BoardStore {
   #gone = new Set<string>();
 
   constructor(board: Board, etag: string | null) {
-    this.board = board;
+    this.state = createStore<Board>(() => board);
     this.#base = board;
     this.#etag = etag;
+  }
+
+  get board(): Board {
+    return this.state.getState();
   }
 
   static draft(draft: Draft): BoardStore {
@@ -43,8 +46,6 @@ export class BoardStore {
     return new BoardStore(board, etag);
   }
 
-  subscribe = this.#listeners.subscribe;
-
   /** Change the board. Kept at once here, on the server soon (a draft: when it is first used). */
   change(update: (board: Board) => Board): void {
     const before = this.board;
@@ -53,7 +54,7 @@ export class BoardStore {
     const stays = new Set(lines(after));
     for (const line of lines(before)) if (!stays.has(line)) this.#gone.add(line);
     this.#unsaved = true;
-    this.#become({ ...after, cells: after.cells.filter((cell) => stays.has(`row ${cell.row}`) && stays.has(`column ${cell.column}`)) });
+    this.#set({ ...after, cells: after.cells.filter((cell) => stays.has(`row ${cell.row}`) && stays.has(`column ${cell.column}`)) });
     if (this.board.id) this.#saveIn(SAVE_AFTER);
   }
 
@@ -81,7 +82,7 @@ export class BoardStore {
     if (!this.board.id) return;
     const saves = this.#saves;
     const { board, etag } = await read(this.board.id);
-    if (this.#unsaved || this.#putting) this.#become({ ...this.board, cells: this.#cellsOf(board) });
+    if (this.#unsaved || this.#putting) this.#set({ ...this.board, cells: this.#cellsOf(board) });
     else if (saves === this.#saves) this.#take(board, etag);
     else await this.refresh(); // It was saved while it was read.
   }
@@ -90,7 +91,7 @@ export class BoardStore {
   filled(row: string, column: string, what: { thread?: string; run?: string }): void {
     const others = this.board.cells.filter((cell) => cell.row !== row || cell.column !== column);
     const before = this.board.cells.find((cell) => cell.row === row && cell.column === column);
-    this.#become({ ...this.board, cells: [...others, { row, column, thread: null, run: null, ...before, ...what }] });
+    this.#set({ ...this.board, cells: [...others, { row, column, thread: null, run: null, ...before, ...what }] });
   }
 
   async #make(): Promise<void> {
@@ -101,7 +102,7 @@ export class BoardStore {
     this.#gone.clear();
     this.#etag = answer.headers.get('etag');
     this.#base = made;
-    this.#become(this.#unsaved ? { ...this.board, id: made.id } : made);
+    this.#set(this.#unsaved ? { ...this.board, id: made.id } : made);
   }
 
   async #put(): Promise<void> {
@@ -118,7 +119,7 @@ export class BoardStore {
       this.#saves += 1;
       this.#etag = answer.headers.get('etag');
       this.#base = board;
-      this.#become(this.#unsaved ? this.board : { ...board, cells: this.#cellsOf(board, true) });
+      this.#set(this.#unsaved ? this.board : { ...board, cells: this.#cellsOf(board, true) });
     } catch (error) {
       for (const one of gone) this.#gone.add(one);
       this.#unsaved = true;
@@ -134,7 +135,7 @@ export class BoardStore {
     const { board: theirs, etag } = await read(id);
     const { board, isOurs, isLost } = merged(this.board, this.#base, theirs);
     this.#take(theirs, etag);
-    this.#become({ ...board, cells: this.#cellsOf(theirs) });
+    this.#set({ ...board, cells: this.#cellsOf(theirs) });
     this.#unsaved = isOurs;
     if (isOurs) this.#saveIn(0);
     if (isLost) throw new Error('This board was changed elsewhere; what is shown now is the newer one.', { cause });
@@ -155,7 +156,7 @@ export class BoardStore {
     this.#etag = etag;
     this.#base = board;
     this.#gone.clear();
-    if (unlike(board, this.board)) this.#become(board);
+    if (unlike(board, this.board)) this.#set(board);
   }
 
   /** The server's cells in rows and columns that we have; and, where it may not know them yet, those filled since. */
@@ -167,9 +168,8 @@ export class BoardStore {
     return [...cells, ...since];
   }
 
-  #become(board: Board): void {
-    this.board = board;
-    this.#listeners.tell();
+  #set(board: Board): void {
+    this.state.setState(board, true);
   }
 }
 
@@ -254,6 +254,5 @@ export function useBoardStore(): BoardStore {
 }
 
 export function useBoard(): Board {
-  const store = useBoardStore();
-  return useSyncExternalStore(store.subscribe, () => store.board);
+  return useStore(useBoardStore().state);
 }

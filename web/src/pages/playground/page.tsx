@@ -6,10 +6,9 @@ import { useLocation, useSearchParams } from 'wouter';
 import { bootstrapQuery, queryClient, workflowsQuery } from '@/api/queries';
 import { socket } from '@/api/stream-fetch';
 import { Button } from '@/components/button';
-import { Problem, Spinner, Badge } from '@/components/status';
+import { Problem, Spinner } from '@/components/status';
 import { tellError } from '@/components/toast';
-import { classes } from '@/lib/class-names';
-import { usePreferences } from '@/lib/preferences';
+import { cn } from '@/lib/cn';
 import { NoWorkflows } from '@/pages/workflows/no-workflows';
 import { BoardContext, useBoard, useBoardStore } from './board-store';
 import { Cells, type CellName } from './chat/cell-chats';
@@ -137,7 +136,6 @@ const pointed = (cell: string | null, message: string | null) => (cell && messag
 export function Toolbar({ title, alone }: { title: string; alone: boolean }): ReactNode {
   const board = useBoard();
   const store = useBoardStore();
-  const { transport } = usePreferences();
   return (
     <header className="flex h-12 shrink-0 items-center gap-2 border-b px-3">
       {alone ? (
@@ -156,7 +154,6 @@ export function Toolbar({ title, alone }: { title: string; alone: boolean }): Re
         />
       )}
       <span className="grow" />
-      {transport === 'invocations' && <Badge tone="warn" title="Chosen in the settings">via /invocations</Badge>}
       {!alone && <Modes />}
       {!alone && board.mode === 'chat' && (
         <Button size="small" onClick={() => addRow(store)}>
@@ -188,7 +185,7 @@ function Modes(): ReactNode {
           disabled={!can}
           title={can ? undefined : 'One of the workflows is not a chat'}
           onClick={() => store.change((now) => ({ ...now, mode: value }))}
-          className={classes(
+          className={cn(
             'flex h-6 items-center gap-1.5 rounded-md px-2 text-[13px] disabled:opacity-40',
             board.mode === value ? 'bg-raised font-medium shadow-sm' : 'text-muted hover:text-ink',
           )}

@@ -23,7 +23,7 @@ export const beginning = (columns: readonly Pick<Column, 'workflow'>[]): Record<
 /** For what a cell shows. Changed as if somebody had typed it: shown at once, saved soon, in every tab. */
 export function rowInputs(store: BoardStore, row: string, workflow: string): Inputs {
   return {
-    subscribe: store.subscribe,
+    subscribe: store.state.subscribe,
     read: () => store.board.rows.find(({ id }) => id === row)?.inputs ?? NOTHING,
     usual: () => {
       const { fields } = formOf(schemaOf(workflow) ?? {});
@@ -100,7 +100,7 @@ export function RowStrip({ row, number }: Props): ReactNode {
           align="start"
           width={hasRoomy(formOf(schema, ['messages'])) ? 'w-[36rem]' : 'w-96'}
           trigger={
-            <Button size="small" look="quiet" className="!shrink min-w-0">
+            <Button size="small" look="quiet" className="shrink min-w-0">
               <Braces className="size-3.5 shrink-0" />
               <span className="truncate">{set.length === 0 ? 'Inputs' : set.map(([name, value]) => `${name}: ${inShort(value)}`).join(' · ')}</span>
             </Button>

@@ -6,7 +6,7 @@ import { Button } from '@/components/button';
 import { TextArea, Labelled, TextField } from '@/components/form-fields';
 import { withField } from '@/components/forms/values';
 import { Kbd, Problem } from '@/components/status';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { prose } from '@/lib/safe-text';
 import { firstOpen, lacking, optionsOf, titleOf, type Answers, scoreIn, type Option } from './answers';
 import type { Question } from './queries';
@@ -121,7 +121,7 @@ export function QuestionField({ question, value, active, missing, onFocus, onCha
   const options = optionsOf(question);
   const isOptional = question.required === false;
   return (
-    <fieldset onFocus={onFocus} className={classes('min-w-0 border-l-2 pl-3', missing ? 'border-bad' : active ? 'border-accent' : 'border-transparent')}>
+    <fieldset onFocus={onFocus} className={cn('min-w-0 border-l-2 pl-3', missing ? 'border-bad' : active ? 'border-accent' : 'border-transparent')}>
       <legend className="float-left mb-1.5 w-full font-medium wrap-anywhere" dir="auto">
         {prose(titleOf(question))} {isOptional && <span className="font-normal text-faint">optional</span>}
       </legend>
@@ -143,11 +143,11 @@ interface OptionsProps extends Pick<QuestionFieldProps, 'question' | 'value' | '
 
 function Options({ question, options, value, active, onChange }: OptionsProps): ReactNode {
   return (
-    <div className={classes('flex gap-1.5', question.type === 'choice' ? 'flex-col' : 'flex-wrap')}>
+    <div className={cn('flex gap-1.5', question.type === 'choice' ? 'flex-col' : 'flex-wrap')}>
       {options.map((option) => (
         <label
           key={String(option.value)}
-          className={classes(
+          className={cn(
             'relative flex min-h-8 cursor-pointer items-center gap-2 rounded-lg border px-3 py-1 transition-colors has-focus-visible:outline-2 has-focus-visible:outline-offset-1 has-focus-visible:outline-accent',
             value === option.value ? 'border-accent bg-accent-soft font-medium text-accent' : 'hover:border-strong-line hover:bg-sunken',
           )}
@@ -173,7 +173,7 @@ function Score({ question, value, onChange }: Pick<QuestionFieldProps, 'question
         aria-label={titleOf(question)}
         aria-invalid={isWrong}
         placeholder={question.range ? `${question.range[0]} to ${question.range[1]}` : 'A number'}
-        className="!w-40"
+        className="w-40"
         value={text}
         onChange={({ target }) => {
           setText(target.value);

@@ -33,7 +33,7 @@ export default function ReviewsPage(): ReactNode {
       <header className="flex shrink-0 flex-wrap items-center gap-2 border-b bg-surface px-4 py-2.5 sm:px-6">
         <h1 className="mr-auto text-base font-semibold">Reviews</h1>
         <Segments label="State" options={STATES} value={state} onChange={setState} />
-        <TextField type="search" aria-label="Find a review" placeholder="Find by name" dir="auto" maxLength={200} value={words} onChange={(event) => setWords(event.target.value)} className="!w-auto max-w-72 min-w-32 grow max-sm:order-last" />
+        <TextField type="search" aria-label="Find a review" placeholder="Find by name" dir="auto" maxLength={200} value={words} onChange={(event) => setWords(event.target.value)} className="w-auto max-w-72 min-w-32 grow max-sm:order-last" />
         <Button look="main" onClick={open}><Plus aria-hidden className="size-4" />New review</Button>
       </header>
       <div className="min-h-0 grow overflow-y-auto">

@@ -47,7 +47,7 @@ export default function NewDialog({ run, onClose }: { run: string | null; onClos
         <FormPart title="People">
           <div className="flex flex-wrap items-start gap-x-8 gap-y-3">
             <Labelled label="Reviewers" hint="of each answer">
-              <TextField type="number" min={1} max={50} className="!w-28" value={draft.reviewers} onChange={({ target }) => change({ reviewers: Math.max(1, Math.min(50, Math.round(Number(target.value) || 1))) })} />
+              <TextField type="number" min={1} max={50} className="w-28" value={draft.reviewers} onChange={({ target }) => change({ reviewers: Math.max(1, Math.min(50, Math.round(Number(target.value) || 1))) })} />
             </Labelled>
             <div className="flex items-start gap-3">
               <Switch label="Blind" checked={draft.blind} onChange={(blind) => change({ blind })} />
@@ -158,13 +158,13 @@ function QuestionForm({ draft, place, onChange, onRemove }: Props): ReactNode {
       {draft.type === 'choice' && <Labelled label="Choices" hint="one a line"><TextArea dir="auto" rows={3} placeholder={'kind\nneutral\nrude'} value={draft.choices} onChange={({ target }) => change({ choices: target.value })} /></Labelled>}
       {draft.type === 'score' && (
         <div className="flex gap-3">
-          <Labelled label="Lowest"><TextField type="number" step="any" className="!w-24" value={draft.least} onChange={({ target }) => change({ least: target.value })} /></Labelled>
-          <Labelled label="Highest"><TextField type="number" step="any" className="!w-24" value={draft.most} onChange={({ target }) => change({ most: target.value })} /></Labelled>
+          <Labelled label="Lowest"><TextField type="number" step="any" className="w-24" value={draft.least} onChange={({ target }) => change({ least: target.value })} /></Labelled>
+          <Labelled label="Highest"><TextField type="number" step="any" className="w-24" value={draft.most} onChange={({ target }) => change({ most: target.value })} /></Labelled>
         </div>
       )}
       {/* oxlint-disable-next-line jsx-a11y/label-has-associated-control -- the field is its child */}
       <label className="flex w-fit items-center gap-2"><input type="checkbox" className="size-4 accent-accent" checked={draft.required} onChange={({ target }) => change({ required: target.checked })} />Wants an answer</label>
-      {onRemove && <IconButton label={`Remove question ${place + 1}`} size="small" className="!absolute top-2 right-2" onClick={onRemove}><X /></IconButton>}
+      {onRemove && <IconButton label={`Remove question ${place + 1}`} size="small" className="absolute top-2 right-2" onClick={onRemove}><X /></IconButton>}
     </div>
   );
 }

@@ -9,7 +9,7 @@ import { itemsOf, type Item, StepsView, type Message, type Step } from '@/compon
 import { useGoOn } from '@/components/open-in-playground';
 import { Empty, Problem, Spinner } from '@/components/status';
 import { tellError } from '@/components/toast';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { exact } from '@/lib/safe-text';
 import { sessionThread } from './queries';
 
@@ -62,7 +62,7 @@ function Tabs({ session, lines }: { session: string; lines: readonly Line[] }): 
               role="tab"
               aria-selected={place === chosen}
               onClick={() => setChosen(place)}
-              className={classes('flex h-7 shrink-0 items-center gap-1.5 rounded-lg px-2.5 text-[13px]', place === chosen ? 'bg-accent-soft font-medium text-accent' : 'text-muted hover:bg-sunken hover:text-ink')}
+              className={cn('flex h-7 shrink-0 items-center gap-1.5 rounded-lg px-2.5 text-[13px]', place === chosen ? 'bg-accent-soft font-medium text-accent' : 'text-muted hover:bg-sunken hover:text-ink')}
             >
               {place > 0 && <GitBranch aria-hidden className="size-3.5" />}
               {place === 0 ? 'First' : `Branch ${place}`}

@@ -11,7 +11,7 @@ import { Dialog } from '@/components/dialog';
 import { Select, TextField, Labelled } from '@/components/form-fields';
 import { Badge, Problem, Spinner } from '@/components/status';
 import { tellError } from '@/components/toast';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { focused } from '@/lib/dom';
 import { formatDateTime, formatTimeAgo, daysFromNow } from '@/lib/format';
 import { Section } from './sections';
@@ -55,7 +55,7 @@ function KeyRow({ row }: { row: Key }): ReactNode {
   const ended = hasEnded(row);
   return (
     <li className="flex min-h-14 items-center gap-3 px-4 py-2">
-      <div className={classes('min-w-0 grow', ended && 'opacity-60')}>
+      <div className={cn('min-w-0 grow', ended && 'opacity-60')}>
         <div className="flex min-w-0 flex-wrap items-center gap-x-2 gap-y-1">
           <span className="max-w-full truncate font-medium" title={row.name} dir="auto">
             {row.name}

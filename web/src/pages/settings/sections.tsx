@@ -7,7 +7,7 @@ import { Button } from '@/components/button';
 import { askYes } from '@/components/confirm-dialog';
 import { Segments } from '@/components/segmented-control';
 import { Spinner, Badge, Problem } from '@/components/status';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { formatLimit, formatElapsed, formatSettingValue } from '@/lib/format';
 
 export const Section = ({ title, aside, children }: { title: string; aside?: ReactNode; children: ReactNode }): ReactNode => (
@@ -120,7 +120,7 @@ export function ServerSection(): ReactNode {
                 {name}
               </code>
               {/* On a phone below its name: paths are long. */}
-              <code className={classes('order-last w-full min-w-0 font-mono text-[13px] wrap-anywhere sm:order-none sm:w-auto sm:grow', source === 'default' && 'text-muted')}>{formatSettingValue(value)}</code>
+              <code className={cn('order-last w-full min-w-0 font-mono text-[13px] wrap-anywhere sm:order-none sm:w-auto sm:grow', source === 'default' && 'text-muted')}>{formatSettingValue(value)}</code>
               {source !== 'default' && <Badge>{SOURCES[source]}</Badge>}
             </li>
           ))}

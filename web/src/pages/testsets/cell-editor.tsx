@@ -95,7 +95,7 @@ function Editor({ mode, kind, value, onChange }: EditorProps): ReactNode {
     const text = typeof value === 'string' ? value : value === undefined ? '' : JSON.stringify(value, null, 2);
     return (
       <>
-        <TextArea ref={focused} dir="auto" aria-label="Text" rows={8} value={text} onChange={(event) => onChange(event.target.value)} className="!max-h-[65dvh] !min-h-40" />
+        <TextArea ref={focused} dir="auto" aria-label="Text" rows={8} value={text} onChange={(event) => onChange(event.target.value)} className="max-h-[65dvh] min-h-40" />
         {value !== undefined && typeof value !== 'string' && <p className="text-xs text-muted">This is no text now. If you change it here, it becomes one.</p>}
       </>
     );

@@ -5,7 +5,7 @@ import { api } from '@/api/client';
 import { summary } from '@/components/json-view';
 import { Badge } from '@/components/status';
 import { LongText } from '@/components/text';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { pluralize } from '@/lib/format';
 import { exact, prose } from '@/lib/safe-text';
 import { type Said, isMessages, isOneMessage, isScript, saidIn, scriptSaid } from './cell-messages';
@@ -38,7 +38,7 @@ const Text = ({ text, tall }: { text: string; tall: boolean }): ReactNode => (
 );
 
 const Json = ({ value, tall }: { value: unknown; tall: boolean }): ReactNode => (
-  <code className={classes('font-mono text-[12px]/5', tall ? 'line-clamp-3 wrap-anywhere' : 'block truncate')}>{exact(summary(value, tall ? 400 : 160))}</code>
+  <code className={cn('font-mono text-[12px]/5', tall ? 'line-clamp-3 wrap-anywhere' : 'block truncate')}>{exact(summary(value, tall ? 400 : 160))}</code>
 );
 
 /** Most forms are read here; the server knows the others. */
@@ -71,7 +71,7 @@ function Talk({ said, more = 0, word, tall }: { said: readonly Said[]; more?: nu
       {said.length + more > shown.length && <span className="text-[11px]/4 text-faint">{pluralize(said.length + more - shown.length, `earlier ${word}`)}</span>}
       {shown.map((one, place) => (
         // oxlint-disable-next-line react/no-array-index-key -- messages have no other name
-        <span key={place} className={classes('block rounded-md px-1.5 py-0.5', one.role === 'user' ? 'bg-accent-soft' : 'bg-sunken')}>
+        <span key={place} className={cn('block rounded-md px-1.5 py-0.5', one.role === 'user' ? 'bg-accent-soft' : 'bg-sunken')}>
           <span dir="auto" className="line-clamp-2 text-[13px]/4.5 wrap-anywhere"><Role role={one.role} /> {prose(wordsOf(one).slice(0, MOST))}</span>
         </span>
       ))}
@@ -100,7 +100,7 @@ export const TalkView = ({ said }: { said: readonly Said[] }): ReactNode => (
 /** One message; `text` in place of its own, where that is drawn otherwise. */
 export function TurnView({ said, op, text }: { said: Said; op?: Op; text?: ReactNode }): ReactNode {
   return (
-    <div className={classes('rounded-lg px-2.5 py-1.5', said.role === 'user' ? 'bg-accent-soft' : 'bg-sunken', op && `border-l-2 ${EDGES[op]}`)}>
+    <div className={cn('rounded-lg px-2.5 py-1.5', said.role === 'user' ? 'bg-accent-soft' : 'bg-sunken', op && `border-l-2 ${EDGES[op]}`)}>
       <p className="flex items-center gap-2 text-[11px]/5 text-muted">{prose(said.role.slice(0, 40))}{op && <Badge tone={TONES[op]}>{op}</Badge>}</p>
       <div dir="auto" className="wrap-anywhere whitespace-pre-wrap">{text ?? <LongText text={said.text} />}</div>
       {said.calls.map((call, at) => (

@@ -51,7 +51,7 @@ export function ConversationEditor({ messages, onChange, single = false, focus =
           {...(single || place === messages.length - 1 ? {} : { onDown: () => move(place, place + 1) })}
         />
       ))}
-      {!single && <Button size="small" look="quiet" className="self-start !px-1.5" onClick={add}><Plus className="size-3.5" /> Add message</Button>}
+      {!single && <Button size="small" look="quiet" className="self-start px-1.5" onClick={add}><Plus className="size-3.5" /> Add message</Button>}
     </div>
   );
 }
@@ -88,7 +88,7 @@ function MessageEditor({ message, place, focus, onChange, onRemove, onUp, onDown
       {raw || text === null ? (
         <div className="px-2 pb-2"><JsonInput label={`Message ${number}, as JSON`} value={message} onWrong={setWrong} onChange={(next) => isObject(next) && onChange(next)} fault={(next) => (isObject(next) && typeof next.role === 'string' ? null : 'A message is an object with a role.')} /></div>
       ) : (
-        <TextArea {...(focus ? { ref: focused } : {})} rows={2} dir="auto" aria-label={`Text of message ${number}`} placeholder={calls.length ? 'No text' : `What the ${role} says`} value={text} onChange={(event) => onChange(withText(message, event.target.value))} className="block !min-h-9 !rounded-none !border-0 !py-1 focus-visible:outline-none" />
+        <TextArea {...(focus ? { ref: focused } : {})} rows={2} dir="auto" aria-label={`Text of message ${number}`} placeholder={calls.length ? 'No text' : `What the ${role} says`} value={text} onChange={(event) => onChange(withText(message, event.target.value))} className="block min-h-9 rounded-none border-0 py-1 focus-visible:outline-none" />
       )}
       {!raw && calls.map((call, at) => (
         // oxlint-disable-next-line react/no-array-index-key -- the same call may come twice
@@ -143,12 +143,12 @@ export function ScriptEditor({ script, onChange }: { script: Script; onChange: (
           {...(place < turns.length - 1 ? { onDown: () => move(place, place + 1) } : {})}
         />
       ))}
-      <Button size="small" look="quiet" className="self-start !px-1.5" onClick={() => become([...turns, { user: '' }], [...keys, Math.max(-1, ...keys) + 1])}><Plus className="size-3.5" /> Add turn</Button>
+      <Button size="small" look="quiet" className="self-start px-1.5" onClick={() => become([...turns, { user: '' }], [...keys, Math.max(-1, ...keys) + 1])}><Plus className="size-3.5" /> Add turn</Button>
       <div className="grid gap-3 border-t pt-3">
         <div className="flex flex-col gap-1"><span className="text-[13px] text-muted">Goal of the whole, as JSON</span><JsonInput label="Goal of the whole, as JSON" value={script.expect} placeholder={'{"goal": "…"}'} onChange={(next) => field('expect', next)} /></div>
         <div className="flex flex-col gap-1"><span className="text-[13px] text-muted">Tool results of all turns, as JSON</span><JsonInput label="Tool results of all turns, as JSON" value={script.tool_results} placeholder={'{"search": {"output": …}}'} onChange={(next) => field('tool_results', next)} /></div>
         <Labelled label="Stop">
-          <Select value={String(script.stop ?? 'never')} onChange={(event) => field('stop', event.target.value)} className="!w-fit">
+          <Select value={String(script.stop ?? 'never')} onChange={(event) => field('stop', event.target.value)} className="w-fit">
             <option value="never">Play all turns</option>
             <option value="on-failure">At the first turn that fails</option>
           </Select>
@@ -188,7 +188,7 @@ function TurnEditor({ turn, number, onChange, onRemove, onUp, onDown }: TurnProp
         {onRemove && <IconButton size="small" label={`Remove turn ${number}`} onClick={onRemove}><X /></IconButton>}
       </div>
       {typeof said === 'string' ? (
-        <TextArea rows={2} dir="auto" aria-label={`Text of turn ${number}`} value={said} onChange={(event) => onChange({ ...turn, [speaker]: event.target.value })} className="block !min-h-9 !rounded-none !border-0 !py-1 focus-visible:outline-none" />
+        <TextArea rows={2} dir="auto" aria-label={`Text of turn ${number}`} value={said} onChange={(event) => onChange({ ...turn, [speaker]: event.target.value })} className="block min-h-9 rounded-none border-0 py-1 focus-visible:outline-none" />
       ) : (
         <div className="px-2 pb-2"><JsonInput label={`Turn ${number}, as JSON`} value={said} onChange={(next) => next !== undefined && onChange({ ...turn, [speaker]: next })} /></div>
       )}
@@ -202,7 +202,7 @@ function TurnEditor({ turn, number, onChange, onRemove, onUp, onDown }: TurnProp
               <JsonInput label={`Tool results of turn ${number}, as JSON`} value={turn.tool_results} placeholder={'{"search": {"output": …}}'} onChange={(next) => onChange(withField(turn, 'tool_results', next))} />
             </div>
           ) : (
-            <Button size="small" look="quiet" className="!px-1.5" onClick={() => setMore(true)}><Plus className="size-3.5" /> Expect something</Button>
+            <Button size="small" look="quiet" className="px-1.5" onClick={() => setMore(true)}><Plus className="size-3.5" /> Expect something</Button>
           )}
         </div>
       )}

@@ -85,7 +85,7 @@ export function SetHeader({ set, view, onView, onImport, shown }: Props): ReactN
         <span className="text-xs text-faint tabular-nums">{pluralize(set.columns.length, 'column')} · revision {set.head}</span>
         <span className="grow" />
         <Segments label="View" options={{ rows: 'Rows', history: 'History' }} value={view} onChange={onView} />
-        {!set.archived && <Button size="small" className="!h-8" onClick={onImport}><FileUp aria-hidden className="size-3.5 text-faint" /><span className="max-sm:sr-only">Import</span></Button>}
+        {!set.archived && <Button size="small" className="h-8" onClick={onImport}><FileUp aria-hidden className="size-3.5 text-faint" /><span className="max-sm:sr-only">Import</span></Button>}
         <Export set={set} number={shown} />
         {!set.archived && <Evaluate set={set} />}
         <More set={set} />
@@ -97,12 +97,12 @@ export function SetHeader({ set, view, onView, onImport, shown }: Props): ReactN
 
 function Evaluate({ set }: { set: TestSet }): ReactNode {
   const [, navigate] = useLocation();
-  return <Button size="small" look="main" className="!h-8" disabled={set.rows === 0} onClick={() => navigate(`/evaluations?new=1&testset=${set.id}`)}><FlaskConical aria-hidden className="size-3.5" /><span className="max-sm:sr-only">Evaluate</span></Button>;
+  return <Button size="small" look="main" className="h-8" disabled={set.rows === 0} onClick={() => navigate(`/evaluations?new=1&testset=${set.id}`)}><FlaskConical aria-hidden className="size-3.5" /><span className="max-sm:sr-only">Evaluate</span></Button>;
 }
 
 function Export({ set, number }: { set: TestSet; number: number }): ReactNode {
   return (
-    <Menu trigger={<Button size="small" className="!h-8"><Download aria-hidden className="size-3.5 text-faint" /><span className="max-sm:sr-only">Export</span><ChevronDown aria-hidden className="size-3 text-faint" /></Button>}>
+    <Menu trigger={<Button size="small" className="h-8"><Download aria-hidden className="size-3.5 text-faint" /><span className="max-sm:sr-only">Export</span><ChevronDown aria-hidden className="size-3 text-faint" /></Button>}>
       {(Object.keys(FORMATS) as Format[]).map((format) => <MenuItem key={format} onSelect={() => download(exportPath(set.id, number, format))}>{FORMATS[format]}</MenuItem>)}
     </Menu>
   );

@@ -2,10 +2,9 @@
  * What somebody changed in a test set and has not saved: kept as values, told to the server as one delta (columns first,
  * then rows). Cells are named by the names that their columns have now. Pure.
  */
-import { useSyncExternalStore } from 'react';
+import { createStore, useStore } from 'zustand';
 import type { Schemas } from '@/api/client';
 import { isEqual } from '@/components/forms/values';
-import { Listeners } from '@/lib/listeners';
 
 export type Data = Readonly<Record<string, unknown>>;
 
@@ -245,40 +244,38 @@ export interface Draft {
 const MOST_STEPS = 100;
 
 export class Drafts {
-  #all = new Map<string, Draft>();
-  #listeners = new Listeners();
+  readonly state = createStore<ReadonlyMap<string, Draft>>(() => new Map());
 
-  of = (id: string): Draft | undefined => this.#all.get(id);
+  of = (id: string): Draft | undefined => this.state.getState().get(id);
 
   /** One step further. */
   change(id: string, base: number, edits: Edits): void {
-    const { edits: before, past, base: begun } = this.#all.get(id) ?? { base, edits: NONE, past: [] };
-    this.#become(id, { base: begun, edits, past: [...past, before].slice(-MOST_STEPS) });
+    const { edits: before, past, base: begun } = this.of(id) ?? { base, edits: NONE, past: [] };
+    this.#set(id, { base: begun, edits, past: [...past, before].slice(-MOST_STEPS) });
   }
 
   undo(id: string): void {
-    const draft = this.#all.get(id);
-    if (draft) this.#become(id, { ...draft, edits: draft.past.at(-1) ?? NONE, past: draft.past.slice(0, -1) });
+    const draft = this.of(id);
+    if (draft) this.#set(id, { ...draft, edits: draft.past.at(-1) ?? NONE, past: draft.past.slice(0, -1) });
   }
 
   /** The same on another revision: what was before cannot be gone back to. */
   rebase(id: string, base: number, edits: Edits): void {
-    this.#become(id, { base, edits, past: [] });
+    this.#set(id, { base, edits, past: [] });
   }
 
   discard(id: string): void {
-    this.#become(id, undefined);
+    this.#set(id, undefined);
   }
 
-  subscribe = this.#listeners.subscribe;
-
-  #become(id: string, draft: Draft | undefined): void {
-    if (draft && !isNothing(draft.edits)) this.#all.set(id, draft);
-    else this.#all.delete(id);
-    this.#listeners.tell();
+  #set(id: string, draft: Draft | undefined): void {
+    const all = new Map(this.state.getState());
+    if (draft && !isNothing(draft.edits)) all.set(id, draft);
+    else all.delete(id);
+    this.state.setState(all, true);
   }
 }
 
 export const drafts = new Drafts();
 
-export const useDraft = (id: string): Draft | undefined => useSyncExternalStore(drafts.subscribe, () => drafts.of(id));
+export const useDraft = (id: string): Draft | undefined => useStore(drafts.state, (all) => all.get(id));

@@ -6,7 +6,7 @@ import { defaultRangeExtractor, useVirtualizer, type Range, type VirtualItem } f
 import { useEffect, useEffectEvent, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode, type RefObject } from 'react';
 import { Button } from '@/components/button';
 import { Spinner } from '@/components/status';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { formatSize } from '@/lib/format';
 import { CellView } from './cell-view';
 import { ColumnHead, type ColumnActs } from './columns';
@@ -123,7 +123,7 @@ export function Grid({ label, columns, entries, edits, tall, more, fetching, fai
           })}
           {tail && <div className="absolute inset-y-0 flex items-center px-2" style={{ left: width }}>{tail}</div>}
         </div>
-        <div role="rowgroup" className={classes('relative transition-opacity', old && 'opacity-60')} style={{ height: rows.getTotalSize() }}>
+        <div role="rowgroup" className={cn('relative transition-opacity', old && 'opacity-60')} style={{ height: rows.getTotalSize() }}>
           {items.map(({ index, start, size, key }) => {
             const entry = entries[index];
             return (
@@ -222,12 +222,12 @@ export function GridRow({ entry, place, top, height, columns, shown, edits, tall
       role="row"
       aria-rowindex={place + 2}
       aria-selected={selection ? isSelected : undefined}
-      className={classes('group/row absolute top-0 left-0 w-full border-b', isSelected && 'bg-accent-soft/50')}
+      className={cn('group/row absolute top-0 left-0 w-full border-b', isSelected && 'bg-accent-soft/50')}
       style={{ height, transform: `translateY(${top}px)` }}
     >
-      <div role="rowheader" aria-colindex={1} className={classes('sticky left-0 z-10 flex h-full items-start gap-2 border-r px-2.5 text-xs text-faint tabular-nums', tall ? 'pt-2' : 'pt-2.5', isSelected ? 'bg-accent-soft' : 'bg-canvas')} style={{ width: GUTTER }}>
+      <div role="rowheader" aria-colindex={1} className={cn('sticky left-0 z-10 flex h-full items-start gap-2 border-r px-2.5 text-xs text-faint tabular-nums', tall ? 'pt-2' : 'pt-2.5', isSelected ? 'bg-accent-soft' : 'bg-canvas')} style={{ width: GUTTER }}>
         {selection && <input type="checkbox" tabIndex={-1} aria-label={`Select row ${number}`} checked={isSelected} onChange={() => selection.set(toggled(selection.keys, entry.key))} className="mt-px" />}
-        <span className={classes('truncate', !entry.row && 'font-medium text-good')}>{number}</span>
+        <span className={cn('truncate', !entry.row && 'font-medium text-good')}>{number}</span>
       </div>
       {shown.map(({ index, start, size: width, key }) => {
         const column = columns[index];
@@ -244,7 +244,7 @@ export function GridRow({ entry, place, top, height, columns, shown, edits, tall
             tabIndex={active === index ? 0 : -1}
             onFocus={() => onFocus(here)}
             onClick={() => onOpen(here)}
-            className={classes(
+            className={cn(
               'absolute inset-y-0 cursor-pointer overflow-hidden border-r px-2.5 py-2 -outline-offset-2 hover:bg-sunken/60',
               isChanged(entry, column.name, edits) && 'bg-warn-soft/60',
               !entry.row && 'bg-good-soft/40',

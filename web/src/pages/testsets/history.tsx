@@ -61,7 +61,7 @@ function Comparing({ set, all }: { set: TestSet; all: readonly Revision[] }): Re
   const [from, setFrom] = useState(String(all[1]?.revision ?? 1));
   const [to, setTo] = useState(String(set.head));
   const choice = (label: string, value: string, onChange: (value: string) => void): ReactNode => (
-    <Select aria-label={label} value={value} onChange={(event) => onChange(event.target.value)} className="!w-auto max-w-56">
+    <Select aria-label={label} value={value} onChange={(event) => onChange(event.target.value)} className="w-auto max-w-56">
       {all.map(({ revision, message }) => <option key={revision} value={revision}>{revision}{message && `: ${message.slice(0, 40)}`}</option>)}
     </Select>
   );

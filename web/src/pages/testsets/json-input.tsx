@@ -2,7 +2,7 @@
 import { lazy, Suspense, useEffect, useEffectEvent, useRef, useState, type ReactNode, createContext, useContext, useId, useMemo } from 'react';
 import { TextArea } from '@/components/form-fields';
 import { isEqual } from '@/components/forms/values';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 
 const JsonEditor = lazy(() => import('@/components/forms/json-editor'));
 
@@ -41,8 +41,8 @@ export function JsonInput({ label, value, onChange, placeholder = '', fault = fi
   };
   return (
     <div>
-      <div className={classes('overflow-hidden rounded-lg border bg-surface focus-within:border-accent', wrong && '!border-bad')}>
-        <Suspense fallback={<TextArea rows={2} aria-label={label} value={text} placeholder={placeholder} onChange={(event) => change(event.target.value)} className="block !border-0 font-mono text-[13px]" />}>
+      <div className={cn('overflow-hidden rounded-lg border bg-surface focus-within:border-accent', wrong && '!border-bad')}>
+        <Suspense fallback={<TextArea rows={2} aria-label={label} value={text} placeholder={placeholder} onChange={(event) => change(event.target.value)} className="block border-0 font-mono text-[13px]" />}>
           <JsonEditor text={text} onText={change} label={label} placeholder={placeholder} writing={writing} />
         </Suspense>
       </div>

@@ -13,7 +13,7 @@ import { tell, tellError } from '@/components/toast';
 import { pluralize } from '@/lib/format';
 import { useDelayed } from '@/lib/hooks';
 import { exact } from '@/lib/safe-text';
-import { kept, useKept } from '@/lib/stored-choice';
+import { createStoredChoice } from '@/lib/stored-choice';
 import { OpenCell } from './cell-editor';
 import { ColumnDialog, type Asking, type ColumnActs, converting } from './columns';
 import { drafts, useDraft, NONE, changedData, countOf, shownColumns, withCell, withRow, withoutColumn, withoutRows, type Edits } from './edits';
@@ -23,7 +23,7 @@ import { inexact } from './json-input';
 import { revision, rowPages, wholeRow } from './queries';
 import { SaveBar } from './save-bar';
 
-const heights = kept('palaver.testset.rows', ['tall', 'low']);
+const useRowHeight = createStoredChoice('palaver.testset.rows', ['tall', 'low']);
 let made = 0;
 const newKey = (): string => `new ${++made}`;
 
@@ -41,7 +41,7 @@ export function RowsView({ set, old }: { set: TestSet; old?: number | undefined 
   const rows = useMemo(() => pages.data?.pages.flatMap(({ data }) => data) ?? [], [pages.data]);
   const entries = useMemo(() => entriesOf(rows, edits, search !== ''), [rows, edits, search]);
   const columns = useMemo(() => shownColumns(base?.kinds ?? [], edits), [base, edits]);
-  const tall = useKept(heights) === 'tall';
+  const tall = useRowHeight() === 'tall';
   const [keys, setKeys] = useState<ReadonlySet<string>>(new Set());
   const [opened, setOpened] = useState<Place | null>(null);
   const [wanted, setWanted] = useState<Place | null>(null);
@@ -95,7 +95,7 @@ export function RowsView({ set, old }: { set: TestSet; old?: number | undefined 
   return (
     <>
       <RowsBar
-        words={words} onWords={setWords} field={field} tall={tall} onTall={() => heights.set(tall ? 'low' : 'tall')} selected={selected.length} isReadOnly={isReadOnly}
+        words={words} onWords={setWords} field={field} tall={tall} onTall={() => useRowHeight.setState(tall ? 'low' : 'tall')} selected={selected.length} isReadOnly={isReadOnly}
         told={base && (search ? `${entries.length.toLocaleString('en')}${pages.hasNextPage ? '+' : ''} found` : pluralize(base.rows, 'row'))}
         acts={{ add: addRow, duplicate: () => void duplicate().catch(tellError), remove, none: () => setKeys(new Set()) }}
       />

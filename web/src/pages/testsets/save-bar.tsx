@@ -70,7 +70,7 @@ export function SaveBar({ id, draft, head, onSaved, onShow }: Props): ReactNode 
       )}
       <form className="flex flex-wrap items-center gap-2" onSubmit={(event) => { event.preventDefault(); if (count > 0 && !isBehind && !state.busy) keep(); }}>
         <span role="status" className="shrink-0 font-medium tabular-nums">{count > 0 ? pluralize(count, 'change') : 'New column without values'}</span>
-        <TextField dir="auto" aria-label="What the changes are about" placeholder="What is it about? (optional)" maxLength={1000} value={message} onChange={(event) => setMessage(event.target.value)} className="min-w-0 !w-auto grow basis-40" />
+        <TextField dir="auto" aria-label="What the changes are about" placeholder="What is it about? (optional)" maxLength={1000} value={message} onChange={(event) => setMessage(event.target.value)} className="min-w-0 w-auto grow basis-40" />
         <IconButton label="Undo" keys="Ctrl+Z" onClick={() => drafts.undo(id)}><Undo2 /></IconButton>
         <Button disabled={state.busy} onClick={() => void discard().catch(tellError)}>Discard</Button>
         <Button type="submit" look="main" disabled={count === 0 || isBehind || state.busy}>Save</Button>

@@ -2,7 +2,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { useMemo, useState, type ReactNode, useRef, type KeyboardEvent, type PointerEvent } from 'react';
 import { Button } from '@/components/button';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { formatCompactNumber, pluralize, formatDollars } from '@/lib/format';
 import { lasted } from './detail/timeline';
 import { traceStatsQuery } from './queries';
@@ -24,7 +24,7 @@ export function Plots({ asked, live, onChange }: { asked: Asked; live: boolean; 
     );
   }
   return (
-    <div className={classes('grid min-h-37 grid-cols-2 gap-x-6 gap-y-3 px-4 pb-3 @4xl:min-h-22 @4xl:grid-cols-4', isFetching && !data && 'animate-pulse')}>
+    <div className={cn('grid min-h-37 grid-cols-2 gap-x-6 gap-y-3 px-4 pb-3 @4xl:min-h-22 @4xl:grid-cols-4', isFetching && !data && 'animate-pulse')}>
       {data && <Pictures shown={shown} step={data.by} onChoose={(some) => onChange(narrowed(asked, some))} />}
     </div>
   );
@@ -135,7 +135,7 @@ export function Plot({ title, total, read, parts, steps, at, onAt, onChoose }: P
     <figure className="min-w-0">
       <figcaption className="flex items-baseline justify-between gap-2 text-xs">
         <span className="shrink-0 text-muted">{title}</span>
-        <span className={classes('truncate tabular-nums', at === null ? 'font-medium text-ink' : 'text-ink')}>{at === null ? total : read(at)}</span>
+        <span className={cn('truncate tabular-nums', at === null ? 'font-medium text-ink' : 'text-ink')}>{at === null ? total : read(at)}</span>
       </figcaption>
       <div
         ref={place}

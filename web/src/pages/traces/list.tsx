@@ -12,10 +12,10 @@ import { SearchBox } from '@/components/search-box';
 import { Segments } from '@/components/segmented-control';
 import { Problem, Spinner, Empty } from '@/components/status';
 import { tellError } from '@/components/toast';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { useTitle } from '@/lib/hooks';
 import { ROOT } from '@/lib/server-path';
-import { kept, useKept } from '@/lib/stored-choice';
+import { createStoredChoice } from '@/lib/stored-choice';
 import { Plots } from './charts';
 import { Chips, ConditionEditor } from './condition-editor';
 import { traceStatsQuery, anyTraceQuery } from './queries';
@@ -25,8 +25,8 @@ import { Table } from './table';
 import { TimeMenu } from './time-menu';
 import { ViewsMenu } from './views-menu';
 
-const plots = kept('palaver.traces.plots', ['open', 'folded']);
-const following = kept('palaver.traces.live', ['off', 'on']);
+const useChartsState = createStoredChoice('palaver.traces.plots', ['open', 'folded']);
+const useLiveState = createStoredChoice('palaver.traces.live', ['off', 'on']);
 const ROWS = { traces: 'Traces', spans: 'Spans' } as const;
 /** How far down one was, by what was asked: who comes back from a trace goes on there. */
 const places = new Map<string, number>();
@@ -37,8 +37,8 @@ export default function TracesPage(): ReactNode {
   useTitle('Traces');
   const asking = useAsked();
   const { asked, ask } = asking;
-  const live = useKept(following) === 'on';
-  const drawn = useKept(plots) === 'open' && asked.rows === 'traces';
+  const live = useLiveState() === 'on';
+  const drawn = useChartsState() === 'open' && asked.rows === 'traces';
   // As a state, not a ref: what is in the box is drawn, at times, before the box is known.
   const [box, setBox] = useState<HTMLDivElement | null>(null);
   const field = useRef<HTMLInputElement>(null);
@@ -47,7 +47,7 @@ export default function TracesPage(): ReactNode {
   const seen = useSeen(found.rows);
   const change = (next: Asked) => ask(next);
   const look = () => Promise.all([found.look(), drawn && queryClient.fetchQuery({ ...traceStatsQuery(asked), staleTime: 0 })]);
-  const goLive = () => following.set(live ? 'off' : 'on');
+  const goLive = () => useLiveState.setState(live ? 'off' : 'on');
   useCommand({ id: 'traces-search', title: 'Search the traces', group: 'Traces', keys: '/', run: () => field.current?.focus() });
   useCommand({ id: 'traces-live', title: live ? 'Stop following new traces' : 'Follow new traces live', group: 'Traces', run: goLive });
   return (
@@ -56,7 +56,7 @@ export default function TracesPage(): ReactNode {
         <h1 className="grow text-xl font-semibold">Traces</h1>
         <ViewsMenu asking={asking} />
         {asked.rows === 'traces' && (
-          <IconButton label={drawn ? 'Hide the plots' : 'Show the plots'} aria-pressed={drawn} onClick={() => plots.set(drawn ? 'folded' : 'open')}>
+          <IconButton label={drawn ? 'Hide the plots' : 'Show the plots'} aria-pressed={drawn} onClick={() => useChartsState.setState(drawn ? 'folded' : 'open')}>
             <ChartColumn />
           </IconButton>
         )}
@@ -121,8 +121,8 @@ function Bar({ asked, ask, seen, field }: BarProps): ReactNode {
 
 function LiveButton({ live, onClick }: { live: boolean; onClick: () => void }): ReactNode {
   return (
-    <Button look="quiet" aria-pressed={live} onClick={onClick} className={classes(live && '!text-good')}>
-      <span aria-hidden className={classes('size-2 rounded-full', live ? 'animate-pulse bg-good' : 'bg-strong-line')} />
+    <Button look="quiet" aria-pressed={live} onClick={onClick} className={cn(live && '!text-good')}>
+      <span aria-hidden className={cn('size-2 rounded-full', live ? 'animate-pulse bg-good' : 'bg-strong-line')} />
       Live
     </Button>
   );

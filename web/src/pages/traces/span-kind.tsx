@@ -1,7 +1,7 @@
 /** What kind of span it is, as a picture and a colour; and what came of it. */
 import { Ban, Bot, CircleAlert, CircleDashed, Cpu, FileSearch, FlaskConical, Layers, ListChecks, ListOrdered, Shapes, ShieldCheck, Workflow, Wrench, type LucideIcon } from 'lucide-react';
 import type { ReactNode } from 'react';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 
 interface Look {
   word: string;
@@ -33,7 +33,7 @@ export const colourOf = (kind: string, status: string): string => (status === 'e
 
 export function KindIcon({ kind, className }: { kind: string; className?: string }): ReactNode {
   const { icon: Icon, word, colour } = look(kind);
-  return <Icon role="img" aria-label={word} className={classes('size-3.5 shrink-0', className)} style={{ color: `var(${colour})` }} />;
+  return <Icon role="img" aria-label={word} className={cn('size-3.5 shrink-0', className)} style={{ color: `var(${colour})` }} />;
 }
 
 const STATUSES = new Map([
@@ -49,5 +49,5 @@ export function StatusIcon({ status }: { status: string }): ReactNode {
   const known = STATUSES.get(status);
   if (!known) return null;
   const { icon: Icon, word, tone } = known;
-  return <Icon role="img" aria-label={word} className={classes('size-3.5 shrink-0', tone)} />;
+  return <Icon role="img" aria-label={word} className={cn('size-3.5 shrink-0', tone)} />;
 }

@@ -10,7 +10,7 @@ import { asNodes, type Said } from '@/components/messages/run-output';
 import { previewIn, PreviewCell, PreviewView } from '@/components/preview';
 import { Problem, Spinner } from '@/components/status';
 import { LongText } from '@/components/text';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { formatAge, formatDateTime, formatCompactNumber, pluralize, formatDollars } from '@/lib/format';
 import { exact, prose } from '@/lib/safe-text';
 import { lasted } from './detail/timeline';
@@ -58,9 +58,9 @@ export const RowView = memo(function RowView({ row, place, now, active, card, op
       tabIndex={active ? 0 : -1}
       data-place={place}
       {...on}
-      className={classes(
+      className={cn(
         'group/row h-full cursor-pointer border-b px-4 -outline-offset-2 hover:bg-sunken/60',
-        card ? 'flex flex-col justify-center gap-0.5 py-2' : classes('items-center', COLUMNS[row.spans === undefined ? 'spans' : 'traces']),
+        card ? 'flex flex-col justify-center gap-0.5 py-2' : cn('items-center', COLUMNS[row.spans === undefined ? 'spans' : 'traces']),
         active && 'focus-within:bg-sunken/60',
       )}
     >
@@ -167,8 +167,8 @@ const TONES: Record<string, string> = { ok: 'text-faint', error: 'text-bad', can
 const DOTS: Record<string, string> = { ok: 'bg-good', error: 'bg-bad', cancelled: 'bg-warn', incomplete: 'bg-warn' };
 
 const StatusWord = ({ status }: { status: string }): ReactNode => (
-  <span className={classes('flex shrink-0 items-center gap-1.5 text-xs', TONES[status])}>
-    <span aria-hidden className={classes('size-1.5 shrink-0 rounded-full', DOTS[status])} />
+  <span className={cn('flex shrink-0 items-center gap-1.5 text-xs', TONES[status])}>
+    <span aria-hidden className={cn('size-1.5 shrink-0 rounded-full', DOTS[status])} />
     {status}
   </span>
 );
@@ -178,7 +178,7 @@ const SIDES = { in: 'Input', out: 'Output' };
 function Cell({ row, side, active, place }: { row: Row; side: 'in' | 'out'; active: boolean; place: number }): ReactNode {
   const preview = previewIn(row[side]);
   return (
-    <div className={classes('flex min-w-0 items-baseline gap-2', side === 'in' ? 'text-muted' : row.status === 'error' ? 'text-bad' : 'text-ink')}>
+    <div className={cn('flex min-w-0 items-baseline gap-2', side === 'in' ? 'text-muted' : row.status === 'error' ? 'text-bad' : 'text-ink')}>
       <span aria-hidden className="w-5 shrink-0 text-[11px] text-faint select-none @7xl:hidden">{side}</span>
       <div className="min-w-0 grow">
         <PreviewCell
@@ -197,7 +197,7 @@ function Cell({ row, side, active, place }: { row: Row; side: 'in' | 'out'; acti
 function Text({ row, side }: { row: Row; side: 'in' | 'out' }): ReactNode {
   const preview = previewIn(row[side]);
   return (
-    <span className={classes('block truncate', side === 'in' ? 'text-muted' : row.status === 'error' ? 'text-bad' : 'text-ink')} dir="auto">
+    <span className={cn('block truncate', side === 'in' ? 'text-muted' : row.status === 'error' ? 'text-bad' : 'text-ink')} dir="auto">
       <span className="sr-only">{SIDES[side]}: </span>
       {preview.renderer === 'empty' ? <span className="text-faint">Empty</span> : prose(preview.text)}
     </span>

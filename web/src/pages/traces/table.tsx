@@ -1,7 +1,7 @@
 /** The table: only the rows near what one sees are there, more are fetched as one comes near the end. */
 import { useCallback, useEffect, useEffectEvent, useMemo, useRef, useState, type KeyboardEvent, type MouseEvent, type ReactNode } from 'react';
 import { useLocation } from 'wouter';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { rooted } from '@/lib/server-path';
 import { Spinner } from '@/components/status';
 import { Button } from '@/components/button';
@@ -59,7 +59,7 @@ export function Table({ rows, kind, box, old, more, fetching, onMore, failed }: 
       onKeyDown={(event) => onArrows(event, active, move)}
     >
       {!card && <Head kind={kind} />}
-      <div ref={list} role="rowgroup" className={classes('relative transition-opacity', old && 'opacity-50')} style={{ height: virtual.getTotalSize() }}>
+      <div ref={list} role="rowgroup" className={cn('relative transition-opacity', old && 'opacity-50')} style={{ height: virtual.getTotalSize() }}>
         {items.map((item) => {
           const row = rows[item.index];
           return (
@@ -83,7 +83,7 @@ export function Table({ rows, kind, box, old, more, fetching, onMore, failed }: 
 function Head({ kind }: { kind: Props['kind'] }): ReactNode {
   const right = 'truncate text-right';
   return (
-    <div role="row" className={classes('sticky top-13 z-10 h-8 items-center border-b bg-canvas px-4 text-xs font-medium text-faint', COLUMNS[kind])}>
+    <div role="row" className={cn('sticky top-13 z-10 h-8 items-center border-b bg-canvas px-4 text-xs font-medium text-faint', COLUMNS[kind])}>
       <span role="columnheader">Start</span>
       <span role="columnheader">Name</span>
       <span role="columnheader" className="grid grid-cols-1 @7xl:grid-cols-2 @7xl:gap-x-4">

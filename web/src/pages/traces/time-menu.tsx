@@ -4,7 +4,7 @@ import { Popover } from 'radix-ui';
 import { useState, type FormEvent, type ReactNode } from 'react';
 import { Button } from '@/components/button';
 import { TextField, Labelled } from '@/components/form-fields';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { RANGES, type Asked, type Range } from './query';
 import { brief, fromField, toField } from './conditions';
 
@@ -33,7 +33,7 @@ export function TimeMenu({ asked, onChange }: { asked: Asked; onChange: (asked: 
               type="button"
               aria-pressed={asked.range === range}
               onClick={() => choose(range)}
-              className={classes('flex w-full items-center justify-between rounded-lg px-2 py-1.5 hover:bg-sunken', asked.range === range && 'font-medium')}
+              className={cn('flex w-full items-center justify-between rounded-lg px-2 py-1.5 hover:bg-sunken', asked.range === range && 'font-medium')}
             >
               {RANGES[range]}
               {asked.range === range && <Check aria-hidden className="size-4 text-accent" />}

@@ -11,7 +11,7 @@ import { Button, CopyButton } from '@/components/button';
 import { CodeBlock } from '@/components/markdown/code-block';
 import { Badge, Problem, Spinner } from '@/components/status';
 import { tellError } from '@/components/toast';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { formatDateTime, formatTimeAgo } from '@/lib/format';
 import { refresh } from './connections';
 import { readEvidence, servedVerdict, EvidenceView } from './evidence';
@@ -100,13 +100,13 @@ function Head({ workflow }: { workflow: Workflow }): ReactNode {
           {workflow.description || 'No description.'}
         </p>
         {workflow.origin === 'connected' && (
-          <p className={classes('flex flex-wrap items-center gap-2 pt-2', workflow.state === 'unreachable' ? 'text-bad' : 'text-muted')}>
+          <p className={cn('flex flex-wrap items-center gap-2 pt-2', workflow.state === 'unreachable' ? 'text-bad' : 'text-muted')}>
             <span {...(workflow.checked_at ? { title: formatDateTime(workflow.checked_at) } : {})}>
               {workflow.state === 'unreachable' ? 'It did not answer when it was asked' : 'It was asked what it is'}
               {workflow.checked_at && ` ${formatTimeAgo(workflow.checked_at)}`}.
             </span>
             <Button size="small" disabled={asking} onClick={ask}>
-              <RefreshCw aria-hidden className={classes('size-3.5', asking && 'animate-spin')} /> Refresh
+              <RefreshCw aria-hidden className={cn('size-3.5', asking && 'animate-spin')} /> Refresh
             </Button>
           </p>
         )}

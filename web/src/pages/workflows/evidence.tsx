@@ -2,7 +2,7 @@
 import { Check, TriangleAlert } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { isObject } from '@/components/forms/json-schema';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 
 export function EvidenceView({ evidence }: { evidence: Evidence }): ReactNode {
   return (
@@ -39,7 +39,7 @@ export function TriedTable({ tried, decided }: { tried: readonly Tried[]; decide
         </thead>
         <tbody className="divide-y divide-line">
           {tried.map(({ step, request, status, found }) => (
-            <tr key={`${step} ${request}`} className={classes('align-top', step === decided ? '' : 'text-muted')}>
+            <tr key={`${step} ${request}`} className={cn('align-top', step === decided ? '' : 'text-muted')}>
               <td className="px-3 py-1.5">
                 <span className="flex items-start gap-1.5">
                   {step === decided && <Check aria-label="This decided" className="mt-0.5 size-4 shrink-0 text-good" />}

@@ -12,7 +12,7 @@ import { TextField } from '@/components/form-fields';
 import { Segments } from '@/components/segmented-control';
 import { Problem, Spinner, Badge } from '@/components/status';
 import { tellError } from '@/components/toast';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { formatDateTime, formatTimeAgo } from '@/lib/format';
 import { found } from '@/lib/fuzzy-search';
 import { useTitle } from '@/lib/hooks';
@@ -103,14 +103,14 @@ function WorkflowListRow({ workflow }: { workflow: WorkflowRow }): ReactNode {
           <ChatBadge workflow={workflow} />
           <StateBadges workflow={workflow} />
         </div>
-        <p className={classes('line-clamp-2 pt-0.5 text-muted wrap-anywhere', !workflow.description && 'italic')} dir="auto">
+        <p className={cn('line-clamp-2 pt-0.5 text-muted wrap-anywhere', !workflow.description && 'italic')} dir="auto">
           {workflow.description || 'No description.'}
         </p>
         {workflow.state === 'unreachable' && <p className="pt-0.5 text-bad">It did not answer when it was last asked.</p>}
       </div>
       {workflow.state === 'unreachable' && (
         <Button size="small" className="relative" disabled={asking} onClick={ask}>
-          <RefreshCw aria-hidden className={classes('size-3.5', asking && 'animate-spin')} /> Refresh
+          <RefreshCw aria-hidden className={cn('size-3.5', asking && 'animate-spin')} /> Refresh
         </Button>
       )}
       <ChevronRight aria-hidden className="size-4 shrink-0 text-faint" />

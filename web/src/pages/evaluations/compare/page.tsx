@@ -8,7 +8,7 @@ import { Button } from '@/components/button';
 import { previewIn, PreviewCell } from '@/components/preview';
 import { Segments } from '@/components/segmented-control';
 import { Empty, Problem, Spinner, Badge } from '@/components/status';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { pluralize } from '@/lib/format';
 import { useTitle } from '@/lib/hooks';
 import { prose } from '@/lib/safe-text';
@@ -188,7 +188,7 @@ export function Verdicts({ evaluators, margin, chosen, onChoose }: VerdictsProps
     <section aria-label="Verdicts" className="overflow-hidden rounded-xl border bg-surface">
       <ul>
         {evaluators.map((one) => (
-          <li key={one.name} className={classes('border-b last:border-0', one.name === chosen && evaluators.length > 1 && 'bg-accent-soft/40')}>
+          <li key={one.name} className={cn('border-b last:border-0', one.name === chosen && evaluators.length > 1 && 'bg-accent-soft/40')}>
             <button type="button" aria-pressed={one.name === chosen} onClick={() => onChoose(one.name)} className="grid w-full items-center gap-x-4 gap-y-1 px-4 py-3 text-left -outline-offset-2 hover:bg-sunken/60 @3xl:grid-cols-[minmax(0,1fr)_18rem]">
               <span className="min-w-0">
                 <span className="flex flex-wrap items-center gap-2">

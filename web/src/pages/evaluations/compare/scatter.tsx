@@ -3,7 +3,7 @@ import { useQueries } from '@tanstack/react-query';
 import { useMemo, useState, type KeyboardEvent, type ReactNode } from 'react';
 import { useLocation } from 'wouter';
 import { score } from '@/pages/evaluations/format';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { prose } from '@/lib/safe-text';
 import { pluralize } from '@/lib/format';
 import { Problem, Spinner } from '@/components/status';
@@ -75,7 +75,7 @@ export function Scatter({ base, candidate, evaluator, changed }: Props): ReactNo
               cx={place(point.x)}
               cy={SIZE - place(point.y)}
               r={number === at ? 7 : 4.5}
-              className={classes(FILLS[fateOf(point.pair)], 'cursor-pointer', number === at ? 'opacity-100' : 'opacity-60')}
+              className={cn(FILLS[fateOf(point.pair)], 'cursor-pointer', number === at ? 'opacity-100' : 'opacity-60')}
               onPointerEnter={() => setAt(number)}
               onClick={() => open(point)}
             />
@@ -97,7 +97,7 @@ export function Scatter({ base, candidate, evaluator, changed }: Props): ReactNo
 }
 
 const Key = ({ fill, word }: { fill: string; word: string }): ReactNode => (
-  <span className="flex items-center gap-1"><span aria-hidden className={classes('size-2 rounded-full', fill)} />{word}</span>
+  <span className="flex items-center gap-1"><span aria-hidden className={cn('size-2 rounded-full', fill)} />{word}</span>
 );
 
 interface Point {

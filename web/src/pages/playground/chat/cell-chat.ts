@@ -4,13 +4,13 @@
  */
 import { Chat } from '@ai-sdk/react';
 import { generateId } from 'ai';
+import { createStore } from 'zustand';
 import { ApiError, api } from '@/api/client';
 import { ConnectionLost, type Notice } from '@/api/socket';
 import { socket } from '@/api/stream-fetch';
 import type { Node, Thread } from '@/api/types';
 import type { ChatMessage, ChatPart, MessageActs } from '@/components/messages/message';
 import { tellError } from '@/components/toast';
-import { Listeners } from '@/lib/listeners';
 import { Branch, bodyOf, grown, kept, stable } from './branch';
 import { Acts } from './message-actions';
 import { Repeated } from './refresher';
@@ -41,8 +41,6 @@ export class CellChat {
   #finishes = 0;
   #seconds = new Map<string, number>();
   #acts: Acts;
-  #listeners = new Listeners();
-  #version = 0;
 
   constructor(options: CellOptions) {
     this.#options = options;
@@ -72,8 +70,8 @@ export class CellChat {
     });
   }
 
-  subscribe = this.#listeners.subscribe;
-  version = (): number => this.#version;
+  /** Grows with every change of this cell that is not the chat's own. */
+  readonly version = createStore(() => 0);
 
   /** Is the beginning of the thread still on the server only? Then the node before the first that is shown. */
   get older(): string | null {
@@ -387,8 +385,7 @@ export class CellChat {
   }
 
   #changed(): void {
-    this.#version += 1;
-    this.#listeners.tell();
+    this.version.setState((version) => version + 1);
   }
 }
 

@@ -31,7 +31,7 @@ export class Cells {
     this.#store = store;
     this.#forked = forked;
     this.#at = at;
-    store.subscribe(() => this.#follow());
+    store.state.subscribe(() => this.#follow());
   }
 
   get(name: CellName): CellChat {

@@ -4,7 +4,7 @@ import { useCommand } from '@/app/commands';
 import { done } from '@/app/tour/progress';
 import type { ChatPart } from '@/components/messages/message';
 import { tellError } from '@/components/toast';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { useBoard, useBoardStore } from '@/pages/playground/board-store';
 import { AddColumn, ColumnHead } from '@/pages/playground/column-header';
 import { addRow, RowStrip, useHasInputs } from '@/pages/playground/row-inputs';
@@ -54,14 +54,14 @@ export function ChatBoard({ cells, active, onActive, alone }: Props): ReactNode 
     <div className="flex min-h-0 grow flex-col">
       <div className="min-h-0 grow snap-x snap-mandatory overflow-auto sm:snap-none">
         <div
-          className={classes('grid min-h-full', few && 'h-full', single ? '' : 'gap-x-2 px-2')}
+          className={cn('grid min-h-full', few && 'h-full', single ? '' : 'gap-x-2 px-2')}
           style={{
             gridTemplateColumns: `repeat(${columns.length}, minmax(min(20rem, calc(100vw - 1rem)), 1fr))`,
             gridTemplateRows: few ? `auto ${hasInputs ? 'auto' : ''} minmax(0, 1fr)` : 'auto',
           }}
         >
           {columns.map((column, place) => (
-            <div key={column.id} className={classes('sticky top-0 z-10 flex min-w-0 items-center bg-canvas', single && 'pr-2')}>
+            <div key={column.id} className={cn('sticky top-0 z-10 flex min-w-0 items-center bg-canvas', single && 'pr-2')}>
               <div className="min-w-0 grow"><ColumnHead column={column} /></div>
               {!alone && place === columns.length - 1 && columns.length < 8 && <AddColumn />}
             </div>
@@ -74,7 +74,7 @@ export function ChatBoard({ cells, active, onActive, alone }: Props): ReactNode 
                 </div>
               )}
               {columns.map((column) => (
-                <div key={column.id} id={`cell-${row.id}.${column.id}`} className={classes('grid min-w-0 snap-center', few ? 'min-h-0' : 'mb-2 h-[min(32rem,70dvh)]')}>
+                <div key={column.id} id={`cell-${row.id}.${column.id}`} className={cn('grid min-w-0 snap-center', few ? 'min-h-0' : 'mb-2 h-[min(32rem,70dvh)]')}>
                   <ChatCell
                     cell={cells.get({ row: row.id, column: column.id })}
                     row={row}

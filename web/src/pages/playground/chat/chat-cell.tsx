@@ -2,7 +2,8 @@
 import { useChat } from '@ai-sdk/react';
 import { useQuery } from '@tanstack/react-query';
 import { MessageSquare, Square, ArrowDown, RotateCcw } from 'lucide-react';
-import { useEffect, useState, type ReactNode, memo, useLayoutEffect, useMemo, useRef, useSyncExternalStore, type UIEvent } from 'react';
+import { useEffect, useState, type ReactNode, memo, useLayoutEffect, useMemo, useRef, type UIEvent } from 'react';
+import { useStore } from 'zustand';
 import { workflowsQuery } from '@/api/queries';
 import type { Column, Row } from '@/api/types';
 import { Button, IconButton } from '@/components/button';
@@ -10,7 +11,7 @@ import type { ChatMessage } from '@/components/messages/message';
 import { MessageView } from '@/components/messages/message-view';
 import { Kbd, Problem, Spinner } from '@/components/status';
 import { tellError } from '@/components/toast';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { BesideInputs } from '@/pages/playground/row-inputs';
 import type { CellChat } from './cell-chat';
 
@@ -31,7 +32,7 @@ export function ChatCell({ cell, row, column, number, active, alone, onActive }:
       aria-label={`${column.workflow} ${column.variant}, thread ${row.name || number}`}
       onPointerDown={onActive}
       onFocus={onActive}
-      className={classes(
+      className={cn(
         'flex min-h-0 min-w-0 flex-col overflow-hidden bg-surface',
         !alone && 'rounded-xl border',
         !alone && (active ? 'border-accent ring-1 ring-accent' : 'border-line'),
@@ -102,7 +103,7 @@ const AHEAD = 1500;
 /** The messages of a cell: stays at the end while one reads there, fetches what is older when one scrolls up. */
 export function MessageList({ cell, empty }: { cell: CellChat; empty: ReactNode }): ReactNode {
   const { messages, status, error } = useChat<ChatMessage>({ chat: cell.chat, experimental_throttle: 50 });
-  useSyncExternalStore(cell.subscribe, cell.version);
+  useStore(cell.version);
   const { place, content, away, onScroll, toEnd } = useEnd(messages, () => void cell.loadOlder());
   const busy = status === 'submitted' || status === 'streaming';
   const last = messages.at(-1);
@@ -134,7 +135,7 @@ export function MessageList({ cell, empty }: { cell: CellChat; empty: ReactNode 
         </div>
       </div>
       {away && (
-        <IconButton label="To the end" look="plain" onClick={toEnd} className="!absolute bottom-3 left-1/2 -translate-x-1/2 rounded-full shadow-float">
+        <IconButton label="To the end" look="plain" onClick={toEnd} className="absolute bottom-3 left-1/2 -translate-x-1/2 rounded-full shadow-float">
           <ArrowDown />
         </IconButton>
       )}

@@ -10,9 +10,9 @@ import { Button, IconButton } from '@/components/button';
 import type { ChatPart } from '@/components/messages/message';
 import { Spinner } from '@/components/status';
 import { tell, tellError } from '@/components/toast';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { formatSize } from '@/lib/format';
-import { sends, usePreferences } from '@/lib/preferences';
+import { isSendKey, usePreferences } from '@/lib/preferences';
 import { rooted } from '@/lib/server-path';
 import type { CellName } from './cell-chats';
 
@@ -84,7 +84,7 @@ export function Composer({ target, targets, onTarget, onSend, onStop, busy }: Pr
         onChange={(event) => setText(event.target.value)}
         onPaste={onPaste}
         onKeyDown={(event) => {
-          if (!sends(event.nativeEvent, how)) return;
+          if (!isSendKey(event.nativeEvent, how)) return;
           event.preventDefault();
           send();
         }}
@@ -145,7 +145,7 @@ function Attach({ onFiles }: { onFiles: (files: FileList) => void }): ReactNode 
 function Attached({ file, onRemove }: { file: StoredFile; onRemove: () => void }): ReactNode {
   const isImage = /^image\/(png|jpeg|gif|webp|avif)$/.test(file.media_type);
   return (
-    <li className={classes('flex max-w-56 items-center gap-2 rounded-lg border bg-sunken pr-1', isImage ? 'pl-1' : 'pl-2')}>
+    <li className={cn('flex max-w-56 items-center gap-2 rounded-lg border bg-sunken pr-1', isImage ? 'pl-1' : 'pl-2')}>
       {isImage ? <img alt="" src={rooted(`/api/files/${file.id}`)} className="size-8 rounded object-cover" /> : <FileText className="size-4 shrink-0 text-muted" />}
       <span className="truncate text-xs" title={file.filename} dir="auto">
         {file.filename}

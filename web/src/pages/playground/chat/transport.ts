@@ -1,11 +1,7 @@
-/**
- * How a chat cell reaches the server. First what is new is said in the thread, then a protocol route answers it: the
- * UI stream, or /invocations through the provider that an external AI SDK client would use.
- */
+/** The AI SDK transport of a chat cell: adds new messages to the thread, then streams the answer from `/{workflow}/api/chat`. */
 import { DefaultChatTransport, type ChatTransport, type UIMessageChunk } from 'ai';
 import { streamFetch } from '@/api/stream-fetch';
 import type { ChatMessage } from '@/components/messages/message';
-import { preferences } from '@/lib/preferences';
 import { rooted } from '@/lib/server-path';
 
 /** A question as it stands in a thread, and how it is to be answered. */
@@ -41,10 +37,7 @@ export class ThreadTransport implements ChatTransport<ChatMessage> {
     // The thread has the history; the body shows only what is being answered.
     const last = sending.messages.findLastIndex((message) => message.role === 'user');
     const shown = { ...sending, chatId: question.thread, messages: sending.messages.slice(Math.max(last, 0)) };
-    const stream =
-      preferences().transport === 'invocations'
-        ? await (await import('./invocations')).answered(question, shown.messages, sending.abortSignal)
-        : await uiStream(question).sendMessages(shown);
+    const stream = await uiStream(question).sendMessages(shown);
     return stream.pipeThrough(coalesced());
   }
 
@@ -57,7 +50,7 @@ export class ThreadTransport implements ChatTransport<ChatMessage> {
   }
 }
 
-export const questionHeaders = ({ thread, answer, variant }: Question): Record<string, string> => ({
+const questionHeaders = ({ thread, answer, variant }: Question): Record<string, string> => ({
   'x-palaver-thread': thread,
   'x-palaver-answer': answer,
   'x-palaver-variant': variant,

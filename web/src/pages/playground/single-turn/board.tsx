@@ -9,7 +9,7 @@ import { Button, IconButton } from '@/components/button';
 import { formOf } from '@/components/forms/json-schema';
 import { Menu, MenuItem } from '@/components/menu';
 import { Badge, Empty, Kbd, Problem, Spinner } from '@/components/status';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { useBoard, useBoardStore } from '@/pages/playground/board-store';
 import { AddColumn, ColumnHead } from '@/pages/playground/column-header';
 import { beginning } from '@/pages/playground/row-inputs';
@@ -170,7 +170,7 @@ export function RunBar({ board, progress, acts, base, onAdd, onPaste }: Props): 
         <Menu
           align="start"
           trigger={
-            <Button look="main" size="small" aria-label="Run some" className="rounded-l-none border-l-canvas/40 !px-1" disabled={progress.cells === 0}>
+            <Button look="main" size="small" aria-label="Run some" className="rounded-l-none border-l-canvas/40 px-1" disabled={progress.cells === 0}>
               <ChevronDown className="size-3.5" />
             </Button>
           }
@@ -219,7 +219,7 @@ function Settings({ board, base }: Pick<Props, 'board' | 'base'>): ReactNode {
       {board.columns.length > 1 && (
         <label className="flex min-w-0 items-center gap-1.5">
           Compare
-          <select value={base ?? ''} onChange={(event) => lay({ compare: event.target.value || null })} className={classes(SMALL, 'max-w-44 min-w-0')}>
+          <select value={base ?? ''} onChange={(event) => lay({ compare: event.target.value || null })} className={cn(SMALL, 'max-w-44 min-w-0')}>
             <option value="">Off</option>
             {board.columns.map((column, place) => (
               <option key={column.id} value={column.id}>

@@ -14,7 +14,7 @@ import { hasEnded, secondsOf, tokensOf, type Said, asNodes, callsOf, textOf } fr
 import { PreviewView, isWhole, previewIn } from '@/components/preview';
 import { Badge, Problem, Spinner } from '@/components/status';
 import { LongText } from '@/components/text';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { type CallChange, type Change, callsDiff, textDiff } from '@/lib/diff';
 import { formatCompactNumber, formatDuration } from '@/lib/format';
 import { prose } from '@/lib/safe-text';
@@ -93,12 +93,12 @@ function Status({ run, label, onRun, onStop }: { run: Run } & Pick<Props, 'label
           size="small"
           label={`Run ${label} again`}
           onClick={onRun}
-          className="!size-6 opacity-0 group-focus-within/cell:opacity-100 group-hover/cell:opacity-100 pointer-coarse:opacity-100"
+          className="size-6 opacity-0 group-focus-within/cell:opacity-100 group-hover/cell:opacity-100 pointer-coarse:opacity-100"
         >
           <RotateCw />
         </IconButton>
       ) : (
-        <IconButton size="small" label={`Stop ${label}`} onClick={() => onStop(run.id)} className="!size-6">
+        <IconButton size="small" label={`Stop ${label}`} onClick={() => onStop(run.id)} className="size-6">
           <Square />
         </IconButton>
       )}
@@ -223,9 +223,9 @@ const WORDS = { same: 'same call', added: 'only here', removed: 'only in the bas
 
 function CallView({ change }: { change: CallChange }): ReactNode {
   return (
-    <div className={classes('border-l-2 pl-2 font-mono text-[12px]/5', EDGES[change.change])}>
+    <div className={cn('border-l-2 pl-2 font-mono text-[12px]/5', EDGES[change.change])}>
       <p>
-        <span className={classes('font-semibold', change.change === 'removed' && 'line-through')}>{prose(change.call.name)}</span>{' '}
+        <span className={cn('font-semibold', change.change === 'removed' && 'line-through')}>{prose(change.call.name)}</span>{' '}
         <span className="font-sans text-xs text-muted">{WORDS[change.change]}</span>
       </p>
       {change.change === 'changed' ? (

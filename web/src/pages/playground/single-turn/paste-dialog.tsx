@@ -41,7 +41,7 @@ export function PasteDialog({ schema, isChat, room, onClose, onAdd }: Props): Re
         onKeyDown={(event) => {
           if (event.key === 'Enter' && (event.ctrlKey || event.metaKey) && inputs.length && !many) add();
         }}
-        className="mt-2 block !min-h-48 font-mono text-[13px]"
+        className="mt-2 block min-h-48 font-mono text-[13px]"
       />
       <div className="mt-3 flex flex-wrap items-center gap-2">
         <input

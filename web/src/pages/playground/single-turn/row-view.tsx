@@ -10,7 +10,7 @@ import { SchemaForm } from '@/components/forms/schema-form';
 import { withField } from '@/components/forms/values';
 import { Menu, MenuItem, MenuLine } from '@/components/menu';
 import { Badge } from '@/components/status';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { BesideInputs } from '@/pages/playground/row-inputs';
 import { OutputCell } from './output-cell';
 import type { Acts } from './rows';
@@ -55,7 +55,7 @@ export function RowView({ row, number, columns, taking, runOf, base, acts }: Pro
       {columns.map((column, place) => {
         const comparing = base !== null && base !== column.id;
         return (
-          <div role="cell" key={column.id} className={classes(CELL, 'bg-surface max-sm:border-t')}>
+          <div role="cell" key={column.id} className={cn(CELL, 'bg-surface max-sm:border-t')}>
             <p className="mb-1 flex items-center gap-1.5 text-xs font-medium text-muted sm:hidden">
               {column.workflow} {column.variant !== 'default' && column.variant}
               {base === column.id && <Badge>Base</Badge>}
@@ -165,7 +165,7 @@ export function MessagesEditor({ value, onChange }: { value: unknown; onChange: 
               <IconButton
                 size="small"
                 label={`Remove message ${place + 1}`}
-                className="!size-6"
+                className="size-6"
                 onClick={() => onChange(shown.filter((_, at) => at !== place))}
               >
                 <X />
@@ -179,14 +179,14 @@ export function MessagesEditor({ value, onChange }: { value: unknown; onChange: 
             placeholder={message.role === 'user' ? 'What the user says' : `What the ${message.role} says`}
             value={message.content}
             onChange={(event) => put(place, { content: event.target.value })}
-            className="block !min-h-8 !rounded-none !border-0 !py-1 focus-visible:outline-none"
+            className="block min-h-8 rounded-none border-0 py-1 focus-visible:outline-none"
           />
         </div>
       ))}
       <Button
         size="small"
         look="quiet"
-        className="self-start !px-1.5"
+        className="self-start px-1.5"
         onClick={() => onChange([...shown, { role: last?.role === 'user' ? 'assistant' : 'user', content: '' }])}
       >
         <Plus className="size-3.5" /> Add message

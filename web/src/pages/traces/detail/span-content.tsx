@@ -145,7 +145,7 @@ export function Attributes({ map, label }: { map: object; label: string }): Reac
   return (
     <div className="min-w-0">
       {all.length > MANY && (
-        <TextField type="search" aria-label={`Find in ${label.toLowerCase()}`} placeholder="Find" dir="auto" value={words} onChange={(event) => setWords(event.target.value)} className="mb-1.5 !h-7 text-[13px]" />
+        <TextField type="search" aria-label={`Find in ${label.toLowerCase()}`} placeholder="Find" dir="auto" value={words} onChange={(event) => setWords(event.target.value)} className="mb-1.5 h-7 text-[13px]" />
       )}
       <table aria-label={label} className="w-full table-fixed border-collapse text-[13px]">
         <tbody>

@@ -1,7 +1,7 @@
 /** A span as a row: in the tree at the left, along the time at the right. */
 import { ChevronRight } from 'lucide-react';
 import { memo, type MouseEvent, type ReactNode } from 'react';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { exact } from '@/lib/safe-text';
 import { formatCompactNumber } from '@/lib/format';
 import type { Row, Twig } from './span-tree';
@@ -43,7 +43,7 @@ export const SpanRow = memo(function SpanRow({ id, row, top, selected, found, co
       {...(open === null ? {} : { 'aria-expanded': open })}
       onClick={() => onSelect(twig.id)}
       style={{ height: ROW, transform: `translateY(${top}px)` }}
-      className={classes(
+      className={cn(
         'absolute inset-x-0 top-0 flex cursor-pointer items-center border-b border-line/50 outline-accent',
         selected ? 'bg-accent-soft -outline-offset-2 group-focus-visible/tree:outline-2' : twig.status === 'error' ? 'bg-bad-soft/50 hover:bg-bad-soft' : 'hover:bg-sunken',
       )}
@@ -62,7 +62,7 @@ function Name({ row, found, columns, onToggle }: Pick<Props, 'row' | 'found' | '
   };
   return (
     <div
-      className={classes('flex h-full min-w-0 items-center gap-1.5 pr-2', columns === 'both' ? 'w-[54%] shrink-0 border-r' : columns === 'timeline' ? 'w-[38%] shrink-0 border-r' : 'grow')}
+      className={cn('flex h-full min-w-0 items-center gap-1.5 pr-2', columns === 'both' ? 'w-[54%] shrink-0 border-r' : columns === 'timeline' ? 'w-[38%] shrink-0 border-r' : 'grow')}
       style={{ paddingLeft: 6 + Math.min(depth, DEEPEST) * (columns === 'timeline' ? 6 : STEP) }}
     >
       {open === null ? (
@@ -70,11 +70,11 @@ function Name({ row, found, columns, onToggle }: Pick<Props, 'row' | 'found' | '
       ) : (
         // The arrow keys do the same.
         <button type="button" tabIndex={-1} aria-hidden onClick={toggle} className="flex size-4 shrink-0 items-center justify-center rounded-sm hover:bg-line">
-          <ChevronRight className={classes('size-3.5 text-faint transition-transform', open && 'rotate-90')} />
+          <ChevronRight className={cn('size-3.5 text-faint transition-transform', open && 'rotate-90')} />
         </button>
       )}
       <KindIcon kind={twig.kind} />
-      <span className={classes('min-w-0 grow truncate text-[13px]', twig.status === 'error' && 'text-bad', found && 'rounded-sm bg-warn-soft font-medium')} title={exact(twig.name).slice(0, 300)}>
+      <span className={cn('min-w-0 grow truncate text-[13px]', twig.status === 'error' && 'text-bad', found && 'rounded-sm bg-warn-soft font-medium')} title={exact(twig.name).slice(0, 300)}>
         <bdi>{exact(twig.name).slice(0, 200) || 'unnamed'}</bdi>
       </span>
       {twig.note && <Note note={twig.note} />}
@@ -108,7 +108,7 @@ function Bar({ twig, range, named, onFocus }: Pick<Props, 'range' | 'onFocus'> &
   const where = placed(twig.at, twig.took, range);
   const colour = `var(${colourOf(twig.kind, twig.status)})`;
   if (typeof where === 'string') {
-    return <span className={classes('min-w-0 grow px-1 text-xs text-faint', where === 'after' && 'text-right')} aria-hidden>{where === 'before' ? '‹' : '›'}</span>;
+    return <span className={cn('min-w-0 grow px-1 text-xs text-faint', where === 'after' && 'text-right')} aria-hidden>{where === 'before' ? '‹' : '›'}</span>;
   }
   const late = where.left + where.width > 70;
   return (
@@ -116,7 +116,7 @@ function Bar({ twig, range, named, onFocus }: Pick<Props, 'range' | 'onFocus'> &
       <span className="absolute top-2 h-3 min-w-0.5 rounded-xs opacity-85" style={{ left: `min(${where.left}%, calc(100% - 2px))`, width: `${where.width}%`, background: colour }} />
       {named && (
         <span
-          className={classes('absolute top-1 px-1 text-[11px]/5 tabular-nums', where.width > 70 ? 'text-canvas' : 'text-muted')}
+          className={cn('absolute top-1 px-1 text-[11px]/5 tabular-nums', where.width > 70 ? 'text-canvas' : 'text-muted')}
           style={where.width > 70 ? { right: `${100 - where.left - where.width}%` } : late ? { right: `${100 - where.left}%` } : { left: `${where.left + where.width}%` }}
         >
           {lasted(twig.took)}

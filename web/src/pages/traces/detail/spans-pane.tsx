@@ -5,7 +5,7 @@ import { ChevronDown, ChevronsDownUp, ChevronsUpDown, ChevronUp, CircleAlert, Ma
 import { useCallback, useEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from 'react';
 import { IconButton } from '@/components/button';
 import { TextField } from '@/components/form-fields';
-import { classes } from '@/lib/class-names';
+import { cn } from '@/lib/cn';
 import { useDelayed } from '@/lib/hooks';
 import { spansContainingQuery } from '@/pages/traces/queries';
 import { Overview } from './overview';
@@ -79,7 +79,7 @@ export function SpansPane({ trace, forest, columns, selected, onSelect }: SpansP
         tabIndex={0}
         onKeyDown={pressed}
         {...(place >= 0 && selected ? { 'aria-activedescendant': rowId(selected) } : {})}
-        className={classes('group/tree min-h-0 grow overflow-x-hidden overflow-y-auto overscroll-contain -outline-offset-2', place >= 0 && 'outline-none')}
+        className={cn('group/tree min-h-0 grow overflow-x-hidden overflow-y-auto overscroll-contain -outline-offset-2', place >= 0 && 'outline-none')}
       >
         <div role="presentation" className="relative" style={{ height: virtual.getTotalSize() }}>
           {virtual.getVirtualItems().map(({ index, start }) => {
@@ -169,7 +169,7 @@ function TimeHead({ forest, columns, range, onRange }: { forest: Forest; columns
   const width = range.to - range.from || 1;
   return (
     <div className="flex shrink-0 border-b bg-canvas" aria-label="Timeline" role="group">
-      <div className={classes('shrink-0 border-r', columns === 'both' ? 'w-[54%]' : 'w-[38%]')} />
+      <div className={cn('shrink-0 border-r', columns === 'both' ? 'w-[54%]' : 'w-[38%]')} />
       <div className="min-w-0 grow px-1.5" onWheel={(event) => event.shiftKey && onRange(moved(range, forest.lasts, Math.sign(event.deltaY || event.deltaX) * 0.1))}>
         <Overview forest={forest} range={range} onRange={onRange} />
         <div className="relative h-5 overflow-hidden border-t text-[11px]/5 text-faint tabular-nums" aria-hidden>
@@ -177,7 +177,7 @@ function TimeHead({ forest, columns, range, onRange }: { forest: Forest; columns
             const share = ((at - range.from) / width) * 100;
             const late = share > 85; // Near the end there is no room after it.
             return (
-              <span key={at} className={classes('absolute whitespace-nowrap', late ? 'border-r pr-1' : 'border-l pl-1')} style={late ? { right: `${100 - share}%` } : { left: `${share}%` }}>{label}</span>
+              <span key={at} className={cn('absolute whitespace-nowrap', late ? 'border-r pr-1' : 'border-l pl-1')} style={late ? { right: `${100 - share}%` } : { left: `${share}%` }}>{label}</span>
             );
           })}
         </div>
@@ -219,7 +219,7 @@ export function SpansBar({ words, onWords, found, onNext, errors, onNextError, o
           value={words}
           onChange={(event) => onWords(event.target.value)}
           onKeyDown={pressed}
-          className="!h-7 !pr-14 text-[13px] [&::-webkit-search-cancel-button]:hidden"
+          className="h-7 !pr-14 text-[13px] [&::-webkit-search-cancel-button]:hidden"
         />
         {found !== null && <span role="status" className="absolute top-1.5 right-2 text-xs text-faint tabular-nums">{found ? `${found} found` : 'None'}</span>}
       </div>
