@@ -13,7 +13,8 @@ const SRC = resolve(import.meta.dirname, 'src');
 const OUT = resolve(import.meta.dirname, '../src/palaver/web');
 
 /** Vite's own paths and the page's addresses (server/routing.py has the same); all others are the server's. */
-const NOT_PROXIED = 'src/|node_modules/|@|(play|workflows|traces|sessions|testsets|evaluations|reviews|settings|login)?([/?]|$)';
+const NOT_PROXIED =
+  'src/|node_modules/|@|(play|workflows|traces|sessions|testsets|evaluations|reviews|settings|login)?([/?]|$)';
 
 /** In development there is no root path and no policy to satisfy. */
 function unrooted(): Plugin {

@@ -11,13 +11,18 @@ type PathsWith<M extends Method> = { [P in keyof paths]: paths[P] extends Record
 type Operation<P extends keyof paths, M extends Method> = paths[P][M];
 type PathParameters<O> = O extends { parameters: { path: infer X extends object } } ? { path: X } : { path?: never };
 type Query<O> = O extends { parameters: { query?: infer X } } ? { query?: X } : { query?: never };
-type Body<O> = O extends { requestBody?: { content: { 'application/json': infer X } } } ? { body?: X } : { body?: unknown };
+type Body<O> = O extends { requestBody?: { content: { 'application/json': infer X } } }
+  ? { body?: X }
+  : { body?: unknown };
 type Answers<O> = O extends { responses: infer R } ? R : never;
-type Good<R> = R extends Record<200, infer X> ? X : R extends Record<201, infer X> ? X : R extends Record<202, infer X> ? X : never;
+type Good<R> =
+  R extends Record<200, infer X> ? X : R extends Record<201, infer X> ? X : R extends Record<202, infer X> ? X : never;
 export type Answer<P extends keyof paths, M extends Method> =
   Good<Answers<Operation<P, M>>> extends { content: { 'application/json': infer X } } ? X : void;
 /** Of one operation after the other: with all of them at once the compiler would have to multiply them. */
-type Asked<O> = O extends unknown ? PathParameters<O> & Query<O> & Body<O> & { headers?: Record<string, string>; signal?: AbortSignal } : never;
+type Asked<O> = O extends unknown
+  ? PathParameters<O> & Query<O> & Body<O> & { headers?: Record<string, string>; signal?: AbortSignal }
+  : never;
 
 /** What the server said instead of an answer: one line for people, a stable code for programs. */
 export class ApiError extends Error {
@@ -66,8 +71,10 @@ export async function reached(path: string, init: RequestInit): Promise<Response
 export async function failure(answer: Response): Promise<ApiError> {
   const text = await answer.text();
   try {
-    const told = (JSON.parse(text) as { error?: { code?: string; message?: string; path?: string; details?: unknown } }).error;
-    if (told?.message) return new ApiError(answer.status, told.code ?? 'unknown', told.message, told.path, told.details);
+    const told = (JSON.parse(text) as { error?: { code?: string; message?: string; path?: string; details?: unknown } })
+      .error;
+    if (told?.message)
+      return new ApiError(answer.status, told.code ?? 'unknown', told.message, told.path, told.details);
   } catch {
     // Not JSON: some routes tell their errors as plain text.
   }

@@ -15,7 +15,10 @@ export const queryClient = new QueryClient({
 });
 
 export const workflowsQuery = () =>
-  queryOptions({ queryKey: ['workflows'], queryFn: ({ signal }) => api('get', '/api/workflows', { query: { limit: 200 }, signal }) });
+  queryOptions({
+    queryKey: ['workflows'],
+    queryFn: ({ signal }) => api('get', '/api/workflows', { query: { limit: 200 }, signal }),
+  });
 
 export const workflowQuery = (name: string) =>
   queryOptions({
@@ -30,15 +33,22 @@ export const variantsQuery = (name: string) =>
   });
 
 export const boardsQuery = () =>
-  queryOptions({ queryKey: ['boards'], queryFn: ({ signal }) => api('get', '/api/boards', { query: { limit: 50 }, signal }) });
+  queryOptions({
+    queryKey: ['boards'],
+    queryFn: ({ signal }) => api('get', '/api/boards', { query: { limit: 50 }, signal }),
+  });
 
 export const threadQuery = (id: string) =>
-  queryOptions({ queryKey: ['thread', id], queryFn: ({ signal }) => api('get', '/api/threads/{thread}', { path: { thread: id }, signal }) });
+  queryOptions({
+    queryKey: ['thread', id],
+    queryFn: ({ signal }) => api('get', '/api/threads/{thread}', { path: { thread: id }, signal }),
+  });
 
 export const runQuery = (id: string) =>
   queryOptions({
     queryKey: ['run', id],
-    queryFn: ({ signal }) => api('get', '/api/runs/{run}', { path: { run: id }, query: { include: 'input,reply' }, signal }),
+    queryFn: ({ signal }) =>
+      api('get', '/api/runs/{run}', { path: { run: id }, query: { include: 'input,reply' }, signal }),
   });
 
 /** Which answers a notice makes stale. */

@@ -27,9 +27,24 @@ describe('requests over one socket', () => {
     const first = socket.request({ method: 'POST', path: '/tutor/api/chat', headers: { a: 'b' }, body: '{}' });
     const second = socket.request(ASKED);
     await settle();
-    expect(line.sent).toEqual([{ id: 1, method: 'POST', path: '/tutor/api/chat', headers: { a: 'b' }, body: '{}' }, { id: 2, ...ASKED }]);
-    line.tells({ id: 2, ...HEAD, status: 404 }, { id: 1, ...HEAD }, { id: 2, data: 'no' }, { id: 1, data: 'ü' }, { id: 2, end: true }, { id: 1, data: 'b' }, { id: 1, end: true });
-    expect([(await first).status, (await first).headers.get('content-type'), await (await first).text()]).toEqual([200, 'text/event-stream', 'üb']);
+    expect(line.sent).toEqual([
+      { id: 1, method: 'POST', path: '/tutor/api/chat', headers: { a: 'b' }, body: '{}' },
+      { id: 2, ...ASKED },
+    ]);
+    line.tells(
+      { id: 2, ...HEAD, status: 404 },
+      { id: 1, ...HEAD },
+      { id: 2, data: 'no' },
+      { id: 1, data: 'ü' },
+      { id: 2, end: true },
+      { id: 1, data: 'b' },
+      { id: 1, end: true },
+    );
+    expect([(await first).status, (await first).headers.get('content-type'), await (await first).text()]).toEqual([
+      200,
+      'text/event-stream',
+      'üb',
+    ]);
     expect([(await second).status, await (await second).text()]).toEqual([404, 'no']);
     expect(made).toHaveLength(1);
   });
@@ -55,7 +70,11 @@ describe('requests over one socket', () => {
     const { socket, line } = open();
     const answer = socket.request(ASKED);
     await settle();
-    line.tells({ id: 1, ...HEAD }, { id: 1, data: 'a' }, { id: 1, error: { code: 'interrupted', message: 'It broke off.' } });
+    line.tells(
+      { id: 1, ...HEAD },
+      { id: 1, data: 'a' },
+      { id: 1, error: { code: 'interrupted', message: 'It broke off.' } },
+    );
     await expect((await answer).text()).rejects.toBeInstanceOf(ConnectionLost);
   });
 
@@ -63,7 +82,12 @@ describe('requests over one socket', () => {
     const { socket, line } = open();
     const answer = socket.request(ASKED);
     await settle();
-    line.tells({ id: 9, ...HEAD }, { id: 9, data: 'x' }, { id: 9, end: true }, { id: null, error: { code: 'invalid_json', message: '?' } });
+    line.tells(
+      { id: 9, ...HEAD },
+      { id: 9, data: 'x' },
+      { id: 9, end: true },
+      { id: null, error: { code: 'invalid_json', message: '?' } },
+    );
     line.tells({ id: 1, ...HEAD }, { id: 1, end: true });
     expect(await (await answer).text()).toBe('');
   });
@@ -206,7 +230,10 @@ describe('who listens', () => {
     const { made, make } = fakes();
     const socket = new Socket('ws://here', make);
     const heard: (Notice | boolean)[] = [];
-    const leave = socket.listen((notice) => heard.push(notice), (connected) => heard.push(connected));
+    const leave = socket.listen(
+      (notice) => heard.push(notice),
+      (connected) => heard.push(connected),
+    );
     made[0]?.opens();
     made[0]?.tells({ changed: 'thread', ref: 'conv_1', run: 'run_1' });
     made[0]?.close();

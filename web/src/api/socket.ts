@@ -162,7 +162,8 @@ export class Socket {
     else if ('data' in frame) open.body?.enqueue(encoder.encode(frame.data));
     else {
       this.#open.delete(frame.id);
-      if ('error' in frame) end(open, frame.error.code === BROKEN_OFF ? new ConnectionLost() : new Error(frame.error.message));
+      if ('error' in frame)
+        end(open, frame.error.code === BROKEN_OFF ? new ConnectionLost() : new Error(frame.error.message));
       else if (open.body) open.body.close();
       else open.fail(new ConnectionLost());
     }

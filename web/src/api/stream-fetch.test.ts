@@ -10,7 +10,9 @@ let plain: ReturnType<typeof vi.fn<typeof fetch>>;
 beforeEach(() => {
   asked = vi.spyOn(socket, 'request').mockRejectedValue(new NoSocket());
   bodies = [];
-  plain = vi.fn<typeof fetch>(async () => new Response(new ReadableStream<Uint8Array>({ start: (controller) => void bodies.push(controller) })));
+  plain = vi.fn<typeof fetch>(
+    async () => new Response(new ReadableStream<Uint8Array>({ start: (controller) => void bodies.push(controller) })),
+  );
   vi.stubGlobal('fetch', plain);
 });
 afterEach(() => {
@@ -32,8 +34,12 @@ describe('a stream', () => {
     const answer = new Response('x');
     asked.mockResolvedValue(answer);
     const { signal } = new AbortController();
-    expect(await streamFetch('/tutor/api/chat?a=1', { method: 'POST', headers: { 'X-A': 'b' }, body: '{}', signal })).toBe(answer);
-    expect(asked.mock.calls).toEqual([[{ method: 'POST', path: '/tutor/api/chat?a=1', headers: { 'x-a': 'b' }, body: '{}' }, signal]]);
+    expect(
+      await streamFetch('/tutor/api/chat?a=1', { method: 'POST', headers: { 'X-A': 'b' }, body: '{}', signal }),
+    ).toBe(answer);
+    expect(asked.mock.calls).toEqual([
+      [{ method: 'POST', path: '/tutor/api/chat?a=1', headers: { 'x-a': 'b' }, body: '{}' }, signal],
+    ]);
     expect(plain).not.toHaveBeenCalled();
   });
 
@@ -94,7 +100,9 @@ describe('of plain streams', () => {
   });
 
   test('those that fail or have no body let others in, too', async () => {
-    plain.mockRejectedValueOnce(new TypeError('Failed to fetch')).mockResolvedValueOnce(new Response(null, { status: 204 }));
+    plain
+      .mockRejectedValueOnce(new TypeError('Failed to fetch'))
+      .mockResolvedValueOnce(new Response(null, { status: 204 }));
     await expect(streamFetch('/x')).rejects.toBeInstanceOf(ConnectionLost);
     expect((await streamFetch('/x')).status).toBe(204);
     await Promise.all(Array.from({ length: 4 }, () => streamFetch('/x')));

@@ -65,7 +65,8 @@ async function passed(body: ReadableStream<Uint8Array>, to: WritableStream<Uint8
   }
 }
 
-const lost = (error: unknown): unknown => (error instanceof Error && error.name === 'AbortError' ? error : new ConnectionLost());
+const lost = (error: unknown): unknown =>
+  error instanceof Error && error.name === 'AbortError' ? error : new ConnectionLost();
 
 async function entered(signal?: AbortSignal | null): Promise<void> {
   signal?.throwIfAborted();

@@ -1,12 +1,12 @@
 /** The page: which view an address names, inside the shell. What the first view does not need is fetched when it is. */
 import { lazy, Suspense, type ReactNode } from 'react';
 import { Redirect, Route, Router, Switch } from 'wouter';
-import { BoardPage } from '@/pages/playground/page';
-import { ROOT } from '@/lib/server-path';
 import { Empty, Spinner } from '@/components/status';
 import { Toasts } from '@/components/toast';
-import { askBeforeLeaving } from './unsaved-changes';
+import { ROOT } from '@/lib/server-path';
+import { BoardPage } from '@/pages/playground/page';
 import { Shell } from './shell';
+import { askBeforeLeaving } from './unsaved-changes';
 
 const WorkflowsPage = lazy(() => import('@/pages/workflows/page'));
 const TracesPage = lazy(() => import('@/pages/traces/list'));
@@ -26,18 +26,28 @@ const LoginPage = lazy(() => import('@/pages/login/page'));
 export function App(): ReactNode {
   return (
     <Router base={ROOT} aroundNav={askBeforeLeaving}>
-      <Suspense fallback={<div className="p-8"><Spinner /></div>}>
+      <Suspense
+        fallback={
+          <div className="p-8">
+            <Spinner />
+          </div>
+        }
+      >
         <Switch>
           <Route path="/login" component={LoginPage} />
           <Route>
             <Shell>
               <Switch>
-                <Route path="/"><Redirect to="/play" replace /></Route>
+                <Route path="/">
+                  <Redirect to="/play" replace />
+                </Route>
                 <Route path="/play/:what?">{({ what }) => <BoardPage what={what} />}</Route>
                 <Route path="/workflows/:name?">{({ name }) => <WorkflowsPage name={name} />}</Route>
                 <Route path="/traces" component={TracesPage} />
                 <Route path="/traces/:trace">{({ trace }) => <TracePage key={trace} trace={trace} />}</Route>
-                <Route path="/sessions/:session?">{({ session }) => <SessionsPage {...(session === undefined ? {} : { session })} />}</Route>
+                <Route path="/sessions/:session?">
+                  {({ session }) => <SessionsPage {...(session === undefined ? {} : { session })} />}
+                </Route>
                 <Route path="/testsets" component={TestSetsPage} />
                 <Route path="/testsets/:id">{({ id }) => <TestSetPage key={id} id={id} />}</Route>
                 <Route path="/evaluations" component={EvaluationsPage} />
@@ -47,7 +57,9 @@ export function App(): ReactNode {
                 <Route path="/reviews" component={ReviewsPage} />
                 <Route path="/reviews/:id">{({ id }) => <ReviewPage key={id} id={id} />}</Route>
                 <Route path="/settings" component={SettingsPage} />
-                <Route><Empty title="There is nothing here">The address names no view of this page.</Empty></Route>
+                <Route>
+                  <Empty title="There is nothing here">The address names no view of this page.</Empty>
+                </Route>
               </Switch>
             </Shell>
           </Route>

@@ -12,7 +12,16 @@ test('after login one is back where one was', () => {
 });
 
 test('an address cannot send anyone to another place', () => {
-  for (const next of [null, '', 'https://evil.example', '//evil.example', '/\\evil.example', 'javascript:alert(1)', '/\t/evil.example', '/login']) {
+  for (const next of [
+    null,
+    '',
+    'https://evil.example',
+    '//evil.example',
+    '/\\evil.example',
+    'javascript:alert(1)',
+    '/\t/evil.example',
+    '/login',
+  ]) {
     expect(nextPath(next)).toBe('/');
   }
 });

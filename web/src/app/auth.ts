@@ -31,10 +31,12 @@ export function nextPath(next: string | null): string {
 }
 
 /** The address of the login that leads back to `path`. */
-export const loginPath = (path: string): string => (path === '/' || path === '' ? '/login' : `/login?next=${encodeURIComponent(path)}`);
+export const loginPath = (path: string): string =>
+  path === '/' || path === '' ? '/login' : `/login?next=${encodeURIComponent(path)}`;
 
 /** Who the page speaks as, and what they may do. */
-export const session = () => queryOptions({ queryKey: ['session'], queryFn: ({ signal }) => api('get', '/api/session', { signal }) });
+export const session = () =>
+  queryOptions({ queryKey: ['session'], queryFn: ({ signal }) => api('get', '/api/session', { signal }) });
 
 /** May they change keys, connections and the like? Not as long as it is not known. */
 export const useIsAdmin = (): boolean => useQuery(session()).data?.scopes.includes('admin') ?? false;

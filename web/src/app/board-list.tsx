@@ -6,13 +6,13 @@ import { Link, useLocation, useRoute } from 'wouter';
 import { type Schemas, api, reached } from '@/api/client';
 import { boardsQuery, queryClient } from '@/api/queries';
 import type { Board } from '@/api/types';
-import { deleteBoard as erase } from '@/pages/playground/board-store';
 import { IconButton } from '@/components/button';
 import { askText, askYes } from '@/components/confirm-dialog';
 import { Menu, MenuItem } from '@/components/menu';
 import { tellError } from '@/components/toast';
 import { cn } from '@/lib/cn';
 import { formatDateTime } from '@/lib/format';
+import { deleteBoard as erase } from '@/pages/playground/board-store';
 
 const FEW = 5;
 
@@ -31,7 +31,11 @@ export function BoardList(): ReactNode {
         ))}
       </ul>
       {found.length > FEW && (
-        <button type="button" onClick={() => setAll(!all)} className="mx-2.5 rounded-lg px-2.5 py-1 text-xs text-muted hover:text-ink">
+        <button
+          type="button"
+          onClick={() => setAll(!all)}
+          className="mx-2.5 rounded-lg px-2.5 py-1 text-xs text-muted hover:text-ink"
+        >
           {all ? 'Show fewer' : `Show all ${found.length}`}
         </button>
       )}
@@ -75,7 +79,13 @@ function BoardRow({ board, active }: { board: Schemas['BoardListed']; active: bo
   );
 }
 
-const WHEN = new Intl.DateTimeFormat('en', { month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', hour12: false });
+const WHEN = new Intl.DateTimeFormat('en', {
+  month: 'short',
+  day: 'numeric',
+  hour: '2-digit',
+  minute: '2-digit',
+  hour12: false,
+});
 
 type Listed = Schemas['BoardListed'];
 
@@ -83,10 +93,14 @@ type Listed = Schemas['BoardListed'];
 export const newChat = (): string => `/play?new=${Date.now().toString(36)}`;
 
 /** What the sidebar does with a board as a whole. */
-export const boardName = (board: Pick<Listed, 'name' | 'created_at'>): string => board.name || `Board, ${WHEN.format(new Date(board.created_at))}`;
+export const boardName = (board: Pick<Listed, 'name' | 'created_at'>): string =>
+  board.name || `Board, ${WHEN.format(new Date(board.created_at))}`;
 
 const changed = (id: string) =>
-  Promise.all([queryClient.invalidateQueries({ queryKey: ['boards'] }), queryClient.invalidateQueries({ queryKey: ['board', id] })]);
+  Promise.all([
+    queryClient.invalidateQueries({ queryKey: ['boards'] }),
+    queryClient.invalidateQueries({ queryKey: ['board', id] }),
+  ]);
 
 /** A board is put whole, so it is read first; should somebody change it meanwhile, they are not overruled. */
 export async function renameBoard(listed: Listed): Promise<void> {

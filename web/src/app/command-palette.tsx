@@ -73,7 +73,9 @@ function Found({ text, onClose, onHelp }: { text: string; onClose: () => void; o
     navigate(href);
   };
   const open = async (thread: ThreadRow) => {
-    const place = thread.board ? await queryClient.fetchQuery(boardQuery(thread.board)).catch(() => undefined) : undefined;
+    const place = thread.board
+      ? await queryClient.fetchQuery(boardQuery(thread.board)).catch(() => undefined)
+      : undefined;
     go(placeOf(thread.id, place));
   };
   const rows = threads.data?.pages[0]?.data ?? [];
@@ -105,12 +107,27 @@ function Found({ text, onClose, onHelp }: { text: string; onClose: () => void; o
         ))}
       </Group>
       <Group title="Workflows">
-        {found(text, known.map(({ name, description }) => ({ title: name, more: description })), text ? 8 : 4).map(({ title, more }) => (
-          <Item key={title} id={`workflow ${title}`} icon={<Workflow />} title={title} aside={more} onSelect={() => go(`/workflows/${encodeURIComponent(title)}`)} />
+        {found(
+          text,
+          known.map(({ name, description }) => ({ title: name, more: description })),
+          text ? 8 : 4,
+        ).map(({ title, more }) => (
+          <Item
+            key={title}
+            id={`workflow ${title}`}
+            icon={<Workflow />}
+            title={title}
+            aside={more}
+            onSelect={() => go(`/workflows/${encodeURIComponent(title)}`)}
+          />
         ))}
       </Group>
       <Group title="Boards">
-        {found(text, saved.map((board) => ({ title: boardName(board), id: board.id })), text ? 8 : 3).map(({ title, id }) => (
+        {found(
+          text,
+          saved.map((board) => ({ title: boardName(board), id: board.id })),
+          text ? 8 : 3,
+        ).map(({ title, id }) => (
           <Item key={id} id={id} icon={<Grid2x2 />} title={title} onSelect={() => go(`/play/${id}`)} />
         ))}
       </Group>
@@ -121,7 +138,11 @@ function Found({ text, onClose, onHelp }: { text: string; onClose: () => void; o
             id={thread.id}
             icon={<MessagesSquare />}
             title={titleOf(thread)}
-            aside={thread.match?.message ? thread.match.text : [thread.workflow, formatAge(thread.updated_at)].filter(Boolean).join(' · ')}
+            aside={
+              thread.match?.message
+                ? thread.match.text
+                : [thread.workflow, formatAge(thread.updated_at)].filter(Boolean).join(' · ')
+            }
             onSelect={() => void open(thread)}
           />
         ))}
@@ -132,7 +153,10 @@ function Found({ text, onClose, onHelp }: { text: string; onClose: () => void; o
 
 const Group = ({ title, children }: { title: string; children: readonly ReactNode[] }): ReactNode =>
   children.length > 0 && (
-    <Command.Group heading={title} className="[&>[cmdk-group-heading]]:px-2.5 [&>[cmdk-group-heading]]:pt-2 [&>[cmdk-group-heading]]:pb-1 [&>[cmdk-group-heading]]:text-xs [&>[cmdk-group-heading]]:text-faint">
+    <Command.Group
+      heading={title}
+      className="[&>[cmdk-group-heading]]:px-2.5 [&>[cmdk-group-heading]]:pt-2 [&>[cmdk-group-heading]]:pb-1 [&>[cmdk-group-heading]]:text-xs [&>[cmdk-group-heading]]:text-faint"
+    >
       {children}
     </Command.Group>
   );

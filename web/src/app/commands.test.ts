@@ -9,7 +9,14 @@ const command = (id: string, keys?: string, more: Partial<Command> = {}): Comman
   ...(keys ? { keys } : {}),
   ...more,
 });
-const press = (key: string, ctrlKey = false) => ({ key, code: '', ctrlKey, metaKey: false, altKey: false, shiftKey: false });
+const press = (key: string, ctrlKey = false) => ({
+  key,
+  code: '',
+  ctrlKey,
+  metaKey: false,
+  altKey: false,
+  shiftKey: false,
+});
 const HERE = { typing: false, dialog: false };
 
 describe('commands', () => {

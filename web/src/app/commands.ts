@@ -36,9 +36,12 @@ export class Commands {
 
   /** The command that these keys run here. */
   find(pressed: Pressed, { typing, dialog }: Place): Command | undefined {
-    return this.available.getState().findLast(
-      ({ keys, everywhere }) => keys && (everywhere || !dialog) && !(typing && writes(keys)) && matches(keys, pressed),
-    );
+    return this.available
+      .getState()
+      .findLast(
+        ({ keys, everywhere }) =>
+          keys && (everywhere || !dialog) && !(typing && writes(keys)) && matches(keys, pressed),
+      );
   }
 
   #register(registered: readonly Command[]): void {
@@ -106,7 +109,14 @@ interface Chord {
  */
 export const MAC: boolean = typeof navigator !== 'undefined' && /Mac|iPhone|iPad/.test(navigator.platform);
 
-const PLACES: Record<string, string> = { '.': 'Period', ',': 'Comma', '/': 'Slash', ';': 'Semicolon', '[': 'BracketLeft', ']': 'BracketRight' };
+const PLACES: Record<string, string> = {
+  '.': 'Period',
+  ',': 'Comma',
+  '/': 'Slash',
+  ';': 'Semicolon',
+  '[': 'BracketLeft',
+  ']': 'BracketRight',
+};
 
 function chord(keys: string): Chord {
   const parts = keys.toLowerCase().split('+').filter(Boolean);
@@ -180,7 +190,9 @@ export const SHORTCUTS: readonly Shortcut[] = [
 /** The table, and the keys of commands that are not in it, by group. */
 export function grouped(registered: readonly Command[]): Map<string, Shortcut[]> {
   const known = new Set(SHORTCUTS.map(({ keys }) => keys));
-  const more = registered.flatMap(({ group, title, keys }) => (keys && !known.has(keys.toLowerCase()) ? [{ group, title, keys }] : []));
+  const more = registered.flatMap(({ group, title, keys }) =>
+    keys && !known.has(keys.toLowerCase()) ? [{ group, title, keys }] : [],
+  );
   const groups = new Map<string, Shortcut[]>();
   for (const shortcut of [...SHORTCUTS, ...more]) {
     groups.set(shortcut.group, [...(groups.get(shortcut.group) ?? []), shortcut]);

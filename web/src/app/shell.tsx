@@ -116,7 +116,13 @@ function useOwnCommands({ fold, find, help }: { fold: () => void; find: () => vo
   const [, navigate] = useLocation();
   useEffect(listenForKeys, []);
   useCommand({ id: 'palette', title: 'Find', group: 'Everywhere', keys: KEYS.palette, run: find, everywhere: true });
-  useCommand({ id: 'new-chat', title: 'New chat', group: 'Everywhere', keys: KEYS.newChat, run: () => navigate(newChat()) });
+  useCommand({
+    id: 'new-chat',
+    title: 'New chat',
+    group: 'Everywhere',
+    keys: KEYS.newChat,
+    run: () => navigate(newChat()),
+  });
   useCommand({ id: 'sidebar', title: 'Show or hide the sidebar', group: 'Everywhere', keys: KEYS.sidebar, run: fold });
   useCommand({ id: 'shortcuts', title: 'Show the shortcuts', group: 'Everywhere', keys: KEYS.help, run: help });
 }
@@ -125,7 +131,10 @@ function useOwnCommands({ fold, find, help }: { fold: () => void; find: () => vo
 function useGuard(): void {
   const [path, navigate] = useLocation();
   const search = useSearch();
-  useEffect(() => guard(() => navigate(loginPath(search ? `${path}?${search}` : path), { replace: true })), [path, search, navigate]);
+  useEffect(
+    () => guard(() => navigate(loginPath(search ? `${path}?${search}` : path), { replace: true })),
+    [path, search, navigate],
+  );
 }
 
 const PATIENCE = 1200;
@@ -188,7 +197,11 @@ function take({ threads, pinned, project, credential, features }: Bootstrap): tr
   if (features.tour) beginTour();
   // What was asked for since is newer.
   queryClient.setQueryData(threadPages('').queryKey, (known) => known ?? { pages: [threads], pageParams: [null] });
-  if (pinned.length < MOST_PINNED) queryClient.setQueryData(pinnedThreads().queryKey, (known) => known ?? { data: pinned, next: null });
-  queryClient.setQueryData(session().queryKey, (known) => known ?? { project, scopes: credential.scopes, key: credential.key, expires_at: null });
+  if (pinned.length < MOST_PINNED)
+    queryClient.setQueryData(pinnedThreads().queryKey, (known) => known ?? { data: pinned, next: null });
+  queryClient.setQueryData(
+    session().queryKey,
+    (known) => known ?? { project, scopes: credential.scopes, key: credential.key, expires_at: null },
+  );
   return true;
 }

@@ -1,6 +1,21 @@
 /** The way to every view: all of it, or as a narrow rail of icons. */
 import { useQuery } from '@tanstack/react-query';
-import { FlaskConical, History, ListTree, LogOut, MessagesSquare, PanelLeftClose, PanelLeftOpen, Radio, Search, Settings, SquarePen, Table2, UsersRound, Workflow } from 'lucide-react';
+import {
+  FlaskConical,
+  History,
+  ListTree,
+  LogOut,
+  MessagesSquare,
+  PanelLeftClose,
+  PanelLeftOpen,
+  Radio,
+  Search,
+  Settings,
+  SquarePen,
+  Table2,
+  UsersRound,
+  Workflow,
+} from 'lucide-react';
 import type { ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
 import { api } from '@/api/client';
@@ -177,7 +192,9 @@ function LogOutRow(): ReactNode {
     >
       <LogOut aria-hidden className="size-4 shrink-0" />
       <span className="shrink-0">Log out</span>
-      <span className="min-w-0 grow truncate text-right text-xs text-faint">{data.project === 'default' ? data.key : data.project}</span>
+      <span className="min-w-0 grow truncate text-right text-xs text-faint">
+        {data.project === 'default' ? data.key : data.project}
+      </span>
     </button>
   );
 }

@@ -12,7 +12,19 @@ import { tellError } from '@/components/toast';
 import { cn } from '@/lib/cn';
 import { formatAge, formatDateTime } from '@/lib/format';
 import { useDelayed } from '@/lib/hooks';
-import { threadAt, board, pinnedThreads, threadPages, deleteThread, duplicateThread, exportThread, pinThread, renameThread, titleOf, placeOf } from './threads';
+import {
+  threadAt,
+  board,
+  pinnedThreads,
+  threadPages,
+  deleteThread,
+  duplicateThread,
+  exportThread,
+  pinThread,
+  renameThread,
+  titleOf,
+  placeOf,
+} from './threads';
 
 const MINUTE = 60_000;
 
@@ -38,7 +50,11 @@ export function ThreadList(): ReactNode {
           </Button>
         </div>
       )}
-      {nothing && <p className="px-5 py-2 text-xs text-muted">{search ? 'No thread has this text.' : 'Threads you start appear here.'}</p>}
+      {nothing && (
+        <p className="px-5 py-2 text-xs text-muted">
+          {search ? 'No thread has this text.' : 'Threads you start appear here.'}
+        </p>
+      )}
       <Rows title="Pinned" threads={first} />
       <Rows title={search ? 'Found' : 'Threads'} threads={rest} />
       <More
@@ -82,7 +98,12 @@ function SearchBox({ text, onChange }: { text: string; onChange: (text: string) 
         className="h-8 w-full rounded-lg border bg-surface pr-8 pl-8.5 hover:border-strong-line [&::-webkit-search-cancel-button]:hidden"
       />
       {text && (
-        <button type="button" aria-label="Clear the search" onClick={() => onChange('')} className="absolute top-1 right-1 rounded p-1 text-faint hover:text-ink">
+        <button
+          type="button"
+          aria-label="Clear the search"
+          onClick={() => onChange('')}
+          className="absolute top-1 right-1 rounded p-1 text-faint hover:text-ink"
+        >
           <X className="size-4" />
         </button>
       )}
@@ -141,7 +162,12 @@ export function ThreadRow({ thread, active, now }: { thread: Row; active: boolea
   };
   const title = titleOf(thread);
   return (
-    <li className={cn('group relative rounded-lg [content-visibility:auto] [contain-intrinsic-size:auto_3rem]', active ? 'bg-accent-soft' : 'hover:bg-sunken')}>
+    <li
+      className={cn(
+        'group relative rounded-lg [content-visibility:auto] [contain-intrinsic-size:auto_3rem]',
+        active ? 'bg-accent-soft' : 'hover:bg-sunken',
+      )}
+    >
       <Link
         href={placeOf(thread.id, undefined)}
         onClick={open}

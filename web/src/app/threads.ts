@@ -16,7 +16,10 @@ const changed = (): void => void queryClient.invalidateQueries({ queryKey: ['thr
 /** Out of every list at once. */
 function leave(id: string): void {
   const without = (page: Page): Page => ({ ...page, data: page.data.filter((row) => row.id !== id) });
-  queryClient.setQueriesData<InfiniteData<Page>>({ queryKey: ['threads', 'pages'] }, (all) => all && { ...all, pages: all.pages.map(without) });
+  queryClient.setQueriesData<InfiniteData<Page>>(
+    { queryKey: ['threads', 'pages'] },
+    (all) => all && { ...all, pages: all.pages.map(without) },
+  );
   queryClient.setQueriesData<Page>({ queryKey: ['threads', 'pinned'] }, (page) => page && without(page));
 }
 
@@ -51,7 +54,10 @@ export async function deleteThread(thread: ThreadRow): Promise<boolean> {
 }
 
 export async function duplicateThread(thread: ThreadRow): Promise<Thread> {
-  const made = await api('post', '/api/threads/{thread}/duplicate', { path: { thread: thread.id }, body: { branches: 'all' } });
+  const made = await api('post', '/api/threads/{thread}/duplicate', {
+    path: { thread: thread.id },
+    body: { branches: 'all' },
+  });
   changed();
   return made;
 }
@@ -64,7 +70,11 @@ export async function exportThread(thread: ThreadRow, format: ExportFormat): Pro
 
 /** A title as the name of a file, on any system. */
 export function fileName(title: string): string {
-  const name = title.normalize('NFKC').replaceAll(/[^\p{L}\p{N} _-]+/gu, ' ').replaceAll(/\s+/g, ' ').trim();
+  const name = title
+    .normalize('NFKC')
+    .replaceAll(/[^\p{L}\p{N} _-]+/gu, ' ')
+    .replaceAll(/\s+/g, ' ')
+    .trim();
   return name.slice(0, 60).trim() || 'thread';
 }
 
@@ -79,11 +89,17 @@ function save(blob: Blob, name: string): void {
 /** The address of a thread. The board is looked up when it is followed: a row knows its board, not its cell. */
 export function placeOf(thread: string, board: Pick<Board, 'id' | 'cells'> | undefined): string {
   const cell = board?.cells.find((one) => one.thread === thread);
-  return board && cell ? `/play/${board.id}?cell=${encodeURIComponent(`${cell.row}.${cell.column}`)}` : `/play/${thread}`;
+  return board && cell
+    ? `/play/${board.id}?cell=${encodeURIComponent(`${cell.row}.${cell.column}`)}`
+    : `/play/${thread}`;
 }
 
 /** The thread that an address shows, if it names one. */
-export function threadAt(what: string | undefined, cell: string | null, board: Pick<Board, 'cells'> | undefined): string | null {
+export function threadAt(
+  what: string | undefined,
+  cell: string | null,
+  board: Pick<Board, 'cells'> | undefined,
+): string | null {
   if (what?.startsWith('conv_')) return what;
   if (!cell) return null;
   return board?.cells.find((one) => `${one.row}.${one.column}` === cell)?.thread ?? null;
@@ -93,7 +109,8 @@ export function threadAt(what: string | undefined, cell: string | null, board: P
 export const threadPages = (search: string) =>
   infiniteQueryOptions({
     queryKey: ['threads', 'pages', search],
-    queryFn: ({ pageParam, signal }) => api('get', '/api/threads', { query: { search, after: pageParam, limit: 40 }, signal }),
+    queryFn: ({ pageParam, signal }) =>
+      api('get', '/api/threads', { query: { search, after: pageParam, limit: 40 }, signal }),
     initialPageParam: null as string | null,
     getNextPageParam: (page) => page.next,
     placeholderData: keepPreviousData,
@@ -106,4 +123,7 @@ export const pinnedThreads = () =>
   });
 
 export const board = (id: string) =>
-  queryOptions({ queryKey: ['board', id], queryFn: ({ signal }) => api('get', '/api/boards/{board}', { path: { board: id }, signal }) });
+  queryOptions({
+    queryKey: ['board', id],
+    queryFn: ({ signal }) => api('get', '/api/boards/{board}', { path: { board: id }, signal }),
+  });

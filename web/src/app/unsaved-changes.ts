@@ -15,7 +15,11 @@ let unsaved: Unsaved | null = null;
 /** For the router: every way to another view comes by here. */
 export const askBeforeLeaving: AroundNavHandler = (navigate, to, options) => {
   if (!unsaved || to.split('?', 1)[0] === unsaved.path) return navigate(to, options);
-  void askYes({ title: 'Leave without saving?', text: `${unsaved.what()} not saved. They wait here as long as this tab is open.`, act: 'Leave' }).then((yes) => {
+  void askYes({
+    title: 'Leave without saving?',
+    text: `${unsaved.what()} not saved. They wait here as long as this tab is open.`,
+    act: 'Leave',
+  }).then((yes) => {
     if (yes) navigate(to, options);
   });
   return undefined;

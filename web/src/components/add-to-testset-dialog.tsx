@@ -3,12 +3,12 @@ import { useInfiniteQuery } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
 import { useLocation } from 'wouter';
 import { ApiError, api, type Schemas } from '@/api/client';
+import { done } from '@/app/tour/progress';
 import { pluralize } from '@/lib/format';
 import { useDelayed } from '@/lib/hooks';
 import { exact } from '@/lib/safe-text';
 import { CellView } from '@/pages/testsets/cell-view';
 import { testsets, staleTestset } from '@/pages/testsets/queries';
-import { done } from '@/app/tour/progress';
 import type { Source } from './add-to-testset';
 import { Button } from './button';
 import { Dialog } from './dialog';
@@ -22,11 +22,13 @@ const FORMS: Readonly<Record<As, string>> = { row: 'One row', script: 'A script'
 const WORDS = {
   conversation: {
     row: 'What was said up to the last question goes in; the answer that followed is what is expected.',
-    script: 'Each question becomes a turn. The tools that were called are expected again; what is said is for you to add.',
+    script:
+      'Each question becomes a turn. The tools that were called are expected again; what is said is for you to add.',
   },
   trace: {
     row: 'What went in becomes the input; what came out is what is expected.',
-    script: 'Each question becomes a turn. The tools that were called are expected again; what is said is for you to add.',
+    script:
+      'Each question becomes a turn. The tools that were called are expected again; what is said is for you to add.',
   },
 };
 
@@ -34,12 +36,24 @@ export default function AddDialog({ source, onClose }: { source: Source; onClose
   const [added, setAdded] = useState<Added | null>(null);
   return (
     <Dialog open onClose={onClose} title={added ? 'Added to the test set' : 'Add to a test set'}>
-      {added ? <Done added={added} onClose={onClose} /> : <Asking source={source} onAdded={setAdded} onClose={onClose} />}
+      {added ? (
+        <Done added={added} onClose={onClose} />
+      ) : (
+        <Asking source={source} onAdded={setAdded} onClose={onClose} />
+      )}
     </Dialog>
   );
 }
 
-function Asking({ source, onAdded, onClose }: { source: Source; onAdded: (added: Added) => void; onClose: () => void }): ReactNode {
+function Asking({
+  source,
+  onAdded,
+  onClose,
+}: {
+  source: Source;
+  onAdded: (added: Added) => void;
+  onClose: () => void;
+}): ReactNode {
   const [words, setWords] = useState('');
   const { data, error } = useInfiniteQuery(testsets(useDelayed(words.trim(), 250)));
   const sets = data?.pages.flatMap((page) => page.data) ?? [];
@@ -47,7 +61,8 @@ function Asking({ source, onAdded, onClose }: { source: Source; onAdded: (added:
   const [name, setName] = useState('');
   const [as, setAs] = useState<As>('row');
   const [state, setState] = useState<{ busy: boolean; error: unknown }>({ busy: false, error: null });
-  const chosen = picked !== null && (picked === NEW || sets.some(({ id }) => id === picked)) ? picked : (sets[0]?.id ?? NEW);
+  const chosen =
+    picked !== null && (picked === NEW || sets.some(({ id }) => id === picked)) ? picked : (sets[0]?.id ?? NEW);
   const submit = async (): Promise<void> => {
     setState({ busy: true, error: null });
     try {
@@ -59,16 +74,45 @@ function Asking({ source, onAdded, onClose }: { source: Source; onAdded: (added:
   if (!data) return error ? <Problem error={error} /> : <Spinner />;
   const isLong = words !== '' || sets.length > 20;
   return (
-    <form className="flex flex-col gap-4 pt-1" onSubmit={(event) => { event.preventDefault(); void submit(); }}>
+    <form
+      className="flex flex-col gap-4 pt-1"
+      onSubmit={(event) => {
+        event.preventDefault();
+        void submit();
+      }}
+    >
       <div className="flex flex-col gap-2">
         <Labelled label="Test set">
           <Select value={chosen} onChange={(event) => pick(event.target.value)}>
-            {sets.map(({ id, name: called, rows }) => <option key={id} value={id}>{exact(called).slice(0, 80)} ({pluralize(rows, 'row')})</option>)}
+            {sets.map(({ id, name: called, rows }) => (
+              <option key={id} value={id}>
+                {exact(called).slice(0, 80)} ({pluralize(rows, 'row')})
+              </option>
+            ))}
             <option value={NEW}>A new one</option>
           </Select>
         </Labelled>
-        {isLong && <TextField type="search" aria-label="Find a test set" placeholder="Find by name" dir="auto" value={words} onChange={(event) => setWords(event.target.value)} />}
-        {chosen === NEW && <TextField aria-label="Name of the new test set" placeholder="Its name" dir="auto" required maxLength={200} value={name} onChange={(event) => setName(event.target.value)} />}
+        {isLong && (
+          <TextField
+            type="search"
+            aria-label="Find a test set"
+            placeholder="Find by name"
+            dir="auto"
+            value={words}
+            onChange={(event) => setWords(event.target.value)}
+          />
+        )}
+        {chosen === NEW && (
+          <TextField
+            aria-label="Name of the new test set"
+            placeholder="Its name"
+            dir="auto"
+            required
+            maxLength={200}
+            value={name}
+            onChange={(event) => setName(event.target.value)}
+          />
+        )}
       </div>
       <div className="flex flex-col gap-1.5">
         <Segments label="As" options={FORMS} value={as} onChange={setAs} />
@@ -77,7 +121,9 @@ function Asking({ source, onAdded, onClose }: { source: Source; onAdded: (added:
       {state.error !== null && <Problem error={state.error} />}
       <div className="flex justify-end gap-2">
         <Button onClick={onClose}>Cancel</Button>
-        <Button type="submit" look="main" disabled={state.busy || (chosen === NEW && !name.trim())}>Add</Button>
+        <Button type="submit" look="main" disabled={state.busy || (chosen === NEW && !name.trim())}>
+          Add
+        </Button>
       </div>
     </form>
   );
@@ -94,15 +140,27 @@ function Done({ added, onClose }: { added: Added; onClose: () => void }): ReactN
       <dl className="overflow-hidden rounded-lg border">
         {Object.entries(added.data).map(([name, value]) => (
           <div key={name} className="grid gap-x-3 border-b px-3 py-2 last:border-0 sm:grid-cols-[7rem_minmax(0,1fr)]">
-            <dt className="truncate text-[13px] font-medium"><bdi>{exact(name)}</bdi></dt>
-            <dd className="min-w-0 text-[13px]"><CellView value={value} kind="mixed" tall /></dd>
+            <dt className="truncate text-[13px] font-medium">
+              <bdi>{exact(name)}</bdi>
+            </dt>
+            <dd className="min-w-0 text-[13px]">
+              <CellView value={value} kind="mixed" tall />
+            </dd>
           </div>
         ))}
       </dl>
       <div className="flex flex-wrap justify-end gap-2">
         <Button onClick={back}>Take it back</Button>
         <Button onClick={onClose}>Close</Button>
-        <Button look="main" onClick={() => { onClose(); navigate(`/testsets/${added.testset}`); }}>Open the set</Button>
+        <Button
+          look="main"
+          onClick={() => {
+            onClose();
+            navigate(`/testsets/${added.testset}`);
+          }}
+        >
+          Open the set
+        </Button>
       </div>
     </div>
   );
@@ -124,7 +182,10 @@ export async function add(testset: string, source: Source, as: As): Promise<Adde
   for (let tries = 1; ; tries++) {
     const { head: base } = await api('get', '/api/testsets/{testset}', { path: { testset } });
     try {
-      const added = await api('post', '/api/testsets/{testset}/rows/from', { path: { testset }, body: { base, source, as, message: `From a ${source.kind}` } });
+      const added = await api('post', '/api/testsets/{testset}/rows/from', {
+        path: { testset },
+        body: { base, source, as, message: `From a ${source.kind}` },
+      });
       void staleTestset(testset);
       done('case');
       return added;
@@ -135,6 +196,9 @@ export async function add(testset: string, source: Source, as: As): Promise<Adde
 }
 
 export async function takeBack({ testset, revision, row }: Added): Promise<void> {
-  await api('post', '/api/testsets/{testset}/revisions', { path: { testset }, body: { base: revision, message: 'Taken back', delta: { remove: [row] } } });
+  await api('post', '/api/testsets/{testset}/revisions', {
+    path: { testset },
+    body: { base: revision, message: 'Taken back', delta: { remove: [row] } },
+  });
   void staleTestset(testset);
 }

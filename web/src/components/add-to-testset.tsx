@@ -4,7 +4,9 @@ import { create } from 'zustand';
 
 const AddToTestsetDialog = lazy(() => import('./add-to-testset-dialog'));
 
-export type Source = { kind: 'conversation'; id: string; upto: string } | { kind: 'trace'; trace_id: string; span_id?: string };
+export type Source =
+  | { kind: 'conversation'; id: string; upto: string }
+  | { kind: 'trace'; trace_id: string; span_id?: string };
 
 const useSource = create<Source | null>(() => null);
 
@@ -14,5 +16,7 @@ const close = (): void => useSource.setState(null, true);
 
 export function AddToTestset(): ReactNode {
   const source = useSource();
-  return <Suspense>{source && <AddToTestsetDialog key={JSON.stringify(source)} source={source} onClose={close} />}</Suspense>;
+  return (
+    <Suspense>{source && <AddToTestsetDialog key={JSON.stringify(source)} source={source} onClose={close} />}</Suspense>
+  );
 }

@@ -16,7 +16,13 @@ const SIZES = { small: 'h-7 px-2 text-[13px] gap-1.5', normal: 'h-8 px-3 gap-2' 
 
 type ButtonProps = ComponentProps<'button'> & { look?: keyof typeof LOOKS; size?: keyof typeof SIZES };
 
-export function Button({ look = 'plain', size = 'normal', className, type = 'button', ...rest }: ButtonProps): ReactNode {
+export function Button({
+  look = 'plain',
+  size = 'normal',
+  className,
+  type = 'button',
+  ...rest
+}: ButtonProps): ReactNode {
   return (
     <button
       // oxlint-disable-next-line react/button-has-type -- it has one, by default "button"
@@ -34,7 +40,14 @@ export function Button({ look = 'plain', size = 'normal', className, type = 'but
 }
 
 /** A button that is only an icon: its name is read out, and shown on hover. */
-export function IconButton({ label, size = 'normal', look = 'quiet', className, keys, ...rest }: ButtonProps & { label: string; keys?: string }): ReactNode {
+export function IconButton({
+  label,
+  size = 'normal',
+  look = 'quiet',
+  className,
+  keys,
+  ...rest
+}: ButtonProps & { label: string; keys?: string }): ReactNode {
   return (
     <Hint text={keys ? `${label} (${keys})` : label}>
       <Button
@@ -53,7 +66,11 @@ export function Hint({ text, children }: { text: string; children: ReactNode }):
     <Tooltip.Root>
       <Tooltip.Trigger asChild>{children}</Tooltip.Trigger>
       <Tooltip.Portal>
-        <Tooltip.Content sideOffset={4} collisionPadding={8} className="z-50 max-w-72 rounded-md bg-ink pointer-coarse:hidden px-2 py-1 text-xs text-canvas">
+        <Tooltip.Content
+          sideOffset={4}
+          collisionPadding={8}
+          className="z-50 max-w-72 rounded-md bg-ink pointer-coarse:hidden px-2 py-1 text-xs text-canvas"
+        >
           {text}
         </Tooltip.Content>
       </Tooltip.Portal>

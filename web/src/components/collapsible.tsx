@@ -19,20 +19,38 @@ export function Section({ title, count, open = false, aside, children }: Props):
   return (
     <section aria-label={title} className="min-w-0 border-t py-1">
       <div className="flex min-h-8 items-center gap-1">
-        <button type="button" aria-expanded={opened} aria-controls={id} onClick={() => setOpened(!opened)} className="flex grow items-center gap-1.5 rounded-md py-1 text-left font-medium hover:text-accent">
+        <button
+          type="button"
+          aria-expanded={opened}
+          aria-controls={id}
+          onClick={() => setOpened(!opened)}
+          className="flex grow items-center gap-1.5 rounded-md py-1 text-left font-medium hover:text-accent"
+        >
           <ChevronRight aria-hidden className={cn('size-3.5 text-faint transition-transform', opened && 'rotate-90')} />
           {title}
-          {count !== undefined && <span className="text-xs font-normal text-faint tabular-nums">{count.toLocaleString('en')}</span>}
+          {count !== undefined && (
+            <span className="text-xs font-normal text-faint tabular-nums">{count.toLocaleString('en')}</span>
+          )}
         </button>
         {aside}
       </div>
-      <div id={id} className={cn('min-w-0 pb-2', !opened && 'hidden')}>{opened && children}</div>
+      <div id={id} className={cn('min-w-0 pb-2', !opened && 'hidden')}>
+        {opened && children}
+      </div>
     </section>
   );
 }
 
 /** Something that most who read do not need: a line that opens it. What is inside is rendered only when it is open. */
-export function Folded({ label, className, children }: { label: ReactNode; className: string; children: ReactNode }): ReactNode {
+export function Folded({
+  label,
+  className,
+  children,
+}: {
+  label: ReactNode;
+  className: string;
+  children: ReactNode;
+}): ReactNode {
   const [open, setOpen] = useState(false);
   const id = useId();
   return (
@@ -47,7 +65,9 @@ export function Folded({ label, className, children }: { label: ReactNode; class
         <ChevronRight aria-hidden className={cn('size-3.5 transition-transform', open && 'rotate-90')} />
         {label}
       </button>
-      <div id={id} className={cn('mt-1', className, !open && 'hidden')}>{open && children}</div>
+      <div id={id} className={cn('mt-1', className, !open && 'hidden')}>
+        {open && children}
+      </div>
     </div>
   );
 }

@@ -37,7 +37,8 @@ const ask = (question: Question): Promise<string | null> =>
   });
 
 /** Ask for confirmation. */
-export const askYes = async (question: Omit<Question, 'value' | 'label'>): Promise<boolean> => (await ask(question)) !== null;
+export const askYes = async (question: Omit<Question, 'value' | 'label'>): Promise<boolean> =>
+  (await ask(question)) !== null;
 
 /** Ask for a line of text; null if cancelled. */
 export const askText = (question: Question & { value: string; label: string }): Promise<string | null> => ask(question);
@@ -54,7 +55,12 @@ function QuestionDialog({ question }: { question: OpenQuestion }): ReactNode {
     open(null);
   };
   return (
-    <Dialog open onClose={() => done(null)} title={question.title} {...(question.text ? { description: question.text } : {})}>
+    <Dialog
+      open
+      onClose={() => done(null)}
+      title={question.title}
+      {...(question.text ? { description: question.text } : {})}
+    >
       <form
         className="flex flex-col gap-4 pt-1"
         onSubmit={(event) => {
@@ -75,7 +81,11 @@ function QuestionDialog({ question }: { question: OpenQuestion }): ReactNode {
         )}
         <div className="flex justify-end gap-2">
           <Button onClick={() => done(null)}>Cancel</Button>
-          <Button type="submit" look={question.danger ? 'danger' : 'main'} {...(question.value === undefined ? { ref: focused } : {})}>
+          <Button
+            type="submit"
+            look={question.danger ? 'danger' : 'main'}
+            {...(question.value === undefined ? { ref: focused } : {})}
+          >
             {question.act}
           </Button>
         </div>

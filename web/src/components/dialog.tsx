@@ -27,7 +27,9 @@ export function Dialog({ wide = false, ...props }: Props): ReactNode {
 }
 
 export function Sheet(props: Props): ReactNode {
-  return <Shell {...props} place={cn('inset-y-0 right-0 w-full border-l', props.wide ? 'sm:w-[44rem]' : 'sm:w-[27rem]')} />;
+  return (
+    <Shell {...props} place={cn('inset-y-0 right-0 w-full border-l', props.wide ? 'sm:w-[44rem]' : 'sm:w-[27rem]')} />
+  );
 }
 
 function Shell({ open, onClose, title, description, children, place }: Props & { place: string }): ReactNode {

@@ -1,7 +1,7 @@
 /** Fields of a form, as plain as the platform's own. */
 import type { ComponentProps, ReactNode } from 'react';
-import type { FieldError } from './forms/values';
 import { cn } from '@/lib/cn';
+import type { FieldError } from './forms/values';
 
 const FIELD =
   'w-full rounded-lg border bg-surface px-2.5 text-ink transition-colors hover:border-strong-line disabled:opacity-50 aria-invalid:border-bad';
@@ -18,7 +18,15 @@ export const Select = ({ className, ...rest }: ComponentProps<'select'>): ReactN
   <select className={cn(FIELD, 'h-8 cursor-pointer', className)} {...rest} />
 );
 
-export function Switch({ checked, onChange, label }: { checked: boolean; onChange: (checked: boolean) => void; label: string }): ReactNode {
+export function Switch({
+  checked,
+  onChange,
+  label,
+}: {
+  checked: boolean;
+  onChange: (checked: boolean) => void;
+  label: string;
+}): ReactNode {
   return (
     <button
       type="button"
@@ -26,15 +34,31 @@ export function Switch({ checked, onChange, label }: { checked: boolean; onChang
       aria-checked={checked}
       aria-label={label}
       onClick={() => onChange(!checked)}
-      className={cn('relative h-5 w-9 shrink-0 rounded-full transition-colors', checked ? 'bg-accent' : 'bg-strong-line')}
+      className={cn(
+        'relative h-5 w-9 shrink-0 rounded-full transition-colors',
+        checked ? 'bg-accent' : 'bg-strong-line',
+      )}
     >
-      <span className={cn('absolute top-0.5 size-4 rounded-full bg-white transition-all', checked ? 'left-4.5' : 'left-0.5')} />
+      <span
+        className={cn(
+          'absolute top-0.5 size-4 rounded-full bg-white transition-all',
+          checked ? 'left-4.5' : 'left-0.5',
+        )}
+      />
     </button>
   );
 }
 
 /** A field with its name above it. */
-export const Labelled = ({ label, hint, children }: { label: string; hint?: string; children: ReactNode }): ReactNode => (
+export const Labelled = ({
+  label,
+  hint,
+  children,
+}: {
+  label: string;
+  hint?: string;
+  children: ReactNode;
+}): ReactNode => (
   // oxlint-disable-next-line jsx-a11y/label-has-associated-control -- the field is its child
   <label className="flex flex-col gap-1">
     <span className="font-medium">
@@ -45,7 +69,17 @@ export const Labelled = ({ label, hint, children }: { label: string; hint?: stri
 );
 
 /** A part of the form of a new evaluation, and small things in it. */
-export const FormPart = ({ title, hint, at, children }: { title: string; hint?: string; /** The pointer that it is about. */ at?: string; children: ReactNode }): ReactNode => (
+export const FormPart = ({
+  title,
+  hint,
+  at,
+  children,
+}: {
+  title: string;
+  hint?: string;
+  /** The pointer that it is about. */ at?: string;
+  children: ReactNode;
+}): ReactNode => (
   <section aria-label={title} data-at={at} className="min-w-0 border-t py-4">
     <h3 className="font-semibold">{title}</h3>
     {hint && <p className="mb-2 text-[13px] text-muted">{hint}</p>}
@@ -56,5 +90,7 @@ export const FormPart = ({ title, hint, at, children }: { title: string; hint?: 
 /** What the server said about this place. */
 export const Faults = ({ faults }: { faults: readonly FieldError[] }): ReactNode =>
   faults.map(({ path, message }) => (
-    <p key={`${path} ${message}`} role="alert" className="mt-1 text-xs wrap-anywhere text-bad">{message}</p>
+    <p key={`${path} ${message}`} role="alert" className="mt-1 text-xs wrap-anywhere text-bad">
+      {message}
+    </p>
   ));

@@ -11,7 +11,15 @@ const COPY =
   'absolute top-0 right-0 z-10 rounded-lg bg-surface opacity-0 transition-opacity group-hover/json:opacity-100 focus-within:opacity-100 pointer-coarse:opacity-100';
 
 /** `open`: how many levels are open at first. */
-export function JsonView({ value, open = 1, copy = true }: { value: unknown; open?: number; copy?: boolean }): ReactNode {
+export function JsonView({
+  value,
+  open = 1,
+  copy = true,
+}: {
+  value: unknown;
+  open?: number;
+  copy?: boolean;
+}): ReactNode {
   return (
     <div dir="ltr" className="group/json relative min-w-0 font-mono text-[13px] leading-relaxed">
       {copy && (
@@ -25,8 +33,14 @@ export function JsonView({ value, open = 1, copy = true }: { value: unknown; ope
 }
 
 function Value({ name, value, open }: { name?: string; value: unknown; open: number }): ReactNode {
-  if (typeof value === 'object' && value !== null && size(value) > 0) return <Folder name={name} value={value} open={open} />;
-  return <div className="pl-4 wrap-anywhere"><Name name={name} /><Leaf value={value} /></div>;
+  if (typeof value === 'object' && value !== null && size(value) > 0)
+    return <Folder name={name} value={value} open={open} />;
+  return (
+    <div className="pl-4 wrap-anywhere">
+      <Name name={name} />
+      <Leaf value={value} />
+    </div>
+  );
 }
 
 function Name({ name }: { name: string | undefined }): ReactNode {
@@ -45,17 +59,33 @@ function Folder({ name, value, open }: { name: string | undefined; value: object
   const total = size(value);
   return (
     <div>
-      <button type="button" aria-expanded={opened} onClick={() => setOpened(!opened)} className="flex w-full items-start rounded-sm text-left hover:bg-sunken">
-        <ChevronRight aria-hidden className={cn('mt-1 size-3.5 shrink-0 text-faint transition-transform', opened && 'rotate-90')} />
+      <button
+        type="button"
+        aria-expanded={opened}
+        onClick={() => setOpened(!opened)}
+        className="flex w-full items-start rounded-sm text-left hover:bg-sunken"
+      >
+        <ChevronRight
+          aria-hidden
+          className={cn('mt-1 size-3.5 shrink-0 text-faint transition-transform', opened && 'rotate-90')}
+        />
         <span className="min-w-0 pl-0.5 wrap-anywhere">
           <Name name={name} />
-          <span className="text-faint">{opened ? (Array.isArray(value) ? `[${total}]` : `{${total}}`) : exact(summary(value))}</span>
+          <span className="text-faint">
+            {opened ? (Array.isArray(value) ? `[${total}]` : `{${total}}`) : exact(summary(value))}
+          </span>
         </span>
       </button>
       {opened && (
         <div className="ml-1.5 border-l pl-2">
-          {entries(value, shown).map(([key, item]) => <Value key={key} name={key} value={item} open={open - 1} />)}
-          {total > shown && <Button size="small" look="quiet" onClick={() => setShown(shown + STEP)}>Show {Math.min(STEP, total - shown)} more of {total - shown}</Button>}
+          {entries(value, shown).map(([key, item]) => (
+            <Value key={key} name={key} value={item} open={open - 1} />
+          ))}
+          {total > shown && (
+            <Button size="small" look="quiet" onClick={() => setShown(shown + STEP)}>
+              Show {Math.min(STEP, total - shown)} more of {total - shown}
+            </Button>
+          )}
         </div>
       )}
     </div>
@@ -65,7 +95,8 @@ function Folder({ name, value, open }: { name: string | undefined; value: object
 function Leaf({ value }: { value: unknown }): ReactNode {
   if (typeof value === 'string') return <Text text={value} />;
   if (typeof value === 'number') return <span className="text-(--code-number)">{String(value)}</span>;
-  if (typeof value === 'object' && value !== null) return <span className="text-faint">{Array.isArray(value) ? '[]' : '{}'}</span>;
+  if (typeof value === 'object' && value !== null)
+    return <span className="text-faint">{Array.isArray(value) ? '[]' : '{}'}</span>;
   return <span className="text-(--code-keyword)">{String(value)}</span>; // true, false, null
 }
 
@@ -74,8 +105,15 @@ function Text({ text }: { text: string }): ReactNode {
   const cut = text.length > shown;
   return (
     <>
-      <span dir="auto" className="whitespace-pre-wrap text-(--code-string)">{`"${exact(cut ? text.slice(0, shown) : text)}${cut ? '…' : '"'}`}</span>
-      {cut && <Button size="small" look="quiet" onClick={() => setShown(shown * 20)}>Show more</Button>}
+      <span
+        dir="auto"
+        className="whitespace-pre-wrap text-(--code-string)"
+      >{`"${exact(cut ? text.slice(0, shown) : text)}${cut ? '…' : '"'}`}</span>
+      {cut && (
+        <Button size="small" look="quiet" onClick={() => setShown(shown * 20)}>
+          Show more
+        </Button>
+      )}
     </>
   );
 }
@@ -85,7 +123,9 @@ export const size = (value: object): number => (Array.isArray(value) ? value.len
 /** The first so many of a list or an object, by name. */
 export function entries(value: object, first: number): [string, unknown][] {
   if (Array.isArray(value)) return value.slice(0, first).map((item: unknown, index) => [String(index), item]);
-  return Object.keys(value).slice(0, first).map((key) => [key, (value as Record<string, unknown>)[key]]);
+  return Object.keys(value)
+    .slice(0, first)
+    .map((key) => [key, (value as Record<string, unknown>)[key]]);
 }
 
 /** A value on one line, cut to about `length` characters. */
@@ -121,5 +161,7 @@ export function written(value: unknown): string {
 
 /** A value of any size in a box of its own. */
 export const JsonBox = ({ value }: { value: unknown }): ReactNode => (
-  <div className="max-h-[32rem] overflow-y-auto rounded-xl border bg-surface p-2"><JsonView value={value} open={2} /></div>
+  <div className="max-h-[32rem] overflow-y-auto rounded-xl border bg-surface p-2">
+    <JsonView value={value} open={2} />
+  </div>
 );

@@ -5,8 +5,8 @@ import { useLocation } from 'wouter';
 import { type Schemas, api } from '@/api/client';
 import { workflowsQuery, queryClient, workflowQuery } from '@/api/queries';
 import type { Workflow } from '@/api/types';
-import { BoardStore } from '@/pages/playground/board-store';
 import { done } from '@/app/tour/progress';
+import { BoardStore } from '@/pages/playground/board-store';
 import { Dialog } from './dialog';
 import { Badge, Problem, Spinner } from './status';
 import { tell, tellError } from './toast';
@@ -49,12 +49,35 @@ export function useGoOn(): GoingOn {
     if (!asked) return;
     setAsked(null);
     setBusy(true);
-    start(workflow, asked.live, asked.title).catch(tellError).finally(() => setBusy(false));
+    start(workflow, asked.live, asked.title)
+      .catch(tellError)
+      .finally(() => setBusy(false));
   };
-  return { goOn, busy, question: <Which name={asked?.live.workflow ?? null} open={asked !== null} onClose={() => setAsked(null)} onChoose={choose} /> };
+  return {
+    goOn,
+    busy,
+    question: (
+      <Which
+        name={asked?.live.workflow ?? null}
+        open={asked !== null}
+        onClose={() => setAsked(null)}
+        onChoose={choose}
+      />
+    ),
+  };
 }
 
-function Which({ name, open, onClose, onChoose }: { name: string | null; open: boolean; onClose: () => void; onChoose: (workflow: string) => void }): ReactNode {
+function Which({
+  name,
+  open,
+  onClose,
+  onChoose,
+}: {
+  name: string | null;
+  open: boolean;
+  onClose: () => void;
+  onChoose: (workflow: string) => void;
+}): ReactNode {
   const known = useQuery({ ...workflowsQuery(), enabled: open });
   const rows = known.data?.data.toSorted((one, other) => Number(other.is_chat) - Number(one.is_chat));
   const why = name ? `${name.slice(0, 80)} is not served here.` : 'The trace does not say which workflow it is of.';
@@ -66,10 +89,18 @@ function Which({ name, open, onClose, onChoose }: { name: string | null; open: b
       <ul className="-mx-2 space-y-0.5">
         {rows?.map((workflow) => (
           <li key={workflow.name}>
-            <button type="button" onClick={() => onChoose(workflow.name)} className="flex w-full items-center gap-2 rounded-lg px-2 py-1.5 text-left hover:bg-sunken">
+            <button
+              type="button"
+              onClick={() => onChoose(workflow.name)}
+              className="flex w-full items-center gap-2 rounded-lg px-2 py-1.5 text-left hover:bg-sunken"
+            >
               <span className="min-w-0 grow">
                 <span className="block truncate font-medium">{workflow.name}</span>
-                {workflow.description && <span className="block truncate text-[13px] text-muted" dir="auto">{workflow.description}</span>}
+                {workflow.description && (
+                  <span className="block truncate text-[13px] text-muted" dir="auto">
+                    {workflow.description}
+                  </span>
+                )}
               </span>
               <Badge>{workflow.is_chat ? 'Chat' : 'Single turn'}</Badge>
             </button>
@@ -91,7 +122,10 @@ export function fitting(values: Values, schema: Values | undefined): { fits: Val
   const takesAny = schema?.['additionalProperties'] !== undefined && schema['additionalProperties'] !== false;
   const all = Object.entries(values);
   const fits = (name: string) => takesAny || Object.hasOwn(names, name);
-  return { fits: Object.fromEntries(all.filter(([name]) => fits(name))), rest: all.flatMap(([name]) => (fits(name) ? [] : [name])) };
+  return {
+    fits: Object.fromEntries(all.filter(([name]) => fits(name))),
+    rest: all.flatMap(([name]) => (fits(name) ? [] : [name])),
+  };
 }
 
 /** One line about what was left out; null: nothing was. */
@@ -110,7 +144,11 @@ export async function isKnown(name: string | null): Promise<boolean> {
 }
 
 /** Starts nothing: makes what the playground shows, and gives its address and what was left out. A thread finds its title itself. */
-export async function begin(name: string, live: Live, title: string): Promise<{ address: string; rest: string | null }> {
+export async function begin(
+  name: string,
+  live: Live,
+  title: string,
+): Promise<{ address: string; rest: string | null }> {
   const workflow = await queryClient.fetchQuery(workflowQuery(name));
   const inputs = fitting(live.inputs, workflow.schemas.inputs);
   const parameters = fitting(live.parameters, workflow.schemas.parameters);

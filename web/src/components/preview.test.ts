@@ -17,7 +17,13 @@ const chat: Preview = {
 it('what a row carries is a preview, or else empty', () => {
   const empty = { renderer: 'empty', text: '' };
 
-  expect([text, null, undefined, 'text', { renderer: 'hologram' }].map(previewIn)).toEqual([text, empty, empty, empty, empty]);
+  expect([text, null, undefined, 'text', { renderer: 'hologram' }].map(previewIn)).toEqual([
+    text,
+    empty,
+    empty,
+    empty,
+    empty,
+  ]);
 });
 
 it('a preview tells what it leaves out', () => {

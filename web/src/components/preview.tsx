@@ -27,7 +27,13 @@ export function PreviewCell({ preview, label, full, size = 'block', tabIndex = 0
     <HoverCard.Root open={open} onOpenChange={setOpen} openDelay={400} closeDelay={150}>
       <HoverCard.Trigger asChild>
         {/* Touch has no hover: a click opens it, too. */}
-        <button type="button" tabIndex={tabIndex} aria-expanded={open} onClick={() => setOpen(true)} className="block w-full min-w-0 rounded-md text-start">
+        <button
+          type="button"
+          tabIndex={tabIndex}
+          aria-expanded={open}
+          onClick={() => setOpen(true)}
+          className="block w-full min-w-0 rounded-md text-start"
+        >
           <span className="sr-only">{label}: </span>
           {size === 'line' ? (
             <span className="block truncate" dir="auto">
@@ -106,7 +112,9 @@ function Bubble({ message, roomy }: { message: Said; roomy: boolean }): ReactNod
           {prose(call)}
         </span>
       ))}
-      {message.attachments > 0 && <span className="block text-xs text-muted">{counted(message.attachments, 'attachment')}</span>}
+      {message.attachments > 0 && (
+        <span className="block text-xs text-muted">{counted(message.attachments, 'attachment')}</span>
+      )}
     </span>
   );
 }
@@ -114,17 +122,20 @@ function Bubble({ message, roomy }: { message: Said; roomy: boolean }): ReactNod
 function Rest({ preview }: { preview: Preview }): ReactNode {
   const { characters, messages } = leftOut(preview);
   if (messages) return <span className="block text-xs text-faint">+{counted(messages, 'more message')}</span>;
-  if (characters && preview.renderer !== 'chat') return <bdi className="text-xs text-faint">… +{counted(characters, 'character')}</bdi>;
+  if (characters && preview.renderer !== 'chat')
+    return <bdi className="text-xs text-faint">… +{counted(characters, 'character')}</bdi>;
   return null;
 }
 
-const counted = (number: number, thing: string): string => `${number.toLocaleString('en')} ${thing}${number === 1 ? '' : 's'}`;
+const counted = (number: number, thing: string): string =>
+  `${number.toLocaleString('en')} ${thing}${number === 1 ? '' : 's'}`;
 
 const RENDERERS: readonly unknown[] = ['chat', 'text', 'json', 'empty'] satisfies Preview['renderer'][];
 
 /** The preview that a row carries; nothing, or a kind that this page does not know, is empty. */
 export function previewIn(value: unknown): Preview {
-  if (typeof value === 'object' && value !== null && 'renderer' in value && RENDERERS.includes(value.renderer)) return value as Preview;
+  if (typeof value === 'object' && value !== null && 'renderer' in value && RENDERERS.includes(value.renderer))
+    return value as Preview;
   return { renderer: 'empty', text: '' };
 }
 

@@ -23,10 +23,13 @@ export function SearchBox({ value, onChange, field, placeholder = 'Search names 
   }, [value]);
   useEffect(() => {
     if (text === sent.current) return undefined;
-    const timer = setTimeout(() => {
-      sent.current = text;
-      send(text);
-    }, text === '' ? 0 : PAUSE);
+    const timer = setTimeout(
+      () => {
+        sent.current = text;
+        send(text);
+      },
+      text === '' ? 0 : PAUSE,
+    );
     return () => clearTimeout(timer);
   }, [text]);
   return (
@@ -45,7 +48,12 @@ export function SearchBox({ value, onChange, field, placeholder = 'Search names 
         className="h-8 w-full rounded-lg border bg-surface pr-8 pl-8.5 hover:border-strong-line [&::-webkit-search-cancel-button]:hidden"
       />
       {text && (
-        <button type="button" aria-label="Clear the search" onClick={() => setText('')} className="absolute top-1 right-1 rounded p-1 text-faint hover:text-ink">
+        <button
+          type="button"
+          aria-label="Clear the search"
+          onClick={() => setText('')}
+          className="absolute top-1 right-1 rounded p-1 text-faint hover:text-ink"
+        >
           <X className="size-4" />
         </button>
       )}

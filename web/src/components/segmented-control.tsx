@@ -18,7 +18,10 @@ export function Segments<T extends string>({ label, options, value, onChange }: 
           type="button"
           aria-pressed={value === one}
           onClick={() => onChange(one)}
-          className={cn('h-6.5 rounded-md px-2.5 text-[13px]', value === one ? 'bg-accent-soft font-medium text-accent' : 'text-muted hover:text-ink')}
+          className={cn(
+            'h-6.5 rounded-md px-2.5 text-[13px]',
+            value === one ? 'bg-accent-soft font-medium text-accent' : 'text-muted hover:text-ink',
+          )}
         >
           {options[one]}
         </button>

@@ -11,9 +11,20 @@ const TONES = {
   warn: 'bg-warn-soft text-warn',
 };
 
-export function Badge({ tone = 'plain', children, title }: { tone?: keyof typeof TONES; children: ReactNode; title?: string }): ReactNode {
+export function Badge({
+  tone = 'plain',
+  children,
+  title,
+}: {
+  tone?: keyof typeof TONES;
+  children: ReactNode;
+  title?: string;
+}): ReactNode {
   return (
-    <span title={title} className={cn('inline-flex h-5 shrink-0 items-center rounded-full px-2 text-xs font-medium', TONES[tone])}>
+    <span
+      title={title}
+      className={cn('inline-flex h-5 shrink-0 items-center rounded-full px-2 text-xs font-medium', TONES[tone])}
+    >
       {children}
     </span>
   );

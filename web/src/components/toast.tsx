@@ -21,21 +21,31 @@ const dismiss = (id: number): void => useToasts.setState((toasts) => toasts.filt
 
 export function tell(text: string, { bad = false, action }: { bad?: boolean; action?: Toast['action'] } = {}): void {
   const id = ++lastId;
-  useToasts.setState((toasts) => [...toasts.slice(1 - MAX_TOASTS), { id, text, bad, ...(action ? { action } : {}) }], true);
+  useToasts.setState(
+    (toasts) => [...toasts.slice(1 - MAX_TOASTS), { id, text, bad, ...(action ? { action } : {}) }],
+    true,
+  );
   setTimeout(() => dismiss(id), action ? DURATION_WITH_ACTION_MS : DURATION_MS);
 }
 
 /** Show an error; for event handlers that do not await their promise. */
-export const tellError = (error: unknown): void => tell(error instanceof Error ? error.message : String(error), { bad: true });
+export const tellError = (error: unknown): void =>
+  tell(error instanceof Error ? error.message : String(error), { bad: true });
 
 export function Toasts(): ReactNode {
   const toasts = useToasts();
   return (
-    <div aria-live="polite" className="pointer-events-none fixed inset-x-0 bottom-30 z-50 flex flex-col items-center gap-2 px-4">
+    <div
+      aria-live="polite"
+      className="pointer-events-none fixed inset-x-0 bottom-30 z-50 flex flex-col items-center gap-2 px-4"
+    >
       {toasts.map((toast) => (
         <div
           key={toast.id}
-          className={cn('pointer-events-auto flex max-w-lg items-center gap-3 rounded-xl px-4 py-2 text-canvas shadow-float', toast.bad ? 'bg-bad' : 'bg-ink')}
+          className={cn(
+            'pointer-events-auto flex max-w-lg items-center gap-3 rounded-xl px-4 py-2 text-canvas shadow-float',
+            toast.bad ? 'bg-bad' : 'bg-ink',
+          )}
         >
           <span className="wrap-anywhere" dir="auto">
             {toast.text}

@@ -42,7 +42,9 @@ export function useLongRows({ list, box, count, active, heights, keyOf }: LongRo
     // The row that has the focus stays, wherever one scrolls: else the keyboard would be nowhere.
     rangeExtractor: (range) => {
       const shown = defaultRangeExtractor(range);
-      return shown.includes(active) || active >= count ? shown : [active, ...shown].toSorted((one, other) => one - other);
+      return shown.includes(active) || active >= count
+        ? shown
+        : [active, ...shown].toSorted((one, other) => one - other);
     },
   });
   const remeasure = useEffectEvent(() => virtual.measure());
@@ -81,7 +83,8 @@ const STEPS: Record<string, (at: number) => number> = {
 
 export function onArrows(event: KeyboardEvent<HTMLElement>, active: number, move: (to: number) => void): void {
   const step = Object.hasOwn(STEPS, event.key) ? STEPS[event.key] : undefined;
-  if (!step || event.altKey || event.ctrlKey || event.metaKey || !event.currentTarget.contains(event.target as Node)) return;
+  if (!step || event.altKey || event.ctrlKey || event.metaKey || !event.currentTarget.contains(event.target as Node))
+    return;
   event.preventDefault();
   move(step(active));
 }

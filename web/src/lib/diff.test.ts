@@ -26,8 +26,18 @@ describe('texts', () => {
     const other = 'two 3\n\nfour five';
     const pieces = textDiff(base, other);
 
-    expect(pieces.filter(({ change }) => change !== 'added').map(({ text }) => text).join('')).toBe(base);
-    expect(pieces.filter(({ change }) => change !== 'removed').map(({ text }) => text).join('')).toBe(other);
+    expect(
+      pieces
+        .filter(({ change }) => change !== 'added')
+        .map(({ text }) => text)
+        .join(''),
+    ).toBe(base);
+    expect(
+      pieces
+        .filter(({ change }) => change !== 'removed')
+        .map(({ text }) => text)
+        .join(''),
+    ).toBe(other);
   });
 
   it('that share nothing and are long are told apart as a whole, soon', () => {
@@ -43,7 +53,9 @@ describe('tool calls', () => {
   const weather = { name: 'weather', arguments: '{"city":"Oslo"}' };
 
   it('with equal arguments are the same, however those are written', () => {
-    expect(callsDiff([add], [{ ...add, arguments: '{"b":3,"a":2}' }])).toEqual([{ call: { ...add, arguments: '{"b":3,"a":2}' }, change: 'same' }]);
+    expect(callsDiff([add], [{ ...add, arguments: '{"b":3,"a":2}' }])).toEqual([
+      { call: { ...add, arguments: '{"b":3,"a":2}' }, change: 'same' },
+    ]);
   });
 
   it('tell which arguments changed, came and went', () => {
@@ -70,9 +82,14 @@ describe('tool calls', () => {
   });
 
   it('whose arguments are no JSON are compared as texts', () => {
-    const [one, other] = [{ name: 'run', arguments: 'ls' }, { name: 'run', arguments: 'ls -l' }];
+    const [one, other] = [
+      { name: 'run', arguments: 'ls' },
+      { name: 'run', arguments: 'ls -l' },
+    ];
 
-    expect(callsDiff([one], [other])).toEqual([{ call: other, change: 'changed', changes: [{ path: '', from: 'ls', to: 'ls -l' }] }]);
+    expect(callsDiff([one], [other])).toEqual([
+      { call: other, change: 'changed', changes: [{ path: '', from: 'ls', to: 'ls -l' }] },
+    ]);
   });
 });
 

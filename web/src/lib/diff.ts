@@ -16,7 +16,10 @@ export function textDiff(base: string, other: string): Piece[] {
   if (base === other) return base ? [{ text: base, change: 'same' }] : [];
   const found = diffWordsWithSpace(base, other, { timeout: PATIENCE });
   const pieces: Piece[] = found
-    ? found.map(({ value, added, removed }) => ({ text: value, change: added ? 'added' : removed ? 'removed' : 'same' }))
+    ? found.map(({ value, added, removed }) => ({
+        text: value,
+        change: added ? 'added' : removed ? 'removed' : 'same',
+      }))
     : [
         { text: base, change: 'removed' },
         { text: other, change: 'added' },
@@ -38,7 +41,9 @@ export interface Change {
   to: unknown;
 }
 
-export type CallChange = { call: Call; change: 'same' | 'added' | 'removed' } | { call: Call; change: 'changed'; changes: Change[] };
+export type CallChange =
+  | { call: Call; change: 'same' | 'added' | 'removed' }
+  | { call: Call; change: 'changed'; changes: Change[] };
 
 /** The calls of both in order; those of one name that answer each other are compared by their arguments. */
 export function callsDiff(base: readonly Call[], other: readonly Call[]): CallChange[] {
@@ -72,5 +77,7 @@ export function changed(from: unknown, to: unknown, path = ''): Change[] {
   if (isEqual(from, to)) return [];
   if (!isObject(from) || !isObject(to)) return [{ path, from, to }];
   const names = [...new Set([...Object.keys(from), ...Object.keys(to)])];
-  return names.flatMap((name) => changed(from[name], to[name], `${path}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`));
+  return names.flatMap((name) =>
+    changed(from[name], to[name], `${path}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`),
+  );
 }

@@ -1,5 +1,15 @@
 import { expect, test, it } from 'vitest';
-import { formatAge, formatTimeAgo, pluralize, formatDollars, daysFromNow, formatBytes, formatLimit, formatElapsed, formatSettingValue } from './format';
+import {
+  formatAge,
+  formatTimeAgo,
+  pluralize,
+  formatDollars,
+  daysFromNow,
+  formatBytes,
+  formatLimit,
+  formatElapsed,
+  formatSettingValue,
+} from './format';
 
 const NOW = Date.parse('2026-11-15T12:00:00Z');
 
@@ -30,7 +40,14 @@ test('inside a sentence it is told with its word', () => {
 });
 
 it('tells what it cost', () => {
-  expect([0, 0.000_000_1, 0.000_012_3, 0.0012, 0.05, 3.2].map(formatDollars)).toEqual(['$0', '<$0.000001', '$0.000012', '$0.0012', '$0.05', '$3.20']);
+  expect([0, 0.000_000_1, 0.000_012_3, 0.0012, 0.05, 3.2].map(formatDollars)).toEqual([
+    '$0',
+    '<$0.000001',
+    '$0.000012',
+    '$0.0012',
+    '$0.05',
+    '$3.20',
+  ]);
 });
 
 it('counts', () => {
@@ -38,7 +55,14 @@ it('counts', () => {
 });
 
 test('bytes are told in the largest unit that they fill', () => {
-  expect([0, 512, 8192, 1536, 20_971_520, 10_737_418_240].map(formatBytes)).toEqual(['0 bytes', '512 bytes', '8 KiB', '1.5 KiB', '20 MiB', '10 GiB']);
+  expect([0, 512, 8192, 1536, 20_971_520, 10_737_418_240].map(formatBytes)).toEqual([
+    '0 bytes',
+    '512 bytes',
+    '8 KiB',
+    '1.5 KiB',
+    '20 MiB',
+    '10 GiB',
+  ]);
 });
 
 test('a time that has passed is told in its two largest units', () => {
@@ -52,7 +76,13 @@ test('a limit has the unit that its name tells', () => {
 });
 
 test('a value is one line, whatever it is', () => {
-  expect([null, '', 'x', ['a'], { b: 1 }].map(formatSettingValue)).toEqual(['null', '(empty)', 'x', '["a"]', '{"b":1}']);
+  expect([null, '', 'x', ['a'], { b: 1 }].map(formatSettingValue)).toEqual([
+    'null',
+    '(empty)',
+    'x',
+    '["a"]',
+    '{"b":1}',
+  ]);
 });
 
 test('an end is so many days from now, or never', () => {

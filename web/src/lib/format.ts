@@ -14,7 +14,11 @@ export function formatAge(at: string, now: number = Date.now()): string {
   if (passed < DAY) return `${Math.floor(passed / HOUR)} h`;
   if (passed < 7 * DAY) return `${Math.floor(passed / DAY)} d`;
   const sameYear = new Date(then).getFullYear() === new Date(now).getFullYear();
-  return new Date(then).toLocaleDateString('en', { day: 'numeric', month: 'short', ...(sameYear ? {} : { year: 'numeric' }) });
+  return new Date(then).toLocaleDateString('en', {
+    day: 'numeric',
+    month: 'short',
+    ...(sameYear ? {} : { year: 'numeric' }),
+  });
 }
 
 /** The same inside a sentence: `just now`, `5 min ago`, `on Nov 1`. */
@@ -25,7 +29,8 @@ export function formatTimeAgo(at: string, now: number = Date.now()): string {
 }
 
 /** The moment in full, for titles and tables. */
-export const formatDateTime = (at: string): string => new Date(at).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' });
+export const formatDateTime = (at: string): string =>
+  new Date(at).toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' });
 
 /** 312, 4.1k, 1.2M */
 /** Numbers as short words: sizes, times, tokens. */
@@ -49,12 +54,15 @@ export function formatDuration(seconds: number): string {
   return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
 }
 
-const roundShort = (number: number): string => (number < 10 ? number.toFixed(1).replace('.0', '') : String(Math.round(number)));
+const roundShort = (number: number): string =>
+  number < 10 ? number.toFixed(1).replace('.0', '') : String(Math.round(number));
 
 /** What an answer took: "312 tokens · 1.4 s". */
 export function formatUsage({ usage, seconds }: Told): string {
   const tokens = usage && (usage.totalTokens ?? (usage.inputTokens ?? 0) + (usage.outputTokens ?? 0));
-  return [tokens ? `${formatCompactNumber(tokens)} tokens` : '', seconds === undefined ? '' : formatDuration(seconds)].filter(Boolean).join(' · ');
+  return [tokens ? `${formatCompactNumber(tokens)} tokens` : '', seconds === undefined ? '' : formatDuration(seconds)]
+    .filter(Boolean)
+    .join(' · ');
 }
 
 /** The same in full, for the hint. */
@@ -66,7 +74,9 @@ export function formatUsageDetails({ usage, seconds }: Told): string {
     [usage?.reasoningTokens, 'reasoning'],
   ];
   const tokens = counted.flatMap(([number, word]) => (number === undefined ? [] : [`${number} ${word}`])).join(', ');
-  return [tokens && `Tokens: ${tokens}`, seconds === undefined ? '' : `${seconds.toFixed(2)} s`].filter(Boolean).join(' · ');
+  return [tokens && `Tokens: ${tokens}`, seconds === undefined ? '' : `${seconds.toFixed(2)} s`]
+    .filter(Boolean)
+    .join(' · ');
 }
 
 /** $0.0012, $3.20 */
@@ -78,7 +88,8 @@ export function formatDollars(dollars: number): string {
 }
 
 /** 1 trace, 12 traces */
-export const pluralize = (number: number, thing: string): string => `${number.toLocaleString('en')} ${thing}${number === 1 ? '' : 's'}`;
+export const pluralize = (number: number, thing: string): string =>
+  `${number.toLocaleString('en')} ${thing}${number === 1 ? '' : 's'}`;
 
 /** Numbers of the server in words. Knows no React. */
 export function formatBytes(count: number): string {
@@ -109,7 +120,19 @@ export function formatElapsed(seconds: number): string {
     .join(' ');
 }
 
-const BYTE_LIMITS = new Set(['max_body', 'max_url', 'max_headers', 'max_string', 'max_file', 'files_max', 'otlp_max_body', 'otlp_max_unpacked', 'trace_max_bytes', 'run_bytes', 'ws_max']);
+const BYTE_LIMITS = new Set([
+  'max_body',
+  'max_url',
+  'max_headers',
+  'max_string',
+  'max_file',
+  'files_max',
+  'otlp_max_body',
+  'otlp_max_unpacked',
+  'trace_max_bytes',
+  'run_bytes',
+  'ws_max',
+]);
 
 /** A limit with its unit, which its name tells. */
 export function formatLimit(name: string, value: number): string {
@@ -119,7 +142,8 @@ export function formatLimit(name: string, value: number): string {
 }
 
 /** A setting's value on one line. */
-export const formatSettingValue = (value: unknown): string => (typeof value === 'string' ? value || '(empty)' : JSON.stringify(value));
+export const formatSettingValue = (value: unknown): string =>
+  typeof value === 'string' ? value || '(empty)' : JSON.stringify(value);
 
 /** The moment after that many days, as the server takes it; null for never. */
 export const daysFromNow = (days: number | null, now: number = Date.now()): string | null =>

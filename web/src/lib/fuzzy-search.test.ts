@@ -21,7 +21,10 @@ test('all words must be there, in any order, in the title or beside it', () => {
 });
 
 test('who begins a word means it more than who hits its middle', () => {
-  expect(found('al', [{ title: 'Signal' }, { title: 'Stop all' }]).map(({ title }) => title)).toEqual(['Stop all', 'Signal']);
+  expect(found('al', [{ title: 'Signal' }, { title: 'Stop all' }]).map(({ title }) => title)).toEqual([
+    'Stop all',
+    'Signal',
+  ]);
 });
 
 test('marks and case do not matter', () => {

@@ -2,7 +2,15 @@ import { describe, expect, test } from 'vitest';
 import { isSendKey } from './preferences';
 
 describe('a key', () => {
-  const pressed = (more: object = {}) => ({ key: 'Enter', shiftKey: false, ctrlKey: false, metaKey: false, isComposing: false, keyCode: 13, ...more });
+  const pressed = (more: object = {}) => ({
+    key: 'Enter',
+    shiftKey: false,
+    ctrlKey: false,
+    metaKey: false,
+    isComposing: false,
+    keyCode: 13,
+    ...more,
+  });
 
   test('sends when it is Enter; with Shift it is a new line', () => {
     expect(isSendKey(pressed(), 'enter')).toBe(true);

@@ -26,7 +26,10 @@ export function setPreferences(change: Partial<Preferences>): void {
 }
 
 /** Whether the key event sends the message. While an input method composes, Enter selects a word and does not send. */
-export function isSendKey(event: Pick<KeyboardEvent, 'key' | 'shiftKey' | 'ctrlKey' | 'metaKey' | 'isComposing' | 'keyCode'>, by: Preferences['send']): boolean {
+export function isSendKey(
+  event: Pick<KeyboardEvent, 'key' | 'shiftKey' | 'ctrlKey' | 'metaKey' | 'isComposing' | 'keyCode'>,
+  by: Preferences['send'],
+): boolean {
   if (event.key !== 'Enter' || event.isComposing || event.keyCode === 229) return false;
   const modified = event.ctrlKey || event.metaKey;
   return by === 'enter' ? !event.shiftKey || modified : modified;

@@ -10,17 +10,36 @@ describe('an address', () => {
     ['mailto:a@b.example', { href: 'mailto:a@b.example', host: 'a@b.example' }],
   ])('that may be a link says who is asked: %s', (given, expected) => expect(address(given)).toEqual(expected));
 
-  it.each(['javascript:alert(1)', 'JAVASCRIPT:1', '\u0001javascript:1', 'data:text/html,x', 'vbscript:1', 'file:///x', 'blob:https://a.example/1', 'ftp://a.example', '//a.example', '/a', 'a', '', `https://${'a'.repeat(5000)}`])(
-    'of another kind is none: %s',
-    (given) => expect(address(given)).toBeUndefined(),
-  );
+  it.each([
+    'javascript:alert(1)',
+    'JAVASCRIPT:1',
+    '\u0001javascript:1',
+    'data:text/html,x',
+    'vbscript:1',
+    'file:///x',
+    'blob:https://a.example/1',
+    'ftp://a.example',
+    '//a.example',
+    '/a',
+    'a',
+    '',
+    `https://${'a'.repeat(5000)}`,
+  ])('of another kind is none: %s', (given) => expect(address(given)).toBeUndefined());
 
   it('is told unless the words tell it', () => {
     const to = { href: 'https://a.example/x', host: 'a.example' };
 
-    expect(['a.example', 'https://a.example/x', 'a.example/other', 'https://b.example', 'here', 'a.example@b.example', 'a.example is safe'].map((words) => tells(words, to))).toEqual([
-      true, true, true, false, false, false, false,
-    ]);
+    expect(
+      [
+        'a.example',
+        'https://a.example/x',
+        'a.example/other',
+        'https://b.example',
+        'here',
+        'a.example@b.example',
+        'a.example is safe',
+      ].map((words) => tells(words, to)),
+    ).toEqual([true, true, true, false, false, false, false]);
   });
 });
 
@@ -30,8 +49,24 @@ it('Characters that turn a text are taken out of prose, and numbered where every
 });
 
 it('Only images that stand in the text, and files of this server, are loaded', () => {
-  expect(['data:image/png;base64,AA==', 'data:image/svg+xml;base64,AA==', 'data:image/png,AA', 'data:image/png;base64,A"', 'https://a.example/a.png'].map(inlineImage)).toEqual([true, false, false, false, false]);
-  expect(['/api/files/file_01k', '/api/files/file_../x', '/api/files/', '//x/api/files/file_1', 'https://x/api/files/file_1'].map(storedFile)).toEqual([true, false, false, false, false]);
+  expect(
+    [
+      'data:image/png;base64,AA==',
+      'data:image/svg+xml;base64,AA==',
+      'data:image/png,AA',
+      'data:image/png;base64,A"',
+      'https://a.example/a.png',
+    ].map(inlineImage),
+  ).toEqual([true, false, false, false, false]);
+  expect(
+    [
+      '/api/files/file_01k',
+      '/api/files/file_../x',
+      '/api/files/',
+      '//x/api/files/file_1',
+      'https://x/api/files/file_1',
+    ].map(storedFile),
+  ).toEqual([true, false, false, false, false]);
 });
 
 it('The usual character references are read, others stay', () => {

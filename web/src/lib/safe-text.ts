@@ -23,7 +23,9 @@ export function address(given: string): Address | undefined {
   const url = parsed(given.trim());
   if (!url) return undefined;
   if (url.protocol === 'mailto:') return { href: url.href, host: prose(url.pathname) };
-  return (url.protocol === 'https:' || url.protocol === 'http:') && url.host ? { href: url.href, host: url.host } : undefined;
+  return (url.protocol === 'https:' || url.protocol === 'http:') && url.host
+    ? { href: url.href, host: url.host }
+    : undefined;
 }
 
 function parsed(given: string): URL | undefined {
@@ -48,11 +50,50 @@ export const inlineImage = (url: string): boolean => /^data:image\/(?:png|jpeg|g
 export const storedFile = (url: string): boolean => /^\/api\/files\/file_[0-9a-z]{1,64}$/.test(url);
 
 const NAMED: Record<string, string> = {
-  amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: '\u00A0', copy: '©', reg: '®', trade: '™', hellip: '…', mdash: '—', ndash: '–',
-  lsquo: '‘', rsquo: '’', ldquo: '“', rdquo: '”', laquo: '«', raquo: '»', bull: '•', middot: '·', times: '×', divide: '÷', deg: '°', plusmn: '±',
-  euro: '€', pound: '£', yen: '¥', cent: '¢', sect: '§', para: '¶', larr: '←', rarr: '→', uarr: '↑', darr: '↓', le: '≤', ge: '≥', ne: '≠', infin: '∞',
+  amp: '&',
+  lt: '<',
+  gt: '>',
+  quot: '"',
+  apos: "'",
+  nbsp: '\u00A0',
+  copy: '©',
+  reg: '®',
+  trade: '™',
+  hellip: '…',
+  mdash: '—',
+  ndash: '–',
+  lsquo: '‘',
+  rsquo: '’',
+  ldquo: '“',
+  rdquo: '”',
+  laquo: '«',
+  raquo: '»',
+  bull: '•',
+  middot: '·',
+  times: '×',
+  divide: '÷',
+  deg: '°',
+  plusmn: '±',
+  euro: '€',
+  pound: '£',
+  yen: '¥',
+  cent: '¢',
+  sect: '§',
+  para: '¶',
+  larr: '←',
+  rarr: '→',
+  uarr: '↑',
+  darr: '↓',
+  le: '≤',
+  ge: '≥',
+  ne: '≠',
+  infin: '∞',
 };
 
 /** The usual character references as the characters they name. */
 export const entities = (text: string): string =>
-  text.includes('&') ? text.replaceAll(/&(\w{2,8});/g, (whole, name: string) => (Object.hasOwn(NAMED, name) ? (NAMED[name] ?? whole) : whole)) : text;
+  text.includes('&')
+    ? text.replaceAll(/&(\w{2,8});/g, (whole, name: string) =>
+        Object.hasOwn(NAMED, name) ? (NAMED[name] ?? whole) : whole,
+      )
+    : text;

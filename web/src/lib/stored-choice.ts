@@ -2,7 +2,10 @@
 import { create, type StoreApi, type UseBoundStore } from 'zustand';
 
 /** The first of `values` is the default. */
-export function createStoredChoice<T extends string>(key: string, values: readonly [T, ...T[]]): UseBoundStore<StoreApi<T>> {
+export function createStoredChoice<T extends string>(
+  key: string,
+  values: readonly [T, ...T[]],
+): UseBoundStore<StoreApi<T>> {
   const useChoice = create<T>(() => values.find((value) => value === localStorage.getItem(key)) ?? values[0]);
   useChoice.subscribe((value) => {
     try {

@@ -19,7 +19,13 @@ export function serve(): void {
 
 export const PLACE = { workflow: 'tutor', variant: 'short', parameters: { t: 1 }, inputs: { subject: 'physics' } };
 export const cellOf = (more: Partial<CellOptions> = {}): CellChat =>
-  new CellChat({ thread: null, place: () => PLACE, make: async () => ({ id: 'conv_1' }) as Thread, forked: () => {}, ...more });
+  new CellChat({
+    thread: null,
+    place: () => PLACE,
+    make: async () => ({ id: 'conv_1' }) as Thread,
+    forked: () => {},
+    ...more,
+  });
 
 export async function shown(cell: CellChat): Promise<CellChat> {
   cell.open();
@@ -28,14 +34,20 @@ export async function shown(cell: CellChat): Promise<CellChat> {
 }
 export const opened = (more: Partial<CellOptions> = {}) => shown(cellOf({ thread: 'conv_1', ...more }));
 
-export const until = (true_: () => boolean) => vi.waitFor(() => {
-  if (!true_()) throw new Error('Not yet.');
-}, { timeout: 4000, interval: 5 });
+export const until = (true_: () => boolean) =>
+  vi.waitFor(
+    () => {
+      if (!true_()) throw new Error('Not yet.');
+    },
+    { timeout: 4000, interval: 5 },
+  );
 export const calm = (cell: CellChat) => until(() => !cell.busy && !cell.loading);
 export const pause = (milliseconds = 30) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
-export const words = (message: ChatMessage): string => message.parts.map((part) => (part.type === 'text' ? part.text : '')).join('');
-export const told = (cell: CellChat): string[] => cell.chat.messages.map((message) => `${message.role}: ${words(message)}`);
+export const words = (message: ChatMessage): string =>
+  message.parts.map((part) => (part.type === 'text' ? part.text : '')).join('');
+export const told = (cell: CellChat): string[] =>
+  cell.chat.messages.map((message) => `${message.role}: ${words(message)}`);
 export const text = (said: string) => [{ type: 'text' as const, text: said }];
 
 /** Send, and wait until the workflow is asked. */

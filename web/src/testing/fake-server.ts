@@ -16,14 +16,16 @@ interface Running {
 }
 
 const encoder = new TextEncoder();
-const frame = (chunk: object | string): Uint8Array => encoder.encode(`data: ${typeof chunk === 'string' ? chunk : JSON.stringify(chunk)}\n\n`);
+const frame = (chunk: object | string): Uint8Array =>
+  encoder.encode(`data: ${typeof chunk === 'string' ? chunk : JSON.stringify(chunk)}\n\n`);
 
 export class FakeServer {
   nodes: Node[] = [];
   head: string | null = null;
   workflow = 'tutor';
   run: Running | null = null;
-  ended: { id: string; answers: string | null; status: string; error: object | null; text: string; message: string }[] = [];
+  ended: { id: string; answers: string | null; status: string; error: object | null; text: string; message: string }[] =
+    [];
   /** Requests as `METHOD path`, with what they say. */
   asked: { what: string; body: unknown; headers: Record<string, string> }[] = [];
   away = false;
@@ -67,7 +69,9 @@ export class FakeServer {
   put(...messages: (Partial<Node> & Pick<Node, 'role'> & { text?: string })[]): void {
     for (const { text, ...given } of messages) {
       const id = given.id ?? `m${this.nodes.length + 1}`;
-      this.nodes.push(node({ parent: this.head, parts: text === undefined ? [] : [{ type: 'text', text }], ...given, id }));
+      this.nodes.push(
+        node({ parent: this.head, parts: text === undefined ? [] : [{ type: 'text', text }], ...given, id }),
+      );
       if (given.status !== 'failed') this.head = id;
     }
   }
@@ -77,7 +81,11 @@ export class FakeServer {
     const id = `run_${this.ended.length + 1}`;
     const message = more.message ?? `msg_${this.ended.length + 1}_1`;
     this.run = { id, answers, message, text: '', chunks: [], readers: new Set(), began: this.head };
-    this.tell({ type: 'start', messageId: message, messageMetadata: { runId: id } }, { type: 'start-step' }, { type: 'text-start', id: 't' });
+    this.tell(
+      { type: 'start', messageId: message, messageMetadata: { runId: id } },
+      { type: 'start-step' },
+      { type: 'text-start', id: 't' },
+    );
     return this.run;
   }
   tell(...chunks: object[]): void {
@@ -96,12 +104,24 @@ export class FakeServer {
     const run = this.run;
     if (!run) throw new Error('Nobody is speaking.');
     const error = status === 'failed' ? { code: 'workflow_failed', message: 'The model is gone.' } : null;
-    if (status === 'finished') this.tell({ type: 'text-end', id: 't' }, { type: 'finish-step' }, { type: 'finish', finishReason: 'stop' });
-    else if (status === 'failed') this.tell({ type: 'error', errorText: 'The model is gone.' }, { type: 'finish', finishReason: 'error' });
+    if (status === 'finished')
+      this.tell({ type: 'text-end', id: 't' }, { type: 'finish-step' }, { type: 'finish', finishReason: 'stop' });
+    else if (status === 'failed')
+      this.tell({ type: 'error', errorText: 'The model is gone.' }, { type: 'finish', finishReason: 'error' });
     else this.tell({ type: 'abort' });
     const id = this.nodes.some((one) => one.id === run.message) ? `${run.message}.${this.nodes.length}` : run.message;
     const how = status === 'finished' ? 'done' : status === 'failed' ? 'failed' : 'partial';
-    this.nodes.push(node({ id, parent: run.answers, role: 'assistant', run: run.id, status: how, error, parts: parts ?? [{ type: 'text', text: run.text }] }));
+    this.nodes.push(
+      node({
+        id,
+        parent: run.answers,
+        role: 'assistant',
+        run: run.id,
+        status: how,
+        error,
+        parts: parts ?? [{ type: 'text', text: run.text }],
+      }),
+    );
     if (how !== 'failed' && (this.head === run.answers || this.head === run.began)) this.head = id;
     this.ended.push({ id: run.id, answers: run.answers, status, error, text: run.text, message: run.message });
     this.run = null;
@@ -119,7 +139,7 @@ export class FakeServer {
 
   branch(end: string | null): Node[] {
     const found: Node[] = [];
-    for (let at = end; at !== null; ) {
+    for (let at = end; at !== null;) {
       const here = this.nodes.find((one) => one.id === at);
       if (!here) break;
       found.unshift({ ...here, siblings: this.nodes.filter((one) => one.parent === here.parent).map((one) => one.id) });
@@ -129,7 +149,10 @@ export class FakeServer {
   }
   /** Every branch's words, for a look at the whole. */
   get tree(): string[] {
-    return this.nodes.map((one) => `${one.parent ?? '-'} > ${one.id} ${one.role} ${one.parts.map((part) => ('text' in part ? part.text : `[${part.type}]`)).join('')}`);
+    return this.nodes.map(
+      (one) =>
+        `${one.parent ?? '-'} > ${one.id} ${one.role} ${one.parts.map((part) => ('text' in part ? part.text : `[${part.type}]`)).join('')}`,
+    );
   }
   posted(): unknown[] {
     return this.asked.filter(({ what }) => what === 'POST /api/threads/conv_1/messages').map(({ body }) => body);
@@ -156,12 +179,19 @@ export class FakeServer {
     const at = url.pathname;
     if (at === '/api/threads/conv_1') {
       if (method === 'PATCH') this.#patch(body);
-      if (body['head'] && this.nodes.find((one) => one.id === (body['head'] as { through: string }).through)?.status === 'failed')
+      if (
+        body['head'] &&
+        this.nodes.find((one) => one.id === (body['head'] as { through: string }).through)?.status === 'failed'
+      )
         return Response.json({ error: { code: 'invalid_value', message: 'Failed.' } }, { status: 422 });
       return Response.json({ id: 'conv_1', workflow: this.workflow, head: this.head, run: this.run?.id ?? null });
     }
-    if (at === '/api/threads/conv_1/messages') return method === 'POST' ? this.#say(body) : this.#page(url.searchParams);
-    if (at === '/api/runs') return Response.json({ data: this.ended.slice(-1).map(({ id, answers, status, error }) => ({ id, answers, status, error })) });
+    if (at === '/api/threads/conv_1/messages')
+      return method === 'POST' ? this.#say(body) : this.#page(url.searchParams);
+    if (at === '/api/runs')
+      return Response.json({
+        data: this.ended.slice(-1).map(({ id, answers, status, error }) => ({ id, answers, status, error })),
+      });
     if (at.startsWith('/api/runs/')) return this.#run(at.slice('/api/runs/'.length), method);
     if (at.endsWith('/stop')) {
       if (this.run) this.end('cancelled');
@@ -183,7 +213,8 @@ export class FakeServer {
     const through = (body['head'] as { through?: string } | undefined)?.through;
     if (!through || this.nodes.find((one) => one.id === through)?.status === 'failed') return;
     let leaf = through;
-    for (let below; (below = this.nodes.findLast((one) => one.parent === leaf && one.status !== 'failed')); ) leaf = below.id;
+    for (let below; (below = this.nodes.findLast((one) => one.parent === leaf && one.status !== 'failed'));)
+      leaf = below.id;
     this.head = leaf;
   }
 
@@ -191,7 +222,18 @@ export class FakeServer {
     const at = query.get('at') ?? 'head';
     const branch = this.branch(at === 'head' ? this.head : at);
     const limit = Number(query.get('limit'));
-    const streaming = this.run && branch.at(-1)?.id === this.run.answers ? [node({ id: this.run.message, parent: this.run.answers, role: 'assistant', run: this.run.id, status: 'streaming' })] : [];
+    const streaming =
+      this.run && branch.at(-1)?.id === this.run.answers
+        ? [
+            node({
+              id: this.run.message,
+              parent: this.run.answers,
+              role: 'assistant',
+              run: this.run.id,
+              status: 'streaming',
+            }),
+          ]
+        : [];
     return Response.json({ data: [...branch.slice(-limit), ...streaming], next: null });
   }
 
@@ -205,15 +247,21 @@ export class FakeServer {
       this.put({ role: message.role, parts: message.parts, ...(message.id && !taken ? { id: message.id } : {}) });
     }
     this.notice();
-    return Response.json({ messages: this.nodes.slice(before).map((one) => this.branch(one.id).at(-1)) }, { status: 201 });
+    return Response.json(
+      { messages: this.nodes.slice(before).map((one) => this.branch(one.id).at(-1)) },
+      { status: 201 },
+    );
   }
 
   #run(id: string, method: string): Response {
     if (method === 'PUT') return Response.json({});
-    if (id === this.run?.id) return Response.json({ id, answers: this.run.answers, status: 'running', created_at: '2026-01-01T00:00:00Z' });
+    if (id === this.run?.id)
+      return Response.json({ id, answers: this.run.answers, status: 'running', created_at: '2026-01-01T00:00:00Z' });
     const run = this.ended.find((one) => one.id === id);
     if (!run) return Response.json({ error: { code: 'not_found', message: 'No run.' } }, { status: 404 });
-    const messages = run.text ? [{ id: run.message, role: 'assistant', parts: [{ type: 'text', text: run.text }] }] : [];
+    const messages = run.text
+      ? [{ id: run.message, role: 'assistant', parts: [{ type: 'text', text: run.text }] }]
+      : [];
     return Response.json({ ...run, created_at: '2026-01-01T00:00:00Z', reply: { messages } });
   }
 
@@ -228,7 +276,10 @@ export class FakeServer {
     if (failing) return failing;
     if (method === 'GET' && !this.run) return new Response(null, { status: 204 });
     const last = (body ? (JSON.parse(body) as { messages: { id: string; role: string }[] }).messages : []).at(-1);
-    const run = method === 'GET' && this.run ? this.run : this.begin(headers['x-palaver-answer'] ?? null, last?.role === 'assistant' ? { message: last.id } : {});
+    const run =
+      method === 'GET' && this.run
+        ? this.run
+        : this.begin(headers['x-palaver-answer'] ?? null, last?.role === 'assistant' ? { message: last.id } : {});
     const stream = new ReadableStream<Uint8Array>({
       start: (controller) => {
         for (const chunk of run.chunks) controller.enqueue(frame(chunk));

@@ -13,6 +13,9 @@ function milliseconds(call: (size: number) => unknown, size: number): number {
  * runs on the machine only adds to it. In proportion that is 16, and 256 where time grows with the square.
  */
 export function growth(call: (size: number) => unknown, size: number): number {
-  const ratios = Array.from({ length: 3 }, () => milliseconds(call, size) / Math.max(1, milliseconds(call, size / TIMES)));
+  const ratios = Array.from(
+    { length: 3 },
+    () => milliseconds(call, size) / Math.max(1, milliseconds(call, size / TIMES)),
+  );
   return Math.min(...ratios);
 }

@@ -2,9 +2,9 @@
 import { ArrowRight, ChevronDown, ListChecks, X } from 'lucide-react';
 import { useEffect, useRef, useState, type ReactNode } from 'react';
 import { Link } from 'wouter';
-import { cn } from '@/lib/cn';
 import { IconButton } from '@/components/button';
 import { tell } from '@/components/toast';
+import { cn } from '@/lib/cn';
 import { tour, useTour, type StepId } from './progress';
 import { pieces, STEPS, type Step } from './steps';
 
@@ -24,7 +24,11 @@ export default function Checklist(): ReactNode {
     };
   }, [isOpen]);
   return (
-    <section aria-label="Tour" aria-live="off" className="mx-2.5 mb-2 flex min-h-9 shrink flex-col overflow-hidden rounded-xl border bg-surface">
+    <section
+      aria-label="Tour"
+      aria-live="off"
+      className="mx-2.5 mb-2 flex min-h-9 shrink flex-col overflow-hidden rounded-xl border bg-surface"
+    >
       <Head isOpen={isOpen} count={done.length} />
       {isOpen && (
         <ol className="min-h-0 overflow-y-auto px-1 pt-1 pb-1.5">
@@ -37,7 +41,12 @@ export default function Checklist(): ReactNode {
               onToggle={() => choose({ id: shown === step.id ? null : step.id, when: done.length })}
             />
           ))}
-          {next === null && <li className="px-2 py-1 text-[13px] text-muted">That was all of it. Now serve something of your own: <code className="font-mono text-xs">palaver serve app.py</code></li>}
+          {next === null && (
+            <li className="px-2 py-1 text-[13px] text-muted">
+              That was all of it. Now serve something of your own:{' '}
+              <code className="font-mono text-xs">palaver serve app.py</code>
+            </li>
+          )}
         </ol>
       )}
     </section>
@@ -68,7 +77,15 @@ function Head({ isOpen, count }: { isOpen: boolean; count: number }): ReactNode 
           <X />
         </IconButton>
       </header>
-      <div role="progressbar" aria-label="Steps of the tour" aria-valuemin={0} aria-valuemax={STEPS.length} aria-valuenow={count} aria-valuetext={told} className="h-0.5 shrink-0 bg-sunken">
+      <div
+        role="progressbar"
+        aria-label="Steps of the tour"
+        aria-valuemin={0}
+        aria-valuemax={STEPS.length}
+        aria-valuenow={count}
+        aria-valuetext={told}
+        className="h-0.5 shrink-0 bg-sunken"
+      >
         <div className="h-full bg-accent transition-[width]" style={{ width: `${(100 * count) / STEPS.length}%` }} />
       </div>
     </>
@@ -90,12 +107,22 @@ function StepRow({ step: { id, title, text, href, link }, isDone, isShown, onTog
   return (
     <li ref={row} className={cn('rounded-lg', isShown && 'bg-sunken')}>
       <div className="flex items-start">
-        <input type="checkbox" aria-label={`Done: ${title}`} checked={isDone} onChange={({ target }) => tour.mark(id, target.checked)} className="mt-1.5 mr-0.5 ml-2 size-4 shrink-0 cursor-pointer accent-(--accent)" />
+        <input
+          type="checkbox"
+          aria-label={`Done: ${title}`}
+          checked={isDone}
+          onChange={({ target }) => tour.mark(id, target.checked)}
+          className="mt-1.5 mr-0.5 ml-2 size-4 shrink-0 cursor-pointer accent-(--accent)"
+        />
         <button
           type="button"
           aria-expanded={isShown}
           onClick={onToggle}
-          className={cn('min-h-7 grow rounded-lg px-1.5 py-1 text-left text-[13px] leading-5 -outline-offset-2', isDone ? 'text-muted' : 'font-medium', !isShown && 'hover:bg-sunken')}
+          className={cn(
+            'min-h-7 grow rounded-lg px-1.5 py-1 text-left text-[13px] leading-5 -outline-offset-2',
+            isDone ? 'text-muted' : 'font-medium',
+            !isShown && 'hover:bg-sunken',
+          )}
         >
           {title}
         </button>
@@ -104,10 +131,23 @@ function StepRow({ step: { id, title, text, href, link }, isDone, isShown, onTog
         <div className="pr-2 pb-2 pl-8 text-[13px] text-muted">
           <p>
             {pieces(text).map(({ kind, text: piece }) =>
-              kind === 'plain' ? piece : kind === 'pressed' ? <b key={piece} className="font-medium text-ink">{piece}</b> : <code key={piece} className="rounded bg-surface px-1 font-mono text-xs whitespace-nowrap text-ink">{piece}</code>,
+              kind === 'plain' ? (
+                piece
+              ) : kind === 'pressed' ? (
+                <b key={piece} className="font-medium text-ink">
+                  {piece}
+                </b>
+              ) : (
+                <code key={piece} className="rounded bg-surface px-1 font-mono text-xs whitespace-nowrap text-ink">
+                  {piece}
+                </code>
+              ),
             )}
           </p>
-          <Link href={href} className="mt-1 inline-flex items-center gap-1 rounded font-medium text-accent hover:underline">
+          <Link
+            href={href}
+            className="mt-1 inline-flex items-center gap-1 rounded font-medium text-accent hover:underline"
+          >
             {link} <ArrowRight aria-hidden className="size-3.5" />
           </Link>
         </div>

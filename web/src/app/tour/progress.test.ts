@@ -2,7 +2,10 @@ import { beforeEach, expect, test } from 'vitest';
 import { read, Tour } from './progress';
 
 const kept = new Map<string, string>();
-const storage = { getItem: (key: string) => kept.get(key) ?? null, setItem: (key: string, value: string) => void kept.set(key, value) };
+const storage = {
+  getItem: (key: string) => kept.get(key) ?? null,
+  setItem: (key: string, value: string) => void kept.set(key, value),
+};
 
 function begun(): Tour {
   const tour = new Tour();
@@ -52,7 +55,11 @@ test('a step can be taken back, and all of it can begin again', () => {
 });
 
 test('of what is kept only what is known counts', () => {
-  expect([null, 'x', 'null', '[]', '{"look":7,"done":"talk"}', '{"look":"away","done":["call","dance","talk",null]}'].map(read)).toEqual([
+  expect(
+    [null, 'x', 'null', '[]', '{"look":7,"done":"talk"}', '{"look":"away","done":["call","dance","talk",null]}'].map(
+      read,
+    ),
+  ).toEqual([
     { look: 'open', done: [] },
     { look: 'open', done: [] },
     { look: 'open', done: [] },

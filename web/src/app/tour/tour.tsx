@@ -9,7 +9,9 @@ const Checklist = lazy(() => import('./checklist'));
 
 export function Touring(): ReactNode {
   const { on, look } = useTour();
-  useCommand(on && look === 'away' && { id: 'tour', title: 'Show the tour', group: 'Everywhere', run: () => tour.show('open') });
+  useCommand(
+    on && look === 'away' && { id: 'tour', title: 'Show the tour', group: 'Everywhere', run: () => tour.show('open') },
+  );
   return <Suspense>{on && look !== 'away' && <Checklist />}</Suspense>;
 }
 

@@ -1,6 +1,13 @@
 /** An editor for code of any language that the page can colour. A chunk of its own. */
 import { StateEffect, StateField, type Extension } from '@codemirror/state';
-import { Decoration, EditorView, ViewPlugin, highlightSpecialChars, type DecorationSet, type ViewUpdate } from '@codemirror/view';
+import {
+  Decoration,
+  EditorView,
+  ViewPlugin,
+  highlightSpecialChars,
+  type DecorationSet,
+  type ViewUpdate,
+} from '@codemirror/view';
 import { useMemo, type ReactNode } from 'react';
 import { lookOf } from '@/components/markdown/code-block';
 import { Editor, type EditorProps } from './text-editor';
@@ -17,7 +24,8 @@ const LONGEST = 100_000;
 const painted = StateEffect.define<DecorationSet>();
 const paint = StateField.define<DecorationSet>({
   create: () => Decoration.none,
-  update: (before, change) => change.effects.reduce((now, effect) => (effect.is(painted) ? effect.value : now), before.map(change.changes)),
+  update: (before, change) =>
+    change.effects.reduce((now, effect) => (effect.is(painted) ? effect.value : now), before.map(change.changes)),
   provide: (field) => EditorView.decorations.from(field),
 });
 

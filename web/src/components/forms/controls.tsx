@@ -40,7 +40,8 @@ export function Control({ shape, ...rest }: ControlProps): ReactNode {
   }
 }
 
-const hint = (fallback: unknown, required: boolean): string => (fallback === undefined || fallback === null ? (required ? 'Required' : '') : formatValue(fallback));
+const hint = (fallback: unknown, required: boolean): string =>
+  fallback === undefined || fallback === null ? (required ? 'Required' : '') : formatValue(fallback);
 
 function TextControl({ shape, value, fallback, required, onChange, id, label, invalid }: Of<'text'>): ReactNode {
   const usual = typeof fallback === 'string' ? fallback : '';
@@ -60,7 +61,9 @@ function TextControl({ shape, value, fallback, required, onChange, id, label, in
     case 'plain':
       return <TextArea rows={1} {...shared} className="block min-h-8 py-1" />;
     case 'code':
-      return <CodeField text={text} onText={write} label={label} language={shape.language ?? ''} placeholder={placeholder} />;
+      return (
+        <CodeField text={text} onText={write} label={label} language={shape.language ?? ''} placeholder={placeholder} />
+      );
     case 'password':
       return <TextField type="password" autoComplete="off" {...shared} />;
     case 'date':
@@ -123,7 +126,9 @@ function NumberControl({ shape, value, fallback, required, onChange, id, label, 
         )}
         {field}
       </div>
-      {holds && unfinished && <p className="mt-1 text-xs text-bad">{shape.whole ? 'Not a whole number.' : 'Not a number.'}</p>}
+      {holds && unfinished && (
+        <p className="mt-1 text-xs text-bad">{shape.whole ? 'Not a whole number.' : 'Not a number.'}</p>
+      )}
     </>
   );
 }
@@ -151,7 +156,9 @@ function ChoiceControl({ shape, value, fallback, required, onChange, id, invalid
       id={id}
       value={chosen < 0 ? '' : String(chosen)}
       aria-invalid={invalid}
-      onChange={(event) => onChange(event.currentTarget.value === '' ? undefined : shape.options[Number(event.currentTarget.value)])}
+      onChange={(event) =>
+        onChange(event.currentTarget.value === '' ? undefined : shape.options[Number(event.currentTarget.value)])
+      }
       className={cn('max-w-full', chosen < 0 && 'text-faint')}
     >
       <option value="">{nothing}</option>
@@ -198,7 +205,14 @@ export function CodeField({ text, onText, label, language, placeholder }: CodeFi
           />
         }
       >
-        <CodeEditor text={shown} onText={write} label={label} language={language} placeholder={placeholder} writing={writing} />
+        <CodeEditor
+          text={shown}
+          onText={write}
+          label={label}
+          language={language}
+          placeholder={placeholder}
+          writing={writing}
+        />
       </Suspense>
     </div>
   );

@@ -29,7 +29,12 @@ function errors({ state }: EditorView): Diagnostic[] {
   return found;
 }
 
-const JSON_TEXT: Extension = [json(), syntaxHighlighting(COLOURS), linter(errors, { delay: 300 }), EditorView.lineWrapping];
+const JSON_TEXT: Extension = [
+  json(),
+  syntaxHighlighting(COLOURS),
+  linter(errors, { delay: 300 }),
+  EditorView.lineWrapping,
+];
 
 export default function JsonEditor(props: EditorProps): ReactNode {
   return <Editor {...props} more={JSON_TEXT} />;

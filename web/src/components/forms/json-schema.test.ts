@@ -11,26 +11,62 @@ describe('a schema is drawn as', () => {
     ['a text', { type: 'string' }, plain],
     ['a date', { type: 'string', format: 'date' }, { ...plain, format: 'date' }],
     ['a text of bounded length', { type: 'string', minLength: 1, maxLength: 9 }, { ...plain, shortest: 1, longest: 9 }],
-    ['code', { type: 'string', contentMediaType: 'text/javascript' }, { ...plain, format: 'code', language: 'javascript' }],
-    ['code, the older name of its language', { type: 'string', contentMediaType: 'application/x-ecmascript; charset=utf-8' }, { ...plain, format: 'code', language: 'javascript' }],
-    ['code or null', { anyOf: [{ type: 'string', contentMediaType: 'text/x-python' }, { type: 'null' }] }, { ...plain, format: 'code', language: 'python', nullable: true }],
-    ['code or null, the other way to say it', { anyOf: [{ type: 'string' }, { type: 'null' }], contentMediaType: 'text/x-python' }, { ...plain, format: 'code', language: 'python', nullable: true }],
+    [
+      'code',
+      { type: 'string', contentMediaType: 'text/javascript' },
+      { ...plain, format: 'code', language: 'javascript' },
+    ],
+    [
+      'code, the older name of its language',
+      { type: 'string', contentMediaType: 'application/x-ecmascript; charset=utf-8' },
+      { ...plain, format: 'code', language: 'javascript' },
+    ],
+    [
+      'code or null',
+      { anyOf: [{ type: 'string', contentMediaType: 'text/x-python' }, { type: 'null' }] },
+      { ...plain, format: 'code', language: 'python', nullable: true },
+    ],
+    [
+      'code or null, the other way to say it',
+      { anyOf: [{ type: 'string' }, { type: 'null' }], contentMediaType: 'text/x-python' },
+      { ...plain, format: 'code', language: 'python', nullable: true },
+    ],
     ['a text that is of no language', { type: 'string', contentMediaType: 'text/plain' }, plain],
     ['a text that is bytes', { type: 'string', contentMediaType: 'text/css', contentEncoding: 'base64' }, plain],
     ['a text that is none of ours', { type: 'string', contentMediaType: 'image/png' }, plain],
     ['a whole number', { type: 'integer' }, integer],
-    ['a number in a range', { type: 'number', minimum: 0, exclusiveMaximum: 2 }, { ...integer, whole: false, range: { ...endless, least: 0, below: 2 } }],
+    [
+      'a number in a range',
+      { type: 'number', minimum: 0, exclusiveMaximum: 2 },
+      { ...integer, whole: false, range: { ...endless, least: 0, below: 2 } },
+    ],
     ['a switch', { type: 'boolean', default: true }, { kind: 'switch', ...bare, fallback: true }],
     ['a choice', { enum: ['a', 'b'] }, { kind: 'choice', options: ['a', 'b'], ...bare }],
     ['a choice that may be null', { enum: ['a', null] }, { kind: 'choice', options: ['a'], ...bare, nullable: true }],
     ['the only choice', { const: 1 }, { kind: 'choice', options: [1], ...bare }],
     ['a choice of constants', { anyOf: [{ const: 1 }, { const: 2 }] }, { kind: 'choice', options: [1, 2], ...bare }],
-    ['a number or null', { anyOf: [{ type: 'integer' }, { type: 'null' }], default: null }, { ...integer, nullable: true, fallback: null }],
+    [
+      'a number or null',
+      { anyOf: [{ type: 'integer' }, { type: 'null' }], default: null },
+      { ...integer, nullable: true, fallback: null },
+    ],
     ['a number or null, the other way to say it', { type: ['integer', 'null'] }, { ...integer, nullable: true }],
-    ['a list of numbers', { type: 'array', items: { type: 'integer' } }, { kind: 'list', item: integer, least: 0, most: Infinity, ...bare }],
+    [
+      'a list of numbers',
+      { type: 'array', items: { type: 'integer' } },
+      { kind: 'list', item: integer, least: 0, most: Infinity, ...bare },
+    ],
     ['JSON: a list of objects', { type: 'array', items: { type: 'object' } }, { kind: 'json', ...bare }],
-    ['JSON: a pair', { type: 'array', prefixItems: [{ type: 'integer' }], items: { type: 'integer' } }, { kind: 'json', ...bare }],
-    ['JSON: an object without known names', { type: 'object', additionalProperties: { type: 'integer' } }, { kind: 'json', ...bare }],
+    [
+      'JSON: a pair',
+      { type: 'array', prefixItems: [{ type: 'integer' }], items: { type: 'integer' } },
+      { kind: 'json', ...bare },
+    ],
+    [
+      'JSON: an object without known names',
+      { type: 'object', additionalProperties: { type: 'integer' } },
+      { kind: 'json', ...bare },
+    ],
     ['JSON: a union', { anyOf: [{ type: 'integer' }, { type: 'string' }] }, { kind: 'json', ...bare }],
     ['JSON: anything', {}, { kind: 'json', ...bare }],
     ['JSON: what is no schema', true, { kind: 'json', ...bare }],
@@ -50,8 +86,14 @@ it('a reference is followed, and what stands beside it lies over it', () => {
     description: 'Which.',
     fallback: 'red',
   });
-  expect(shapeOf({ allOf: [{ $ref: '#/$defs/Colour' }] }, root)).toMatchObject({ kind: 'choice', description: 'A colour.' });
-  expect(shapeOf({ anyOf: [{ $ref: '#/$defs/Colour' }, { type: 'null' }] }, root)).toMatchObject({ kind: 'choice', nullable: true });
+  expect(shapeOf({ allOf: [{ $ref: '#/$defs/Colour' }] }, root)).toMatchObject({
+    kind: 'choice',
+    description: 'A colour.',
+  });
+  expect(shapeOf({ anyOf: [{ $ref: '#/$defs/Colour' }, { type: 'null' }] }, root)).toMatchObject({
+    kind: 'choice',
+    nullable: true,
+  });
 });
 
 it('a reference to nothing is JSON', () => {
@@ -60,7 +102,10 @@ it('a reference to nothing is JSON', () => {
 });
 
 it('a schema that contains itself ends in JSON', () => {
-  const node = { type: 'object', properties: { name: { type: 'string' }, next: { anyOf: [{ $ref: '#/$defs/Node' }, { type: 'null' }] } } };
+  const node = {
+    type: 'object',
+    properties: { name: { type: 'string' }, next: { anyOf: [{ $ref: '#/$defs/Node' }, { type: 'null' }] } },
+  };
 
   expect(shapeOf({ $ref: '#/$defs/Node' }, { $defs: { Node: node } })).toMatchObject({
     kind: 'group',
@@ -71,7 +116,10 @@ it('a schema that contains itself ends in JSON', () => {
 it('names that stand beside “an object or null” are those of the object', () => {
   const properties = { code: { type: 'string' } };
 
-  for (const schema of [{ properties, anyOf: [{ type: 'object' }, { type: 'null' }] }, { properties, type: ['object', 'null'] }]) {
+  for (const schema of [
+    { properties, anyOf: [{ type: 'object' }, { type: 'null' }] },
+    { properties, type: ['object', 'null'] },
+  ]) {
     expect(shapeOf(schema, {})).toMatchObject({ kind: 'group', nullable: true, fields: [{ name: 'code' }] });
   }
 });
@@ -79,7 +127,11 @@ it('names that stand beside “an object or null” are those of the object', ()
 it('a form has the fields of its object in order, without those that are shown elsewhere', () => {
   const schema = {
     type: 'object',
-    properties: { messages: { type: 'array', items: { type: 'object' } }, text: { type: 'string' }, words: { type: 'integer', default: 8 } },
+    properties: {
+      messages: { type: 'array', items: { type: 'object' } },
+      text: { type: 'string' },
+      words: { type: 'integer', default: 8 },
+    },
     required: ['messages', 'text'],
     additionalProperties: false,
   };
@@ -106,9 +158,21 @@ it('a form with code in it, however deep, wants room', () => {
 
 describe('a new row begins with', () => {
   it.each([
-    ['the example of all inputs, without a conversation', { examples: [{ text: 'a', messages: [] }, { text: 'b' }], properties: { text: { examples: ['c'] } } }, { text: 'a' }],
-    ['the first example of each input', { properties: { code: { examples: ['f()', 'g()'] }, log: { type: 'string' } } }, { code: 'f()' }],
-    ['an example where nothing, or null, is the default', { properties: { a: { examples: [1], default: null }, b: { examples: [2], default: 3 } } }, { a: 1 }],
+    [
+      'the example of all inputs, without a conversation',
+      { examples: [{ text: 'a', messages: [] }, { text: 'b' }], properties: { text: { examples: ['c'] } } },
+      { text: 'a' },
+    ],
+    [
+      'the first example of each input',
+      { properties: { code: { examples: ['f()', 'g()'] }, log: { type: 'string' } } },
+      { code: 'f()' },
+    ],
+    [
+      'an example where nothing, or null, is the default',
+      { properties: { a: { examples: [1], default: null }, b: { examples: [2], default: 3 } } },
+      { a: 1 },
+    ],
     ['nothing where there is no example', { properties: { text: { type: 'string', default: 'x' } } }, {}],
     ['nothing where the example is not one of inputs', { examples: ['text'], properties: {} }, {}],
     ['nothing where the schema is not known', undefined, {}],

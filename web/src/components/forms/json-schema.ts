@@ -76,12 +76,19 @@ export function shapeOf(given: unknown, root: JsonSchema, seen: readonly string[
 function kindOf(schema: JsonSchema, root: JsonSchema, seen: readonly string[]): Kind {
   if (schema.const !== undefined) return { kind: 'choice', options: [schema.const] };
   if (Array.isArray(schema.enum)) return { kind: 'choice', options: schema.enum.filter((option) => option !== null) };
-  const constants = Array.isArray(schema.anyOf) ? schema.anyOf.map((one) => (isObject(one) ? one.const : undefined)) : [];
+  const constants = Array.isArray(schema.anyOf)
+    ? schema.anyOf.map((one) => (isObject(one) ? one.const : undefined))
+    : [];
   if (constants.length && constants.every((one) => one !== undefined)) return { kind: 'choice', options: constants };
   if (Array.isArray(schema.anyOf) || Array.isArray(schema.oneOf)) return { kind: 'json' };
   switch (schema.type) {
     case 'string':
-      return { kind: 'text', ...formatOf(schema), shortest: number(schema.minLength, 0), longest: number(schema.maxLength, Infinity) };
+      return {
+        kind: 'text',
+        ...formatOf(schema),
+        shortest: number(schema.minLength, 0),
+        longest: number(schema.maxLength, Infinity),
+      };
     case 'integer':
     case 'number':
       return { kind: 'number', whole: schema.type === 'integer', range: rangeOf(schema) };
@@ -102,7 +109,9 @@ function listOf(schema: JsonSchema, root: JsonSchema, seen: readonly string[]): 
   if (!isObject(schema.items) || Array.isArray(schema.prefixItems)) return { kind: 'json' };
   const item = shapeOf(schema.items, root, seen);
   const simple = !item.nullable && ['text', 'number', 'switch', 'choice'].includes(item.kind);
-  return simple ? { kind: 'list', item, least: number(schema.minItems, 0), most: number(schema.maxItems, Infinity) } : { kind: 'json' };
+  return simple
+    ? { kind: 'list', item, least: number(schema.minItems, 0), most: number(schema.maxItems, Infinity) }
+    : { kind: 'json' };
 }
 
 // Reading a schema's own words
@@ -130,7 +139,11 @@ function resolveSchema(given: unknown, root: JsonSchema, seen: readonly string[]
 
 function pointed(reference: string, root: JsonSchema): unknown {
   if (!reference.startsWith('#')) return undefined;
-  const steps = reference.slice(1).split('/').slice(1).map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'));
+  const steps = reference
+    .slice(1)
+    .split('/')
+    .slice(1)
+    .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'));
   return steps.reduce<unknown>((at, step) => (isObject(at) && Object.hasOwn(at, step) ? at[step] : undefined), root);
 }
 
@@ -180,7 +193,9 @@ function languageOf({ contentMediaType, contentEncoding }: JsonSchema): string |
 
 /** Does a form hold code or JSON, which a narrow place would squeeze? */
 export const hasRoomy = ({ fields }: Pick<Form, 'fields'>): boolean =>
-  fields.some(({ shape }) => (shape.kind === 'text' && shape.format === 'code') || (shape.kind === 'group' && hasRoomy(shape)));
+  fields.some(
+    ({ shape }) => (shape.kind === 'text' && shape.format === 'code') || (shape.kind === 'group' && hasRoomy(shape)),
+  );
 
 function rangeOf(schema: JsonSchema): Range {
   return {
@@ -192,7 +207,8 @@ function rangeOf(schema: JsonSchema): Range {
   };
 }
 
-const number = (value: unknown, otherwise: number): number => (typeof value === 'number' && Number.isFinite(value) ? value : otherwise);
+const number = (value: unknown, otherwise: number): number =>
+  typeof value === 'number' && Number.isFinite(value) ? value : otherwise;
 
 const said = (value: unknown): string => (typeof value === 'string' ? value : '');
 
@@ -217,4 +233,5 @@ function eachOf(schema: JsonSchema | undefined): Record<string, unknown> {
   );
 }
 
-const first = (schema: unknown): unknown => (isObject(schema) && Array.isArray(schema.examples) ? (schema.examples[0] as unknown) : undefined);
+const first = (schema: unknown): unknown =>
+  isObject(schema) && Array.isArray(schema.examples) ? (schema.examples[0] as unknown) : undefined;

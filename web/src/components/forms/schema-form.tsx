@@ -8,7 +8,17 @@ import { Button, IconButton } from '@/components/button';
 import { cn } from '@/lib/cn';
 import { JsonField, Control } from './controls';
 import { type JsonSchema, formOf, isObject, type Field, type Shape } from './json-schema';
-import { type FieldError, unknownFields, pointer, withField, emptyItem, fieldError, matchesShape, withNestedField, formatValue } from './values';
+import {
+  type FieldError,
+  unknownFields,
+  pointer,
+  withField,
+  emptyItem,
+  fieldError,
+  matchesShape,
+  withNestedField,
+  formatValue,
+} from './values';
 
 export interface SchemaFormProps {
   schema: JsonSchema;
@@ -27,13 +37,22 @@ export interface SchemaFormProps {
 const NONE: readonly never[] = [];
 const NOTHING: Readonly<Record<string, unknown>> = {};
 
-export function SchemaForm({ schema, value, onChange, placeholder = NOTHING, errors = NONE, without = NONE, compact = false }: SchemaFormProps): ReactNode {
+export function SchemaForm({
+  schema,
+  value,
+  onChange,
+  placeholder = NOTHING,
+  errors = NONE,
+  without = NONE,
+  compact = false,
+}: SchemaFormProps): ReactNode {
   // `without` is mostly written in place, so its names are what counts.
   const names = without.join('\n');
   const form = useMemo(() => formOf(schema, names ? names.split('\n') : []), [schema, names]);
   const more = unknownFields(form, value, without);
   const hasMore = Object.keys(more).length > 0;
-  if (!form.fields.length && !form.open && !hasMore) return <p className="text-[13px] text-faint">Nothing to set here.</p>;
+  if (!form.fields.length && !form.open && !hasMore)
+    return <p className="text-[13px] text-faint">Nothing to set here.</p>;
   return (
     <div className={cn('flex min-w-0 flex-col', compact ? 'gap-1.5' : 'gap-3.5')}>
       {form.fields.map((field) => (
@@ -65,16 +84,19 @@ export function SchemaForm({ schema, value, onChange, placeholder = NOTHING, err
           />
         </div>
       )}
-      {errors.filter(({ path }) => path === '' || path === '/').map(({ message }) => (
-        <p key={message} role="alert" className="text-xs text-bad wrap-anywhere">
-          {message}
-        </p>
-      ))}
+      {errors
+        .filter(({ path }) => path === '' || path === '/')
+        .map(({ message }) => (
+          <p key={message} role="alert" className="text-xs text-bad wrap-anywhere">
+            {message}
+          </p>
+        ))}
     </div>
   );
 }
 
-const objectFault = (value: unknown): string | null => (isObject(value) ? null : 'Must be an object: names and their values.');
+const objectFault = (value: unknown): string | null =>
+  isObject(value) ? null : 'Must be an object: names and their values.';
 
 /** One field of a form: its name, what it means, what it is entered with, and the ways to reset, clear or write it as JSON. */
 export interface FieldProps {
@@ -97,11 +119,17 @@ export function FieldView({ field, value, fallback, onChange, path, errors, comp
   const written = shape.kind === 'json' || asJson || !matchesShape(shape, value);
   const isGroup = shape.kind === 'group' && !written && value !== null;
   const below = isGroup || (shape.kind === 'list' && !written);
-  const faults = errors.filter((error) => error.path === path || (!below && error.path.startsWith(`${path}/`))).map(({ message }) => message);
+  const faults = errors
+    .filter((error) => error.path === path || (!below && error.path.startsWith(`${path}/`)))
+    .map(({ message }) => message);
   const own = fieldError(shape, value);
   const wrong = own ? [own, ...faults] : faults;
   return (
-    <div role={isGroup ? 'group' : undefined} aria-labelledby={isGroup ? `${id}-label` : undefined} className="group/field min-w-0">
+    <div
+      role={isGroup ? 'group' : undefined}
+      aria-labelledby={isGroup ? `${id}-label` : undefined}
+      className="group/field min-w-0"
+    >
       <div className="flex min-h-6 items-center gap-1">
         <label
           id={`${id}-label`}
@@ -110,7 +138,11 @@ export function FieldView({ field, value, fallback, onChange, path, errors, comp
           className={cn('min-w-0 truncate font-medium', compact ? 'text-xs text-muted' : 'text-[13px]')}
         >
           {name}
-          {required && <span className="text-faint" aria-hidden>{' *'}</span>}
+          {required && (
+            <span className="text-faint" aria-hidden>
+              {' *'}
+            </span>
+          )}
         </label>
         <span className="grow" />
         <span className="flex opacity-0 transition-opacity group-focus-within/field:opacity-100 group-hover/field:opacity-100 pointer-coarse:opacity-100">
@@ -118,7 +150,12 @@ export function FieldView({ field, value, fallback, onChange, path, errors, comp
             <Act label={`Set ${name} to null`} onClick={() => onChange(null)} icon={<Ban />} />
           )}
           {shape.kind !== 'json' && (
-            <Act label={asJson ? `Show ${name} as a field` : `Write ${name} as JSON`} onClick={() => setAsJson(!asJson)} icon={<Braces />} pressed={asJson} />
+            <Act
+              label={asJson ? `Show ${name} as a field` : `Write ${name} as JSON`}
+              onClick={() => setAsJson(!asJson)}
+              icon={<Braces />}
+              pressed={asJson}
+            />
           )}
         </span>
         {value !== undefined && (
@@ -133,7 +170,10 @@ export function FieldView({ field, value, fallback, onChange, path, errors, comp
         )}
       </div>
       {!compact && shape.description && <p className="mb-1 text-xs text-muted wrap-anywhere">{shape.description}</p>}
-      <Entry key={resets} {...{ field, value, fallback, onChange, path, errors, compact, id, written, invalid: wrong.length > 0 }} />
+      <Entry
+        key={resets}
+        {...{ field, value, fallback, onChange, path, errors, compact, id, written, invalid: wrong.length > 0 }}
+      />
       {wrong.map((message) => (
         <p key={message} role="alert" className="mt-1 text-xs text-bad wrap-anywhere">
           {message}
@@ -144,9 +184,26 @@ export function FieldView({ field, value, fallback, onChange, path, errors, comp
 }
 
 /** A small button. Its hint is the platform's own: a table has hundreds of them. */
-function Act({ label, icon, onClick, pressed }: { label: string; icon: ReactNode; onClick: () => void; pressed?: boolean }): ReactNode {
+function Act({
+  label,
+  icon,
+  onClick,
+  pressed,
+}: {
+  label: string;
+  icon: ReactNode;
+  onClick: () => void;
+  pressed?: boolean;
+}): ReactNode {
   return (
-    <Button look="quiet" aria-label={label} title={label} onClick={onClick} aria-pressed={pressed} className={cn('size-6 px-0 [&_svg]:size-3.5', pressed && '!text-accent')}>
+    <Button
+      look="quiet"
+      aria-label={label}
+      title={label}
+      onClick={onClick}
+      aria-pressed={pressed}
+      className={cn('size-6 px-0 [&_svg]:size-3.5', pressed && '!text-accent')}
+    >
       {icon}
     </Button>
   );
@@ -158,7 +215,11 @@ function Entry({ field, id, written, invalid, ...rest }: EntryProps): ReactNode 
   const { value, fallback, onChange, path, errors, compact } = rest;
   const { name, required, shape } = field;
   if (value === null && shape.kind !== 'json') {
-    return <p className="flex h-8 items-center rounded-lg border border-dashed px-2.5 font-mono text-[13px] text-muted">null</p>;
+    return (
+      <p className="flex h-8 items-center rounded-lg border border-dashed px-2.5 font-mono text-[13px] text-muted">
+        null
+      </p>
+    );
   }
   if (written) {
     const hint = fallback === undefined ? (required ? 'Required, as JSON' : 'JSON') : formatValue(fallback);
@@ -172,7 +233,9 @@ function Entry({ field, id, written, invalid, ...rest }: EntryProps): ReactNode 
             key={inner.name}
             field={inner}
             value={isObject(value) ? value[inner.name] : undefined}
-            fallback={isObject(fallback) && fallback[inner.name] !== undefined ? fallback[inner.name] : inner.shape.fallback}
+            fallback={
+              isObject(fallback) && fallback[inner.name] !== undefined ? fallback[inner.name] : inner.shape.fallback
+            }
             onChange={(next) => onChange(withNestedField(value, fallback, inner.name, next))}
             path={pointer(path, inner.name)}
             errors={errors}
@@ -183,7 +246,15 @@ function Entry({ field, id, written, invalid, ...rest }: EntryProps): ReactNode 
     );
   }
   if (shape.kind === 'list') {
-    return <ListEntry item={shape.item} most={shape.most} id={id} name={name} {...{ value, fallback, onChange, path, errors }} />;
+    return (
+      <ListEntry
+        item={shape.item}
+        most={shape.most}
+        id={id}
+        name={name}
+        {...{ value, fallback, onChange, path, errors }}
+      />
+    );
   }
   return <Control {...{ shape, value, fallback, required, onChange, id, invalid }} label={name} />;
 }
@@ -213,20 +284,33 @@ function ListEntry({ item, most, id, name, value, fallback, onChange, path, erro
                 value={one}
                 fallback={undefined}
                 required
-                onChange={(next) => onChange(rows.map((other, at) => (at === place ? (next ?? emptyItem(item)) : other)))}
+                onChange={(next) =>
+                  onChange(rows.map((other, at) => (at === place ? (next ?? emptyItem(item)) : other)))
+                }
                 id={place === 0 ? id : `${id}-${place}`}
                 label={`${name}, ${place + 1}`}
                 invalid={Boolean(fault)}
               />
               {fault && <p className="mt-1 text-xs text-bad">{fault}</p>}
             </div>
-            <IconButton size="small" label={`Remove item ${place + 1}`} onClick={() => onChange(rows.filter((_, at) => at !== place))} className="mt-0.5">
+            <IconButton
+              size="small"
+              label={`Remove item ${place + 1}`}
+              onClick={() => onChange(rows.filter((_, at) => at !== place))}
+              className="mt-0.5"
+            >
               <X />
             </IconButton>
           </div>
         );
       })}
-      <Button size="small" look="quiet" className="self-start px-1.5" disabled={rows.length >= most} onClick={() => onChange([...rows, emptyItem(item)])}>
+      <Button
+        size="small"
+        look="quiet"
+        className="self-start px-1.5"
+        disabled={rows.length >= most}
+        onClick={() => onChange([...rows, emptyItem(item)])}
+      >
         <Plus className="size-3.5" />
         Add item
         {rows.length === 0 && <span className="text-faint">{set ? 'to the empty list' : 'none by default'}</span>}

@@ -25,7 +25,12 @@ const LOOK = EditorView.theme({
   '.cm-cursor': { borderLeftColor: 'var(--ink)' },
   '.cm-placeholder': { color: 'var(--faint)', whiteSpace: 'pre-wrap' },
   '.cm-matchingBracket, &.cm-focused .cm-matchingBracket': { backgroundColor: 'var(--accent-soft)', outline: 'none' },
-  '.cm-tooltip': { backgroundColor: 'var(--raised)', border: '1px solid var(--line)', borderRadius: '8px', color: 'var(--ink)' },
+  '.cm-tooltip': {
+    backgroundColor: 'var(--raised)',
+    border: '1px solid var(--line)',
+    borderRadius: '8px',
+    color: 'var(--ink)',
+  },
   '.cm-diagnostic-error': { borderLeft: '3px solid var(--bad)' },
 });
 
@@ -40,7 +45,14 @@ const ALWAYS: Extension[] = [
 ];
 
 /** `more`: what this kind of text needs besides; the same between renders. */
-export function Editor({ text, onText, label, placeholder = '', writing, more }: EditorProps & { more: Extension }): ReactNode {
+export function Editor({
+  text,
+  onText,
+  label,
+  placeholder = '',
+  writing,
+  more,
+}: EditorProps & { more: Extension }): ReactNode {
   const place = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView>(null);
   const latest = useRef({ text, onText });

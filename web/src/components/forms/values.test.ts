@@ -1,6 +1,18 @@
 import { describe, expect, it } from 'vitest';
 import { shapeOf } from './json-schema';
-import { emptyItem, fieldError, formErrors, matchesShape, parseNumber, unknownFields, withField, withNestedField, isEqual, sliderStep, formatValue } from './values';
+import {
+  emptyItem,
+  fieldError,
+  formErrors,
+  matchesShape,
+  parseNumber,
+  unknownFields,
+  withField,
+  withNestedField,
+  isEqual,
+  sliderStep,
+  formatValue,
+} from './values';
 
 describe('a number as it was typed', () => {
   it.each([
@@ -65,7 +77,13 @@ describe('a value is checked lightly', () => {
     const place = { type: 'object', properties: { x: { type: 'integer' } }, required: ['x'] };
     const schema = {
       type: 'object',
-      properties: { text: { type: 'string' }, 'a/b': { type: 'integer' }, place, tags: { type: 'array', items: { type: 'string' } }, messages: {} },
+      properties: {
+        text: { type: 'string' },
+        'a/b': { type: 'integer' },
+        place,
+        tags: { type: 'array', items: { type: 'string' } },
+        messages: {},
+      },
       required: ['text', 'messages'],
     };
 
@@ -81,12 +99,21 @@ describe('a value is checked lightly', () => {
 it('a field shows only values of its kind', () => {
   const list = shapeOf({ type: 'array', items: { type: 'string' } }, {});
 
-  expect([matchesShape(list, ['a']), matchesShape(list, [1]), matchesShape(list, [null]), matchesShape(list, undefined), matchesShape(list, 'a')]).toEqual([true, false, false, true, false]);
+  expect([
+    matchesShape(list, ['a']),
+    matchesShape(list, [1]),
+    matchesShape(list, [null]),
+    matchesShape(list, undefined),
+    matchesShape(list, 'a'),
+  ]).toEqual([true, false, false, true, false]);
 });
 
 describe('setting', () => {
   it('puts and takes away one name', () => {
-    expect(Object.entries(withField({ a: 1, b: 2 }, 'a', 3))).toEqual([['a', 3], ['b', 2]]);
+    expect(Object.entries(withField({ a: 1, b: 2 }, 'a', 3))).toEqual([
+      ['a', 3],
+      ['b', 2],
+    ]);
     expect(withField({ a: 1, b: 2 }, 'a', undefined)).toEqual({ b: 2 });
   });
 
@@ -114,10 +141,21 @@ it('a new row of a list holds the simplest value', () => {
 });
 
 it('values are told in few words', () => {
-  expect([formatValue('plain'), formatValue([1, 2]), formatValue(null), formatValue(undefined), formatValue('x'.repeat(300)).length]).toEqual(['plain', '[1,2]', 'null', '', 200]);
+  expect([
+    formatValue('plain'),
+    formatValue([1, 2]),
+    formatValue(null),
+    formatValue(undefined),
+    formatValue('x'.repeat(300)).length,
+  ]).toEqual(['plain', '[1,2]', 'null', '', 200]);
 });
 
 it('equality is that of JSON', () => {
   expect(isEqual({ a: [1, { b: null }], c: 2 }, { c: 2, a: [1, { b: null }] })).toBe(true);
-  expect([isEqual({ a: 1 }, { b: 1 }), isEqual([1], [1, 2]), isEqual(1, '1'), isEqual(null, {})]).toEqual([false, false, false, false]);
+  expect([isEqual({ a: 1 }, { b: 1 }), isEqual([1], [1, 2]), isEqual(1, '1'), isEqual(null, {})]).toEqual([
+    false,
+    false,
+    false,
+    false,
+  ]);
 });

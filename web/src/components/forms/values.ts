@@ -48,7 +48,9 @@ export function fieldError(shape: Shape, value: unknown): string | null {
     case 'switch':
       return typeof value === 'boolean' ? null : 'Must be true or false.';
     case 'choice':
-      return shape.options.some((option) => isEqual(option, value)) ? null : `Not one of: ${shape.options.map(formatValue).join(', ')}.`;
+      return shape.options.some((option) => isEqual(option, value))
+        ? null
+        : `Not one of: ${shape.options.map(formatValue).join(', ')}.`;
     case 'list':
       if (!Array.isArray(value)) return 'Must be a list.';
       if (value.length < shape.least) return `At least ${shape.least} of them.`;
@@ -95,7 +97,11 @@ export function matchesShape(shape: Shape, value: unknown): boolean {
 }
 
 /** All that is wrong with a form's value, what is missing included. */
-export function formErrors(schema: JsonSchema, value: Readonly<Record<string, unknown>>, without: readonly string[] = []): FieldError[] {
+export function formErrors(
+  schema: JsonSchema,
+  value: Readonly<Record<string, unknown>>,
+  without: readonly string[] = [],
+): FieldError[] {
   return inside(formOf(schema, without), value, '');
 }
 
@@ -103,7 +109,8 @@ function inside(form: Form, value: Readonly<Record<string, unknown>>, path: stri
   return form.fields.flatMap(({ name, required, shape }) => {
     const at = pointer(path, name);
     const given = value[name];
-    if (given === undefined) return required && shape.fallback === undefined ? [{ path: at, message: 'Required.' }] : [];
+    if (given === undefined)
+      return required && shape.fallback === undefined ? [{ path: at, message: 'Required.' }] : [];
     const fault = fieldError(shape, given);
     if (fault) return [{ path: at, message: fault }];
     if (shape.kind === 'group' && isObject(given)) return inside(shape, given, at);
@@ -135,7 +142,12 @@ export function withField(values: Values, name: string, value: unknown): Record<
  * A field inside an object that is one value to the server: it is sent whole or not at all. So the first change begins
  * with the object's default, and an object that is its default again is not sent.
  */
-export function withNestedField(group: unknown, fallback: unknown, name: string, value: unknown): Record<string, unknown> | undefined {
+export function withNestedField(
+  group: unknown,
+  fallback: unknown,
+  name: string,
+  value: unknown,
+): Record<string, unknown> | undefined {
   const usual = isObject(fallback) ? fallback : {};
   const changed = withField(isObject(group) ? group : usual, name, value === undefined ? usual[name] : value);
   return isEqual(changed, usual) ? undefined : changed;
@@ -174,8 +186,12 @@ export function formatValue(value: unknown): string {
 /** Equal as JSON, whatever the order of names. */
 export function isEqual(one: unknown, other: unknown): boolean {
   if (Object.is(one, other)) return true;
-  if (Array.isArray(one) && Array.isArray(other)) return one.length === other.length && one.every((item, place) => isEqual(item, other[place]));
+  if (Array.isArray(one) && Array.isArray(other))
+    return one.length === other.length && one.every((item, place) => isEqual(item, other[place]));
   if (!isObject(one) || !isObject(other)) return false;
   const names = Object.keys(one);
-  return names.length === Object.keys(other).length && names.every((name) => Object.hasOwn(other, name) && isEqual(one[name], other[name]));
+  return (
+    names.length === Object.keys(other).length &&
+    names.every((name) => Object.hasOwn(other, name) && isEqual(one[name], other[name]))
+  );
 }

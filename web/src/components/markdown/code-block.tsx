@@ -22,12 +22,23 @@ export function CodeBlock({ text, language, closed = true, onCopied }: Props): R
     <figure dir="ltr" className="overflow-hidden rounded-lg border bg-sunken">
       <figcaption className="flex h-8 items-center pr-1 pl-3 text-xs text-muted">
         <span className="grow truncate">{name || 'code'}</span>
-        <IconButton size="small" label="Wrap lines" aria-pressed={wrapped} className={cn(wrapped && 'text-accent')} onClick={() => setWrapped(!wrapped)}>
+        <IconButton
+          size="small"
+          label="Wrap lines"
+          aria-pressed={wrapped}
+          className={cn(wrapped && 'text-accent')}
+          onClick={() => setWrapped(!wrapped)}
+        >
           <WrapText />
         </IconButton>
         <CopyButton label="Copy code" text={() => text} {...(onCopied ? { onCopied } : {})} />
       </figcaption>
-      <pre className={cn('overflow-x-auto px-3 pb-3 font-mono text-[13px] leading-relaxed', wrapped && 'wrap-anywhere whitespace-pre-wrap')}>
+      <pre
+        className={cn(
+          'overflow-x-auto px-3 pb-3 font-mono text-[13px] leading-relaxed',
+          wrapped && 'wrap-anywhere whitespace-pre-wrap',
+        )}
+      >
         <code>{spans ? <Spans spans={spans} /> : <LongText text={text} tidy={exact} />}</code>
       </pre>
     </figure>
@@ -38,7 +49,13 @@ const Spans = memo(function Spans({ spans }: { spans: readonly Span[] }): ReactN
   return spans.map(({ kinds, text }, index) => {
     const look = lookOf(kinds);
     // oxlint-disable-next-line react/no-array-index-key -- they are nothing but their order
-    return look ? <span key={index} className={look}>{exact(text)}</span> : exact(text);
+    return look ? (
+      <span key={index} className={look}>
+        {exact(text)}
+      </span>
+    ) : (
+      exact(text)
+    );
   });
 });
 
@@ -80,14 +97,38 @@ const STRING = 'text-(--code-string)';
 const NUMBER = 'text-(--code-number)';
 const TITLE = 'text-(--code-title)';
 const LOOKS: Record<string, string> = {
-  'hljs-keyword': KEYWORD, 'hljs-type': KEYWORD, 'hljs-name': KEYWORD, 'hljs-selector-tag': KEYWORD, 'hljs-meta': KEYWORD, 'hljs-built_in': KEYWORD,
-  'hljs-string': STRING, 'hljs-regexp': STRING, 'hljs-char': STRING, 'hljs-quote': STRING, 'hljs-addition': STRING,
-  'hljs-number': NUMBER, 'hljs-literal': NUMBER, 'hljs-symbol': NUMBER, 'hljs-bullet': NUMBER, 'hljs-template-variable': NUMBER, 'hljs-deletion': NUMBER,
+  'hljs-keyword': KEYWORD,
+  'hljs-type': KEYWORD,
+  'hljs-name': KEYWORD,
+  'hljs-selector-tag': KEYWORD,
+  'hljs-meta': KEYWORD,
+  'hljs-built_in': KEYWORD,
+  'hljs-string': STRING,
+  'hljs-regexp': STRING,
+  'hljs-char': STRING,
+  'hljs-quote': STRING,
+  'hljs-addition': STRING,
+  'hljs-number': NUMBER,
+  'hljs-literal': NUMBER,
+  'hljs-symbol': NUMBER,
+  'hljs-bullet': NUMBER,
+  'hljs-template-variable': NUMBER,
+  'hljs-deletion': NUMBER,
   'hljs-comment': 'text-(--code-comment) italic',
-  'hljs-title': TITLE, 'hljs-section': TITLE, 'hljs-attr': TITLE, 'hljs-attribute': TITLE, 'hljs-property': TITLE, 'hljs-variable': TITLE,
-  'hljs-selector-class': TITLE, 'hljs-selector-id': TITLE, 'hljs-function': TITLE, 'hljs-link': TITLE,
-  'hljs-emphasis': 'italic', 'hljs-strong': 'font-semibold',
+  'hljs-title': TITLE,
+  'hljs-section': TITLE,
+  'hljs-attr': TITLE,
+  'hljs-attribute': TITLE,
+  'hljs-property': TITLE,
+  'hljs-variable': TITLE,
+  'hljs-selector-class': TITLE,
+  'hljs-selector-id': TITLE,
+  'hljs-function': TITLE,
+  'hljs-link': TITLE,
+  'hljs-emphasis': 'italic',
+  'hljs-strong': 'font-semibold',
 };
 
 /** The look of the innermost name that has one. */
-export const lookOf = (kinds: readonly string[]): string | undefined => kinds.map((kind) => LOOKS[kind]).findLast(Boolean);
+export const lookOf = (kinds: readonly string[]): string | undefined =>
+  kinds.map((kind) => LOOKS[kind]).findLast(Boolean);

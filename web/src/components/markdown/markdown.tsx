@@ -12,10 +12,20 @@ import { createBlockReader, held, blockTokens, closedFence, table as begunTable,
 /** Past this it is shown as plain text. */
 const MAX_MARKDOWN = 200_000;
 
-export const Markdown = memo(function Markdown({ text, streaming = false }: { text: string; streaming?: boolean }): ReactNode {
+export const Markdown = memo(function Markdown({
+  text,
+  streaming = false,
+}: {
+  text: string;
+  streaming?: boolean;
+}): ReactNode {
   const paced = usePaced(text, streaming);
   if (paced.length > MAX_MARKDOWN) {
-    return <div dir="auto" className="wrap-anywhere whitespace-pre-wrap"><LongText text={paced} /></div>;
+    return (
+      <div dir="auto" className="wrap-anywhere whitespace-pre-wrap">
+        <LongText text={paced} />
+      </div>
+    );
   }
   return <Read text={streaming ? held(paced) : paced} open={streaming} />;
 });
@@ -23,7 +33,11 @@ export const Markdown = memo(function Markdown({ text, streaming = false }: { te
 const Read = memo(function Read({ text, open }: { text: string; open: boolean }): ReactNode {
   const [read] = useState(createBlockReader);
   const { blocks, links } = useMemo(() => read(text, open), [read, text, open]);
-  return <div className="space-y-3"><BlocksView blocks={blocks} links={links} open={open} /></div>;
+  return (
+    <div className="space-y-3">
+      <BlocksView blocks={blocks} links={links} open={open} />
+    </div>
+  );
 });
 
 /* oxlint-disable react/no-array-index-key -- blocks, items, rows and cells are only ever added at the end */
@@ -42,13 +56,21 @@ export const BlockView = memo(function BlockView({ block, links, open }: Props):
     case 'paragraph':
       return <ParagraphView text={token.text} links={links} open={open} />;
     case 'text':
-      return <span dir="auto"><InlineView text={token.text} links={links} open={open} /></span>;
+      return (
+        <span dir="auto">
+          <InlineView text={token.text} links={links} open={open} />
+        </span>
+      );
     case 'heading':
       return <HeadingView heading={token} links={links} open={open} />;
     case 'code':
       return <CodeBlock text={token.text} language={token.lang ?? ''} closed={!open || closedFence(token.raw)} />;
     case 'blockquote':
-      return <blockquote className="border-l-2 border-strong-line pl-3 text-muted"><BlocksView blocks={token.tokens} links={links} open={open} /></blockquote>;
+      return (
+        <blockquote className="border-l-2 border-strong-line pl-3 text-muted">
+          <BlocksView blocks={token.tokens} links={links} open={open} />
+        </blockquote>
+      );
     case 'list':
       return <ListView list={token} links={links} open={open} />;
     case 'table':
@@ -56,31 +78,68 @@ export const BlockView = memo(function BlockView({ block, links, open }: Props):
     case 'hr':
       return <hr className="my-1" />;
     case 'html':
-      return <p dir="auto" className="wrap-anywhere whitespace-pre-wrap"><LongText text={token.text} /></p>;
-    case 'space': case 'def': case 'checkbox':
+      return (
+        <p dir="auto" className="wrap-anywhere whitespace-pre-wrap">
+          <LongText text={token.text} />
+        </p>
+      );
+    case 'space':
+    case 'def':
+    case 'checkbox':
       return null;
-    case 'br': case 'codespan': case 'del': case 'em': case 'escape': case 'image': case 'link': case 'list_item': case 'strong':
-      return <p dir="auto"><LongText text={token.raw} /></p>; // Never a block; shown as written if it ever were.
+    case 'br':
+    case 'codespan':
+    case 'del':
+    case 'em':
+    case 'escape':
+    case 'image':
+    case 'link':
+    case 'list_item':
+    case 'strong':
+      return (
+        <p dir="auto">
+          <LongText text={token.raw} />
+        </p>
+      ); // Never a block; shown as written if it ever were.
     default:
       return unreachable(token);
   }
 });
 
-export function BlocksView({ blocks, links, open }: { blocks: readonly Token[]; links: Links; open: boolean }): ReactNode {
-  return blocks.map((block, index) => <BlockView key={index} block={block} links={links} open={open && index === blocks.length - 1} />);
+export function BlocksView({
+  blocks,
+  links,
+  open,
+}: {
+  blocks: readonly Token[];
+  links: Links;
+  open: boolean;
+}): ReactNode {
+  return blocks.map((block, index) => (
+    <BlockView key={index} block={block} links={links} open={open && index === blocks.length - 1} />
+  ));
 }
 
 function ParagraphView({ text, links, open }: { text: string; links: Links; open: boolean }): ReactNode {
   const begun = open ? begunTable(text) : undefined;
   if (begun) return <BlocksView blocks={blockTokens(begun)} links={links} open={false} />;
-  return <p dir="auto" className="wrap-anywhere"><InlineView text={text} links={links} open={open} /></p>;
+  return (
+    <p dir="auto" className="wrap-anywhere">
+      <InlineView text={text} links={links} open={open} />
+    </p>
+  );
 }
 
 function HeadingView({ heading, links, open }: { heading: Tokens.Heading; links: Links; open: boolean }): ReactNode {
   const look = heading.depth === 1 ? 'mt-2 text-lg' : heading.depth === 2 ? 'mt-2 text-base' : 'mt-1 text-sm';
   return (
     // The page has headings of its own: these stand below them.
-    <div role="heading" aria-level={Math.min(heading.depth + 2, 6)} dir="auto" className={cn('font-semibold wrap-anywhere', look)}>
+    <div
+      role="heading"
+      aria-level={Math.min(heading.depth + 2, 6)}
+      dir="auto"
+      className={cn('font-semibold wrap-anywhere', look)}
+    >
       <InlineView text={heading.text} links={links} open={open} />
     </div>
   );
@@ -93,7 +152,12 @@ function ListView({ list, links, open }: { list: Tokens.List; links: Links; open
     <Tag
       dir="auto"
       {...(list.ordered && list.start !== 1 ? { start: Number(list.start) } : {})}
-      className={cn('ps-6', list.ordered ? 'list-decimal' : 'list-disc', tasks && '!ps-5', list.loose ? 'space-y-2' : 'space-y-1')}
+      className={cn(
+        'ps-6',
+        list.ordered ? 'list-decimal' : 'list-disc',
+        tasks && '!ps-5',
+        list.loose ? 'space-y-2' : 'space-y-1',
+      )}
     >
       {list.items.map((item, index) => (
         <ItemView key={index} item={item} links={links} open={open && index === list.items.length - 1} />
@@ -105,15 +169,24 @@ function ListView({ list, links, open }: { list: Tokens.List; links: Links; open
 const MARK = /^\[[ xX]\]\s+/;
 
 function ItemView({ item, links, open }: { item: Tokens.ListItem; links: Links; open: boolean }): ReactNode {
-  if (!item.task) return <li className="space-y-1 marker:text-muted"><BlocksView blocks={item.tokens} links={links} open={open} /></li>;
+  if (!item.task)
+    return (
+      <li className="space-y-1 marker:text-muted">
+        <BlocksView blocks={item.tokens} links={links} open={open} />
+      </li>
+    );
   // A loose list keeps its marks in the text; they are drawn here.
-  const blocks = item.tokens.map((token) => ('text' in token && typeof token.text === 'string' ? { ...token, text: token.text.replace(MARK, '') } : token));
+  const blocks = item.tokens.map((token) =>
+    'text' in token && typeof token.text === 'string' ? { ...token, text: token.text.replace(MARK, '') } : token,
+  );
   return (
     <li className="-ms-5 flex gap-2">
       <span className="mt-0.5 shrink-0 text-muted [&>svg]:size-4">
         {item.checked ? <SquareCheck role="img" aria-label="Done" /> : <Square role="img" aria-label="To do" />}
       </span>
-      <div className="min-w-0 space-y-1"><BlocksView blocks={blocks} links={links} open={open} /></div>
+      <div className="min-w-0 space-y-1">
+        <BlocksView blocks={blocks} links={links} open={open} />
+      </div>
     </li>
   );
 }
@@ -123,12 +196,18 @@ function TableView({ table, links, open }: { table: Tokens.Table; links: Links; 
     <div className="max-w-full overflow-x-auto rounded-lg border">
       <table className="w-max min-w-full border-collapse text-start">
         <thead className="bg-sunken">
-          <tr>{table.header.map((cell, index) => <CellView key={index} cell={cell} links={links} open={false} />)}</tr>
+          <tr>
+            {table.header.map((cell, index) => (
+              <CellView key={index} cell={cell} links={links} open={false} />
+            ))}
+          </tr>
         </thead>
         <tbody>
           {table.rows.map((row, at) => (
             <tr key={at} className="border-t">
-              {row.map((cell, index) => <CellView key={index} cell={cell} links={links} open={open && at === table.rows.length - 1} />)}
+              {row.map((cell, index) => (
+                <CellView key={index} cell={cell} links={links} open={open && at === table.rows.length - 1} />
+              ))}
             </tr>
           ))}
         </tbody>
@@ -142,7 +221,14 @@ const ALIGNED = { left: 'text-left', center: 'text-center', right: 'text-right' 
 function CellView({ cell, links, open }: { cell: Tokens.TableCell; links: Links; open: boolean }): ReactNode {
   const Tag = cell.header ? 'th' : 'td';
   return (
-    <Tag dir="auto" className={cn('max-w-80 min-w-16 px-3 py-1.5 align-top wrap-break-word', cell.align ? ALIGNED[cell.align] : 'text-start', cell.header && 'font-medium')}>
+    <Tag
+      dir="auto"
+      className={cn(
+        'max-w-80 min-w-16 px-3 py-1.5 align-top wrap-break-word',
+        cell.align ? ALIGNED[cell.align] : 'text-start',
+        cell.header && 'font-medium',
+      )}
+    >
       <InlineView text={cell.text} links={links} open={open} />
     </Tag>
   );
@@ -157,7 +243,11 @@ const ONE_IMAGE = /^!\[([^\]\n]{0,500})\]\((data:image\/[a-z]+;base64,[\w+/=]+)\
 export function InlineView({ text, links, open = false }: { text: string; links: Links; open?: boolean }): ReactNode {
   if (text.length > MAX_MARKS && (text.length > MAX_INLINE || marks(text) > MAX_MARKS)) {
     const image = ONE_IMAGE.exec(text);
-    return image?.[2] && inlineImage(image[2]) ? <InlineImage url={image[2]} words={image[1] ?? ''} /> : <LongText text={text} />;
+    return image?.[2] && inlineImage(image[2]) ? (
+      <InlineImage url={image[2]} words={image[1] ?? ''} />
+    ) : (
+      <LongText text={text} />
+    );
   }
   return <InlineTokens tokens={inlineTokens(open ? mended(text) : text, links)} />;
 }
@@ -176,24 +266,53 @@ function drawn(token: MarkedToken): ReactNode {
     case 'escape':
       return prose(token.text);
     case 'strong':
-      return <strong className="font-semibold"><InlineTokens tokens={token.tokens} /></strong>;
+      return (
+        <strong className="font-semibold">
+          <InlineTokens tokens={token.tokens} />
+        </strong>
+      );
     case 'em':
-      return <em><InlineTokens tokens={token.tokens} /></em>;
+      return (
+        <em>
+          <InlineTokens tokens={token.tokens} />
+        </em>
+      );
     case 'del':
-      return <del><InlineTokens tokens={token.tokens} /></del>;
+      return (
+        <del>
+          <InlineTokens tokens={token.tokens} />
+        </del>
+      );
     case 'codespan':
-      return <code dir="ltr" className="rounded-sm bg-sunken px-1 py-0.5 font-mono text-[0.9em] wrap-anywhere">{exact(token.text)}</code>;
+      return (
+        <code dir="ltr" className="rounded-sm bg-sunken px-1 py-0.5 font-mono text-[0.9em] wrap-anywhere">
+          {exact(token.text)}
+        </code>
+      );
     case 'br':
       return <br />;
     case 'link':
-      return <Linked href={token.autolink ? token.href : entities(token.href)} words={token.text}><InlineTokens tokens={token.tokens} /></Linked>;
+      return (
+        <Linked href={token.autolink ? token.href : entities(token.href)} words={token.text}>
+          <InlineTokens tokens={token.tokens} />
+        </Linked>
+      );
     case 'image':
       return <InlineImage url={entities(token.href)} words={token.text} />;
     case 'html':
       return /^<br\s*\/?>$/i.test(token.text) ? <br /> : prose(token.text);
     case 'checkbox':
       return null;
-    case 'blockquote': case 'code': case 'def': case 'heading': case 'hr': case 'list': case 'list_item': case 'paragraph': case 'space': case 'table':
+    case 'blockquote':
+    case 'code':
+    case 'def':
+    case 'heading':
+    case 'hr':
+    case 'list':
+    case 'list_item':
+    case 'paragraph':
+    case 'space':
+    case 'table':
       return prose(token.raw); // Not inside a line; shown as written if it ever were.
     default:
       return unreachable(token);
@@ -202,16 +321,34 @@ function drawn(token: MarkedToken): ReactNode {
 
 function Linked({ href, words, children }: { href: string; words: string; children: ReactNode }): ReactNode {
   const to = address(href);
-  return to ? <OutLink to={to} words={words}>{children}</OutLink> : children;
+  return to ? (
+    <OutLink to={to} words={words}>
+      {children}
+    </OutLink>
+  ) : (
+    children
+  );
 }
 
 /** An image in the text is shown; one elsewhere is a link, for loading it would tell someone that it was read. */
 function InlineImage({ url, words }: { url: string; words: string }): ReactNode {
   const name = prose(entities(words));
-  if (inlineImage(url)) return <img src={url} alt={name} className="my-1 inline-block max-h-96 max-w-full rounded-lg" />;
+  if (inlineImage(url))
+    return <img src={url} alt={name} className="my-1 inline-block max-h-96 max-w-full rounded-lg" />;
   const to = address(url);
-  const label = <><ImageIcon aria-label="Image" className="mr-1 inline size-4 align-text-bottom" />{name || 'image'}</>;
-  return to ? <OutLink to={to} words={name}>{label}</OutLink> : <span className="text-muted">{label}</span>;
+  const label = (
+    <>
+      <ImageIcon aria-label="Image" className="mr-1 inline size-4 align-text-bottom" />
+      {name || 'image'}
+    </>
+  );
+  return to ? (
+    <OutLink to={to} words={name}>
+      {label}
+    </OutLink>
+  ) : (
+    <span className="text-muted">{label}</span>
+  );
 }
 
 const SHORTEST = 40;
@@ -232,10 +369,13 @@ export function usePaced(text: string, streaming: boolean): string {
       setShown(latest.current);
     }, pause(text));
   }, [text, streaming]);
-  useEffect(() => () => {
-    clearTimeout(timer.current);
-    timer.current = undefined;
-  }, []);
+  useEffect(
+    () => () => {
+      clearTimeout(timer.current);
+      timer.current = undefined;
+    },
+    [],
+  );
   // A text that is done, or is another one, is shown at once.
   return streaming && text.startsWith(shown) ? shown : text;
 }

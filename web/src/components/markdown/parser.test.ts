@@ -1,15 +1,34 @@
 import { describe, expect, it } from 'vitest';
 import { growth } from '@/testing/growth';
-import { blockTokens, inlineTokens, blocks, linkDefinitions, type Laid, closedFence, held, mended, table } from './parser';
+import {
+  blockTokens,
+  inlineTokens,
+  blocks,
+  linkDefinitions,
+  type Laid,
+  closedFence,
+  held,
+  mended,
+  table,
+} from './parser';
 
 /** What makes readers of Markdown slow, about so many characters of it. */
 const BLOCKS: [string, (size: number) => string][] = [
   ['underlines', (size) => 'a\n-\n'.repeat(size / 4)],
   ['heads of tables', (size) => 'a\n|-|-|\n'.repeat(size / 8)],
   ['quotes', (size) => '>'.repeat(size)],
-  ['quotes in quotes', (size) => Array.from({ length: Math.sqrt(size) }, (_, depth) => `${'> '.repeat(depth)}x`).join('\n')],
-  ['lists in quotes', (size) => Array.from({ length: size / 50 }, (_, line) => `${'> '.repeat(line % 12)}- x`).join('\n')],
-  ['lists in lists', (size) => Array.from({ length: Math.sqrt(size / 2) }, (_, depth) => `${'  '.repeat(depth)}- x`).join('\n')],
+  [
+    'quotes in quotes',
+    (size) => Array.from({ length: Math.sqrt(size) }, (_, depth) => `${'> '.repeat(depth)}x`).join('\n'),
+  ],
+  [
+    'lists in quotes',
+    (size) => Array.from({ length: size / 50 }, (_, line) => `${'> '.repeat(line % 12)}- x`).join('\n'),
+  ],
+  [
+    'lists in lists',
+    (size) => Array.from({ length: Math.sqrt(size / 2) }, (_, depth) => `${'  '.repeat(depth)}- x`).join('\n'),
+  ],
   ['items', (size) => '- a\n'.repeat(size / 4)],
   ['rows', (size) => `|a|b|\n|-|-|\n${'|a|b|\n'.repeat(size / 6)}`],
   ['fences', (size) => '```a`\n'.repeat(size / 6)],
@@ -19,7 +38,21 @@ const BLOCKS: [string, (size: number) => string][] = [
   ['blank lines', (size) => '\n \n'.repeat(size / 3)],
 ];
 
-const INLINES: [string, string][] = ['*', 'a*', '_a', '**a*', '[', '[a](', '![[', '~a~', '<', '<!--', '`a``', 'https://a.example/', 'a@b.'].map((mark) => [mark, `${mark.repeat(1000)})`]);
+const INLINES: [string, string][] = [
+  '*',
+  'a*',
+  '_a',
+  '**a*',
+  '[',
+  '[a](',
+  '![[',
+  '~a~',
+  '<',
+  '<!--',
+  '`a``',
+  'https://a.example/',
+  'a@b.',
+].map((mark) => [mark, `${mark.repeat(1000)})`]);
 
 describe('reading', () => {
   it.each(BLOCKS)('blocks of %s takes time in proportion to them', (_, text) => {
@@ -34,14 +67,19 @@ describe('reading', () => {
   });
 
   it('goes only so deep', () => {
-    const depth = (value: unknown): number => (typeof value === 'object' && value !== null ? 1 + Math.max(0, ...Object.values(value).map(depth)) : 0);
+    const depth = (value: unknown): number =>
+      typeof value === 'object' && value !== null ? 1 + Math.max(0, ...Object.values(value).map(depth)) : 0;
 
     expect(depth(blockTokens('> '.repeat(500)))).toBeLessThan(60);
     expect(depth(inlineTokens(`${'*_'.repeat(200)}a${'_*'.repeat(200)}`, {}))).toBeLessThan(60);
   });
 
   it('takes a link definition only when it is one line', () => {
-    expect(blockTokens('[a]: https://x.example "t\n\nmore"').map((token) => token.type)).toEqual(['paragraph', 'space', 'paragraph']);
+    expect(blockTokens('[a]: https://x.example "t\n\nmore"').map((token) => token.type)).toEqual([
+      'paragraph',
+      'space',
+      'paragraph',
+    ]);
     expect(blockTokens('[A  b]: <https://x.example> "t"')).toEqual([
       { type: 'def', raw: '[A  b]: <https://x.example> "t"', tag: 'a b', href: 'https://x.example', title: 't' },
     ]);
@@ -49,8 +87,60 @@ describe('reading', () => {
 });
 
 const PIECES = [
-  'word', ' ', '  ', '    ', '\n', '\n', '\n\n', '\n\n', '\n\n', '\r\n', '- ', '* ', '1. ', '2', '.', ')', '# ', '## x', '> ', '>', '```', '```js\n', '~~~', '`', '**', '_', '|', '| a | b |', '\n|---|---|\n',
-  '---', '===', '-', '=', '<div>', '</div>', '<!--', '-->', '<script>', '[a]: http://x.y', '[a]:', ' "t', '"', '[a]', '](', ')', '![', '\t', '\\', '- [ ] ', '- [x] ', '&amp;', 'é', '\u202E', '😀',
+  'word',
+  ' ',
+  '  ',
+  '    ',
+  '\n',
+  '\n',
+  '\n\n',
+  '\n\n',
+  '\n\n',
+  '\r\n',
+  '- ',
+  '* ',
+  '1. ',
+  '2',
+  '.',
+  ')',
+  '# ',
+  '## x',
+  '> ',
+  '>',
+  '```',
+  '```js\n',
+  '~~~',
+  '`',
+  '**',
+  '_',
+  '|',
+  '| a | b |',
+  '\n|---|---|\n',
+  '---',
+  '===',
+  '-',
+  '=',
+  '<div>',
+  '</div>',
+  '<!--',
+  '-->',
+  '<script>',
+  '[a]: http://x.y',
+  '[a]:',
+  ' "t',
+  '"',
+  '[a]',
+  '](',
+  ')',
+  '![',
+  '\t',
+  '\\',
+  '- [ ] ',
+  '- [x] ',
+  '&amp;',
+  'é',
+  '\u202E',
+  '😀',
 ];
 
 /** A random number that is the same each time. */
@@ -75,7 +165,10 @@ describe('blocks', () => {
       for (let end = 0; end < text.length; end += 1 + roll(7)) laid = blocks(text.slice(0, end), laid);
       laid = blocks(text, laid);
       const whole = blockTokens(text.replaceAll(/\r\n?/g, '\n'));
-      if (JSON.stringify(laid.blocks) !== JSON.stringify(whole)) throw new Error(`seed ${seed}: ${JSON.stringify(text)}\n${JSON.stringify(laid.blocks)}\n${JSON.stringify(whole)}`);
+      if (JSON.stringify(laid.blocks) !== JSON.stringify(whole))
+        throw new Error(
+          `seed ${seed}: ${JSON.stringify(text)}\n${JSON.stringify(laid.blocks)}\n${JSON.stringify(whole)}`,
+        );
     }
   });
 

@@ -8,7 +8,8 @@ import { Lexer, Tokenizer, type Links, type Token, type Tokens } from 'marked';
 
 const MAX_DEPTH = 12;
 const PARAGRAPHS = [2000, 20_000];
-const DEFINITION = /^ {0,3}\[([^\][\n\\]{1,200})\]:[ \t]+<?([^\s<>]{1,2000})>?(?:[ \t]+"([^"\n]{0,500})")?[ \t]*(?:\n+|$)/;
+const DEFINITION =
+  /^ {0,3}\[([^\][\n\\]{1,200})\]:[ \t]+<?([^\s<>]{1,2000})>?(?:[ \t]+"([^"\n]{0,500})")?[ \t]*(?:\n+|$)/;
 
 class Bounded extends Tokenizer {
   private depth = 0;
@@ -46,7 +47,8 @@ class Bounded extends Tokenizer {
       const end = src.indexOf('\n', most);
       const seen = end < 0 ? src : src.slice(0, end);
       const found = super.paragraph(seen);
-      if (!found || end < 0 || most === PARAGRAPHS.at(-1) || seen.slice(found.raw.length).split('\n').length > 3) return found;
+      if (!found || end < 0 || most === PARAGRAPHS.at(-1) || seen.slice(found.raw.length).split('\n').length > 3)
+        return found;
     }
     return undefined;
   }
@@ -119,7 +121,12 @@ const same = (one: Token, other: Token): boolean =>
   one.type === other.type && one.raw === other.raw && JSON.stringify(one) === JSON.stringify(other);
 
 /** How far the blocks are final now. */
-function settling(text: string, tail: readonly Token[], settled: number, offset: number): { settled: number; offset: number } {
+function settling(
+  text: string,
+  tail: readonly Token[],
+  settled: number,
+  offset: number,
+): { settled: number; offset: number } {
   const filled = tail.flatMap((token, index) => (token.type === 'space' ? [] : [index]));
   const open = filled.slice(0, 1 - OPEN_BLOCKS).findLast((index) => tail[index - 1]?.type === 'space');
   if (open === undefined) return { settled, offset };
@@ -139,13 +146,17 @@ const NONE: Links = Object.create(null) as Links;
  * changes with every letter, and all blocks would be drawn again. The same labels are the same object.
  */
 export function linkDefinitions(found: readonly Token[], open: boolean, before: Links = NONE): Links {
-  const definitions = (open ? found.slice(0, -1) : found).filter((token): token is Tokens.Def => token.type === 'def').slice(0, MAX_DEFINITIONS);
+  const definitions = (open ? found.slice(0, -1) : found)
+    .filter((token): token is Tokens.Def => token.type === 'def')
+    .slice(0, MAX_DEFINITIONS);
   if (definitions.length === 0) return NONE;
   const now = Object.create(null) as Links;
   for (const { tag, href, title } of definitions) {
     now[tag] ??= { href, title };
   }
-  const unchanged = Object.keys(now).length === Object.keys(before).length && Object.entries(now).every(([tag, { href }]) => before[tag]?.href === href);
+  const unchanged =
+    Object.keys(now).length === Object.keys(before).length &&
+    Object.entries(now).every(([tag, { href }]) => before[tag]?.href === href);
   return unchanged ? before : now;
 }
 
@@ -163,7 +174,9 @@ export function createBlockReader(): (text: string, open: boolean) => { blocks: 
 /** Without a last line that is only marks yet: `-` would make a heading of the line before it, and then be a list. */
 export function held(text: string): string {
   const line = text.slice(text.lastIndexOf('\n') + 1);
-  return line.length < 20 && /^[\s>]*(?:[-=*+#_~`|:]+\s?)+$/.test(line) ? text.slice(0, text.length - line.length) : text;
+  return line.length < 20 && /^[\s>]*(?:[-=*+#_~`|:]+\s?)+$/.test(line)
+    ? text.slice(0, text.length - line.length)
+    : text;
 }
 
 /** Is the code of this fenced block complete? `raw` is the whole of the block. */
@@ -178,7 +191,8 @@ export function closedFence(raw: string): boolean {
 export function mended(text: string): string {
   const unlinked = text.replace(/!?\[([^\][\n]{0,300})(?:\](?:\([^)\s]{0,2000})?)?$/, '$1');
   if (odd(unlinked, '`')) return unlinked.endsWith('`') ? unlinked.replace(/`+$/, '') : `${unlinked}\``;
-  if (odd(unlinked, '**')) return unlinked.endsWith('**') ? unlinked.slice(0, -2) : `${unlinked.replace(/\s?\*?$/, '')}**`;
+  if (odd(unlinked, '**'))
+    return unlinked.endsWith('**') ? unlinked.slice(0, -2) : `${unlinked.replace(/\s?\*?$/, '')}**`;
   return unlinked;
 }
 
@@ -188,6 +202,9 @@ const odd = (text: string, mark: string): boolean => text.split(mark).length % 2
 export function table(text: string): string | undefined {
   const [header = '', rule = '', more] = text.split('\n');
   if (more !== undefined || !/^ {0,3}\|.*\|\s*$/.test(header) || !/^[\s|:-]*$/.test(rule)) return undefined;
-  const columns = header.trim().slice(1, -1).split(/(?<!\\)\|/).length;
+  const columns = header
+    .trim()
+    .slice(1, -1)
+    .split(/(?<!\\)\|/).length;
   return `${header}\n${'| --- '.repeat(columns)}|`;
 }

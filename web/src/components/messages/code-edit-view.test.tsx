@@ -8,7 +8,6 @@ import { ConfirmDialog } from '@/components/confirm-dialog';
 import { codeEdit, InputsContext, type Inputs, type Values } from './code-edit';
 import CodeEditView from './code-edit-view';
 
-
 let now: Values;
 let usual: Values;
 const listeners = new Set<() => void>();
@@ -41,7 +40,12 @@ async function shown(value: object, inputs: Inputs | null = INPUTS): Promise<voi
   const root = createRoot(place);
   leave = () => act(() => root.unmount());
   await act(async () => {
-    root.render(<Tooltip.Provider><InputsContext value={inputs}>{edit && <CodeEditView edit={edit} />}</InputsContext><ConfirmDialog /></Tooltip.Provider>);
+    root.render(
+      <Tooltip.Provider>
+        <InputsContext value={inputs}>{edit && <CodeEditView edit={edit} />}</InputsContext>
+        <ConfirmDialog />
+      </Tooltip.Provider>,
+    );
   });
 }
 
@@ -58,7 +62,11 @@ it('applies, says so, and undoes; the button stays the same one', async () => {
   const first = button('Apply');
   expect(said()).toBe('to the input context.code');
   await press('Apply');
-  expect([now, said(), button('Undo')]).toEqual([{ context: { code: 'b', adaptor: 'http' } }, 'Applied to context.code; the next question sends it', first]);
+  expect([now, said(), button('Undo')]).toEqual([
+    { context: { code: 'b', adaptor: 'http' } },
+    'Applied to context.code; the next question sends it',
+    first,
+  ]);
   await press('Undo');
   expect([now, button('Apply')]).toEqual([{ context: { code: 'a', adaptor: 'http' } }, first]);
 });
@@ -102,7 +110,11 @@ it('finds the place that nobody names, and knows it when somebody writes there',
 });
 
 it('offers nothing where there are no inputs, or no place in them, or nothing new', async () => {
-  for (const [value, inputs] of [[EDIT, null], [{ old: 'x', new: 'y' }, INPUTS], [{ old: 'a', new: null, input: '/job' }, INPUTS]] as const) {
+  for (const [value, inputs] of [
+    [EDIT, null],
+    [{ old: 'x', new: 'y' }, INPUTS],
+    [{ old: 'a', new: null, input: '/job' }, INPUTS],
+  ] as const) {
     now = { job: 'a' };
     await shown(value, inputs);
     expect(button('Apply')).toBeUndefined();
@@ -112,8 +124,17 @@ it('offers nothing where there are no inputs, or no place in them, or nothing ne
 
 it('lists what rules found, says when they found nothing, and is silent when none were asked', async () => {
   now = {};
-  await shown({ ...EDIT, findings: [{ rule: 'no_import', level: 'error', line: 2, message: 'No imports.' }, { level: 'note', message: 'Fine.' }] });
-  expect([...document.querySelectorAll('[aria-label=Findings] li')].map((item) => item.textContent)).toEqual(['errorLine 2No imports.no_import', 'noteFine.']);
+  await shown({
+    ...EDIT,
+    findings: [
+      { rule: 'no_import', level: 'error', line: 2, message: 'No imports.' },
+      { level: 'note', message: 'Fine.' },
+    ],
+  });
+  expect([...document.querySelectorAll('[aria-label=Findings] li')].map((item) => item.textContent)).toEqual([
+    'errorLine 2No imports.no_import',
+    'noteFine.',
+  ]);
   leave();
   await shown({ ...EDIT, findings: [] });
   expect(document.body.textContent).toContain('Checked: no findings');

@@ -8,7 +8,17 @@ import { CodeBlock } from '@/components/markdown/code-block';
 import { Badge } from '@/components/status';
 import { cn } from '@/lib/cn';
 import { exact, prose } from '@/lib/safe-text';
-import { type CodeEdit, type Finding, standing, textAt, withText, type Path, type Standing, InputsContext, type Inputs } from './code-edit';
+import {
+  type CodeEdit,
+  type Finding,
+  standing,
+  textAt,
+  withText,
+  type Path,
+  type Standing,
+  InputsContext,
+  type Inputs,
+} from './code-edit';
 
 const MOST = 400;
 
@@ -19,14 +29,22 @@ export default function CodeEditView({ edit }: { edit: CodeEdit }): ReactNode {
   return (
     <figure className="overflow-hidden rounded-xl border bg-surface">
       <figcaption className="flex min-h-9 flex-wrap items-center gap-2 border-b py-1 pr-1 pl-3 text-[13px]">
-        <span dir="auto" className="min-w-0 grow truncate font-medium">{exact(edit.target).slice(0, 200) || 'Code'}</span>
+        <span dir="auto" className="min-w-0 grow truncate font-medium">
+          {exact(edit.target).slice(0, 200) || 'Code'}
+        </span>
         {lines && <Counts lines={lines} />}
         {edit.errors.length > 0 && <Badge tone="warn">does not parse</Badge>}
-        {failed.length > 0 && <Badge tone="bad">{failed.length} of {edit.edits.length} not applied</Badge>}
+        {failed.length > 0 && (
+          <Badge tone="bad">
+            {failed.length} of {edit.edits.length} not applied
+          </Badge>
+        )}
         {code !== null && (
           <span className="flex">
             <CopyButton label="Copy new code" text={() => code} />
-            {lines && lines.length > 0 && <CopyButton label="Copy as patch" icon={<FileDiff />} text={() => patchOf(edit.target, edit.old, code)} />}
+            {lines && lines.length > 0 && (
+              <CopyButton label="Copy as patch" icon={<FileDiff />} text={() => patchOf(edit.target, edit.old, code)} />
+            )}
           </span>
         )}
       </figcaption>
@@ -43,14 +61,20 @@ export default function CodeEditView({ edit }: { edit: CodeEdit }): ReactNode {
 function Counts({ lines }: { lines: readonly Line[] }): ReactNode {
   const added = lines.filter((line) => line.kind === 'new').length;
   const removed = lines.filter((line) => line.kind === 'old').length;
-  return <span className="shrink-0 font-mono text-xs"><span className="text-good">+{added}</span> <span className="text-bad">−{removed}</span></span>;
+  return (
+    <span className="shrink-0 font-mono text-xs">
+      <span className="text-good">+{added}</span> <span className="text-bad">−{removed}</span>
+    </span>
+  );
 }
 
 function Notes({ notes }: { notes: readonly string[] }): ReactNode {
   if (notes.length === 0) return null;
   return (
     <ul dir="auto" className="border-t px-3 py-2 text-[13px] wrap-anywhere text-muted">
-      {[...new Set(notes)].slice(0, 10).map((note) => <li key={note}>{prose(note).slice(0, 500)}</li>)}
+      {[...new Set(notes)].slice(0, 10).map((note) => (
+        <li key={note}>{prose(note).slice(0, 500)}</li>
+      ))}
     </ul>
   );
 }
@@ -70,13 +94,25 @@ function Lines({ lines }: { lines: readonly Line[] }): ReactNode {
             <tr key={index} className={LOOKS[line.kind]}>
               <td className={NUMBER}>{line.before}</td>
               <td className={NUMBER}>{line.after}</td>
-              <td className={cn('w-px pr-2 select-none', line.kind === 'new' && 'text-good', line.kind === 'old' && 'text-bad')}>{MARKS[line.kind]}</td>
+              <td
+                className={cn(
+                  'w-px pr-2 select-none',
+                  line.kind === 'new' && 'text-good',
+                  line.kind === 'old' && 'text-bad',
+                )}
+              >
+                {MARKS[line.kind]}
+              </td>
               <td className="pr-3 whitespace-pre">{exact(line.text.slice(0, 2000))}</td>
             </tr>
           ))}
         </tbody>
       </table>
-      {lines.length > most && <Button look="quiet" onClick={() => setMost(most + MOST)}>Show more lines ({lines.length - most})</Button>}
+      {lines.length > most && (
+        <Button look="quiet" onClick={() => setMost(most + MOST)}>
+          Show more lines ({lines.length - most})
+        </Button>
+      )}
     </div>
   );
 }
@@ -94,8 +130,14 @@ export function FindingsView({ findings }: { findings: readonly Finding[] | null
         <li key={index} className="flex flex-wrap items-baseline gap-x-2 gap-y-0.5">
           <Badge tone={SEVERITY_TONES[finding.level]}>{finding.level}</Badge>
           {finding.line !== null && <span className="shrink-0 text-muted tabular-nums">Line {finding.line}</span>}
-          <span dir="auto" className="min-w-0 grow basis-48 wrap-anywhere">{prose(finding.message.slice(0, 500))}</span>
-          {finding.rule && <code dir="ltr" className="min-w-0 font-mono text-xs wrap-anywhere text-muted">{exact(finding.rule.slice(0, 60))}</code>}
+          <span dir="auto" className="min-w-0 grow basis-48 wrap-anywhere">
+            {prose(finding.message.slice(0, 500))}
+          </span>
+          {finding.rule && (
+            <code dir="ltr" className="min-w-0 font-mono text-xs wrap-anywhere text-muted">
+              {exact(finding.rule.slice(0, 60))}
+            </code>
+          )}
         </li>
       ))}
     </ul>
@@ -117,7 +159,8 @@ function Applying({ edit, inputs }: { edit: CodeEdit; inputs: Inputs }): ReactNo
   if (now && now.path.join('\n') !== last?.join('\n')) setLast(now.path);
   if (!now) return null;
 
-  const write = (text: string) => inputs.change((values) => withText({ ...defaultOf(inputs, now.path), ...values }, now.path, text));
+  const write = (text: string) =>
+    inputs.change((values) => withText({ ...defaultOf(inputs, now.path), ...values }, now.path, text));
   const apply = async () => {
     if (now.state === 'changed' && !(await askYes(CHANGED))) return;
     setBefore(textAt({ ...inputs.usual(), ...inputs.read() }, now.path));
@@ -150,12 +193,21 @@ const CHANGED = {
 };
 
 function Told({ standing: { state, path } }: { standing: Standing }): ReactNode {
-  const place = <code dir="ltr" className="font-mono text-xs">{exact(path.join('.')).slice(0, 200)}</code>;
+  const place = (
+    <code dir="ltr" className="font-mono text-xs">
+      {exact(path.join('.')).slice(0, 200)}
+    </code>
+  );
   switch (state) {
     case 'ready':
       return <>to the input {place}</>;
     case 'applied':
-      return <><Check aria-hidden className="size-3.5 shrink-0" /><span>Applied to {place}; the next question sends it</span></>;
+      return (
+        <>
+          <Check aria-hidden className="size-3.5 shrink-0" />
+          <span>Applied to {place}; the next question sends it</span>
+        </>
+      );
     case 'changed':
       return <>{place} has changed since</>;
   }
@@ -201,5 +253,8 @@ export function diffLines(old: string, now: string): Line[] | undefined {
 /** The same as a unified diff, for `git apply` and its like. */
 export function patchOf(name: string, old: string, now: string): string {
   const file = name.replaceAll(/[\p{Cc}\p{Cf}\p{Z}]+/gu, '-').slice(0, 200) || 'code';
-  return createTwoFilesPatch(`a/${file}`, `b/${file}`, old, now, undefined, undefined, { context: 3, headerOptions: FILE_HEADERS_ONLY });
+  return createTwoFilesPatch(`a/${file}`, `b/${file}`, old, now, undefined, undefined, {
+    context: 3,
+    headerOptions: FILE_HEADERS_ONLY,
+  });
 }

@@ -17,11 +17,19 @@ describe('a change whose place the workflow names', () => {
   const told = edit('a', 'b', '/context/code');
 
   it('can be applied while the old code is there, is applied when the new one is, and else is told to have changed', () => {
-    expect(['a', 'b', 'c'].map((code) => stands(told, { context: { code } }))).toEqual(['ready /context/code', 'applied /context/code', 'changed /context/code']);
+    expect(['a', 'b', 'c'].map((code) => stands(told, { context: { code } }))).toEqual([
+      'ready /context/code',
+      'applied /context/code',
+      'changed /context/code',
+    ]);
   });
 
   it('can be applied where nothing is: nothing is lost', () => {
-    expect([{}, { context: null }, { context: {} }, { context: { code: null } }, { context: { code: ' \n' } }].map((inputs) => stands(told, inputs))).toEqual(Array(5).fill('ready /context/code'));
+    expect(
+      [{}, { context: null }, { context: {} }, { context: { code: null } }, { context: { code: ' \n' } }].map(
+        (inputs) => stands(told, inputs),
+      ),
+    ).toEqual(Array(5).fill('ready /context/code'));
     expect(stands(edit('', 'b', '/context/code'), {})).toBe('ready /context/code');
   });
 
@@ -30,10 +38,16 @@ describe('a change whose place the workflow names', () => {
   });
 
   it('is looked for where no text can be in that place', () => {
-    expect([{ context: 'a' }, { context: { code: 7 }, other: 'a' }, { context: ['x'], list: ['z', 'a'] }].map((inputs) => stands(told, inputs))).toEqual(['ready /context', 'ready /other', 'ready /list/1']);
+    expect(
+      [{ context: 'a' }, { context: { code: 7 }, other: 'a' }, { context: ['x'], list: ['z', 'a'] }].map((inputs) =>
+        stands(told, inputs),
+      ),
+    ).toEqual(['ready /context', 'ready /other', 'ready /list/1']);
     expect(stands(edit('a', 'b', '/messages/0'), { messages: ['a'] })).toBeNull();
     expect(stands(edit('a', 'b', '/x'.repeat(17)), {})).toBeNull();
-    expect(['/list/0', '/list/2', '/list/-', '/list/00'].map((input) => stands(edit('a', 'b', input), { list: ['z', 'c'] }))).toEqual(['changed /list/0', null, null, null]);
+    expect(
+      ['/list/0', '/list/2', '/list/-', '/list/00'].map((input) => stands(edit('a', 'b', input), { list: ['z', 'c'] })),
+    ).toEqual(['changed /list/0', null, null, null]);
   });
 });
 
@@ -44,7 +58,9 @@ describe('a change whose place nobody names', () => {
   });
 
   it('is nowhere when there are several places, or none, or only the conversation', () => {
-    expect([{ x: 'a', y: 'a' }, {}, { messages: [{ content: 'a' }] }].map((inputs) => stands(edit('a', 'b'), inputs))).toEqual([null, null, null]);
+    expect(
+      [{ x: 'a', y: 'a' }, {}, { messages: [{ content: 'a' }] }].map((inputs) => stands(edit('a', 'b'), inputs)),
+    ).toEqual([null, null, null]);
     expect(stands(edit('', 'b'), { x: '' })).toBeNull();
   });
 
@@ -59,13 +75,19 @@ describe('a change whose place nobody names', () => {
 });
 
 it('a change that changes nothing, or could not be made, is nowhere', () => {
-  expect([edit('a', 'a', '/code'), edit('a', null, '/code')].map((one) => stands(one, { code: 'a' }))).toEqual([null, null]);
+  expect([edit('a', 'a', '/code'), edit('a', null, '/code')].map((one) => stands(one, { code: 'a' }))).toEqual([
+    null,
+    null,
+  ]);
 });
 
 describe('a text is put', () => {
   it('in its place, and all else stays as it was', () => {
     const inputs = { context: { code: 'a', list: ['x', { y: 'a' }] }, flag: true };
-    expect(withText(inputs, ['context', 'list', '1', 'y'], 'b')).toEqual({ context: { code: 'a', list: ['x', { y: 'b' }] }, flag: true });
+    expect(withText(inputs, ['context', 'list', '1', 'y'], 'b')).toEqual({
+      context: { code: 'a', list: ['x', { y: 'b' }] },
+      flag: true,
+    });
     expect(inputs.context.list[1]).toEqual({ y: 'a' });
   });
 
@@ -75,6 +97,10 @@ describe('a text is put', () => {
 
   it('under any name, and no name is special', () => {
     const put = withText({}, ['__proto__', 'constructor'], 'b');
-    expect([textAt(put, ['__proto__', 'constructor']), Object.getPrototypeOf(put), textAt({}, ['constructor', 'name'])]).toEqual(['b', Object.prototype, null]);
+    expect([
+      textAt(put, ['__proto__', 'constructor']),
+      Object.getPrototypeOf(put),
+      textAt({}, ['constructor', 'name']),
+    ]).toEqual(['b', Object.prototype, null]);
   });
 });

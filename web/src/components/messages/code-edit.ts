@@ -28,7 +28,12 @@ const LONGEST_POINTER = 500;
 /** The part's value if it is one, whatever a newer workflow may add. */
 export function codeEdit(value: unknown): CodeEdit | undefined {
   const data = record(value);
-  if (!data || typeof data.old !== 'string' || !(typeof data.new === 'string' || data.new === null || data.new === undefined)) return undefined;
+  if (
+    !data ||
+    typeof data.old !== 'string' ||
+    !(typeof data.new === 'string' || data.new === null || data.new === undefined)
+  )
+    return undefined;
   const syntax = record(data.syntax);
   return {
     language: readText(data.language),
@@ -48,7 +53,10 @@ export function codeEdit(value: unknown): CodeEdit | undefined {
 /** The names of a JSON pointer (RFC 6901). */
 function pointed(pointer: unknown): readonly string[] | null {
   if (typeof pointer !== 'string' || !pointer.startsWith('/') || pointer.length > LONGEST_POINTER) return null;
-  return pointer.slice(1).split('/').map((name) => name.replaceAll('~1', '/').replaceAll('~0', '~'));
+  return pointer
+    .slice(1)
+    .split('/')
+    .map((name) => name.replaceAll('~1', '/').replaceAll('~0', '~'));
 }
 
 function findingsIn(value: unknown): readonly Finding[] | null {
@@ -58,12 +66,14 @@ function findingsIn(value: unknown): readonly Finding[] | null {
     const message = readText(finding?.message);
     if (!finding || message === '') return [];
     const { level, line } = finding;
-    return [{
-      rule: readText(finding.rule),
-      level: level === 'error' || level === 'warning' ? level : 'note',
-      line: typeof line === 'number' && Number.isSafeInteger(line) && line > 0 ? line : null,
-      message,
-    }];
+    return [
+      {
+        rule: readText(finding.rule),
+        level: level === 'error' || level === 'warning' ? level : 'note',
+        line: typeof line === 'number' && Number.isSafeInteger(line) && line > 0 ? line : null,
+        message,
+      },
+    ];
   });
   // A list of what cannot be read is not a list of nothing.
   return found.length === 0 && value.length > 0 ? null : found;
@@ -129,7 +139,8 @@ export function withText(inputs: Values, path: Path, text: string): Values {
 function put(value: unknown, path: Path, text: string): unknown {
   const [name, ...rest] = path;
   if (name === undefined) return text;
-  if (Array.isArray(value)) return value.map((item: unknown, index) => (String(index) === name ? put(item, rest, text) : item));
+  if (Array.isArray(value))
+    return value.map((item: unknown, index) => (String(index) === name ? put(item, rest, text) : item));
   return { ...(isObject(value) ? value : {}), [name]: put(inside(value, name), rest, text) };
 }
 
@@ -138,7 +149,8 @@ function isPlace(inputs: Values, path: Path): boolean {
   if (path.length === 0 || path.length > DEEPEST || path[0] === 'messages') return false;
   let at: unknown = inputs;
   for (const name of path) {
-    if (Array.isArray(at) ? inside(at, name) === undefined : !isObject(at) && at !== undefined && at !== null) return false;
+    if (Array.isArray(at) ? inside(at, name) === undefined : !isObject(at) && at !== undefined && at !== null)
+      return false;
     at = inside(at, name);
   }
   return at === undefined || at === null || typeof at === 'string';
@@ -154,13 +166,15 @@ function onlyPlace(inputs: Values, text: string): Path | null {
     if (seen > MOST || found.length > 1 || path.length > DEEPEST) return;
     if (value === text) found.push(path);
     if (typeof value !== 'object' || value === null) return;
-    for (const [name, item] of Object.entries(value)) if (path.length > 0 || name !== 'messages') walk(item, [...path, name]);
+    for (const [name, item] of Object.entries(value))
+      if (path.length > 0 || name !== 'messages') walk(item, [...path, name]);
   };
   walk(inputs, []);
   return found.length === 1 ? (found[0] ?? null) : null;
 }
 
-const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 function inside(value: unknown, name: string): unknown {
   if (Array.isArray(value)) return /^(0|[1-9]\d*)$/.test(name) ? (value[Number(name)] as unknown) : undefined;

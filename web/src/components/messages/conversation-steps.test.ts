@@ -5,17 +5,44 @@ import { itemsOf, stepsOf, type Message, type Step } from './conversation-steps'
 const say = (role: Message['role'], ...parts: Message['parts']): Message => ({ role, parts });
 const text = (words: string): Message['parts'][number] => ({ type: 'text', text: words });
 const step = (message: Message, trace = 't1'): Step => ({ type: 'message', trace_id: trace, span_id: 's1', message });
-const tool = (more: object = {}): Step => ({ type: 'tool', trace_id: 't1', span_id: 's9', name: 'weather', call_id: null, inputs: { city: 'Oslo' }, outputs: 'Rain', status: 'ok', ...more });
+const tool = (more: object = {}): Step => ({
+  type: 'tool',
+  trace_id: 't1',
+  span_id: 's9',
+  name: 'weather',
+  call_id: null,
+  inputs: { city: 'Oslo' },
+  outputs: 'Rain',
+  status: 'ok',
+  ...more,
+});
 const call: Message['parts'][number] = { type: 'tool-call', call_id: 'c1', name: 'add', arguments: '{"a":1}' };
 const result: Message['parts'][number] = { type: 'tool-result', call_id: 'c1', output: 3 };
 
 describe('the steps of a conversation', () => {
   test('are messages; a call, its result and what follows are one answer', () => {
-    const items = itemsOf(stepsOf('t1', 's1', [say('user', text('1+2?')), say('assistant', call), say('tool', result), say('assistant', text('3.'))]));
-    expect(items.map((item) => [item.kind, item.upto, item.steps, item.kind === 'said' && item.message.role])).toEqual([['said', 1, 1, 'user'], ['said', 4, 4, 'assistant']]);
+    const items = itemsOf(
+      stepsOf('t1', 's1', [
+        say('user', text('1+2?')),
+        say('assistant', call),
+        say('tool', result),
+        say('assistant', text('3.')),
+      ]),
+    );
+    expect(items.map((item) => [item.kind, item.upto, item.steps, item.kind === 'said' && item.message.role])).toEqual([
+      ['said', 1, 1, 'user'],
+      ['said', 4, 4, 'assistant'],
+    ]);
     const [, answer] = items;
     expect(answer?.kind === 'said' && answer.message.parts).toEqual([
-      { type: 'dynamic-tool', toolName: 'add', toolCallId: 'c1', state: 'output-available', input: { a: 1 }, output: 3 },
+      {
+        type: 'dynamic-tool',
+        toolName: 'add',
+        toolCallId: 'c1',
+        state: 'output-available',
+        input: { a: 1 },
+        output: 3,
+      },
       { type: 'text', text: '3.', state: 'done' },
     ]);
   });
@@ -26,24 +53,58 @@ describe('the steps of a conversation', () => {
   });
 
   test('have tools of which no message tells in their place, with what came of them', () => {
-    const items = itemsOf([step(say('user', text('Rain?'))), tool(), tool({ span_id: 's8', status: 'error', outputs: null }), tool({ status: 'error', outputs: { code: 1 } }), tool({ status: 'cancelled' }), step(say('assistant', text('Yes.')))]);
-    expect(items.map((item) => (item.kind === 'tool' ? [item.upto, item.tool.state, 'errorText' in item.tool ? item.tool.errorText : null] : item.upto))).toEqual([
-      1, [1, 'output-available', null], [1, 'output-error', 'It failed.'], [1, 'output-error', '{"code":1}'], [1, 'input-streaming', null], 2,
+    const items = itemsOf([
+      step(say('user', text('Rain?'))),
+      tool(),
+      tool({ span_id: 's8', status: 'error', outputs: null }),
+      tool({ status: 'error', outputs: { code: 1 } }),
+      tool({ status: 'cancelled' }),
+      step(say('assistant', text('Yes.'))),
+    ]);
+    expect(
+      items.map((item) =>
+        item.kind === 'tool'
+          ? [item.upto, item.tool.state, 'errorText' in item.tool ? item.tool.errorText : null]
+          : item.upto,
+      ),
+    ).toEqual([
+      1,
+      [1, 'output-available', null],
+      [1, 'output-error', 'It failed.'],
+      [1, 'output-error', '{"code":1}'],
+      [1, 'input-streaming', null],
+      2,
     ]);
   });
 
   test('begin anew with every trace, and leave out what says nothing', () => {
-    const items = itemsOf([step(say('assistant', text('a'))), step(say('assistant', text('b')), 't2'), step(say('assistant'), 't2')]);
+    const items = itemsOf([
+      step(say('assistant', text('a'))),
+      step(say('assistant', text('b')), 't2'),
+      step(say('assistant'), 't2'),
+    ]);
     expect(items.map((item) => item.trace)).toEqual(['t1', 't2']);
   });
 });
 
 describe('a session', () => {
-  const [one, two, three] = ['Hi', 'Hello', 'Bye'].map((words, place) => step(say('user', text(words)), `t${place}`)) as [Step, Step, Step];
+  const [one, two, three] = ['Hi', 'Hello', 'Bye'].map((words, place) =>
+    step(say('user', text(words)), `t${place}`),
+  ) as [Step, Step, Step];
 
   test('has a line for each tab, which begins with what it shares', () => {
-    const lines = linesOf([{ origin: null, steps: [one, two] }, { origin: { tab: 0, steps: 1 }, steps: [three] }, { origin: { tab: 1, steps: 2 }, steps: [two] }, { origin: { tab: 9, steps: 2 }, steps: [one] }]);
-    expect(lines.map(({ steps, shared, traces }) => [steps, shared, traces])).toEqual([[[one, two], 0, 2], [[one, three], 1, 2], [[one, three, two], 2, 3], [[one], 0, 1]]);
+    const lines = linesOf([
+      { origin: null, steps: [one, two] },
+      { origin: { tab: 0, steps: 1 }, steps: [three] },
+      { origin: { tab: 1, steps: 2 }, steps: [two] },
+      { origin: { tab: 9, steps: 2 }, steps: [one] },
+    ]);
+    expect(lines.map(({ steps, shared, traces }) => [steps, shared, traces])).toEqual([
+      [[one, two], 0, 2],
+      [[one, three], 1, 2],
+      [[one, three, two], 2, 3],
+      [[one], 0, 1],
+    ]);
   });
 
   test('goes on with what was said up to a step', () => {

@@ -27,7 +27,9 @@ export function StepsView({ items, before, onSpan, resume }: Props): ReactNode {
     <div className="flex min-w-0 flex-col gap-4">
       {hidden > 0 && (
         <div className="flex justify-center">
-          <Button size="small" look="quiet" onClick={() => setShown(shown + MORE)}>Earlier messages ({hidden})</Button>
+          <Button size="small" look="quiet" onClick={() => setShown(shown + MORE)}>
+            Earlier messages ({hidden})
+          </Button>
         </div>
       )}
       {items.slice(hidden).map((item, place) => (
@@ -42,13 +44,21 @@ export function StepsView({ items, before, onSpan, resume }: Props): ReactNode {
 
 const NOTHING: MessageActs = {};
 
-const ItemView = memo(function ItemView({ item, onSpan, resume }: Omit<Props, 'items' | 'before'> & { item: Item }): ReactNode {
+const ItemView = memo(function ItemView({
+  item,
+  onSpan,
+  resume,
+}: Omit<Props, 'items' | 'before'> & { item: Item }): ReactNode {
   const acts = useMemo((): MessageActs => (resume ? { resume: () => resume(item) } : NOTHING), [resume, item]);
   if (item.kind === 'said') return <MessageView message={item.message} streaming={false} acts={acts} />;
   return (
     <div className="space-y-1">
       <ToolView part={item.tool} live={false} />
-      {onSpan && <Button size="small" look="quiet" onClick={() => onSpan(item)}>Show its span</Button>}
+      {onSpan && (
+        <Button size="small" look="quiet" onClick={() => onSpan(item)}>
+          Show its span
+        </Button>
+      )}
     </div>
   );
 });
@@ -130,11 +140,20 @@ function answered(nodes: readonly Node[]): Node[] {
     if (node.role !== 'assistant' && node.role !== 'tool') calls = new Set();
     for (const part of node.parts) if (part.type === 'tool-call') calls.add(part.call_id);
     if (!node.parts.some((part) => part.type === 'tool-result' && !calls.has(part.call_id))) return node;
-    return { ...node, parts: node.parts.map((part): Part => (part.type === 'tool-result' && !calls.has(part.call_id) ? alone(part) : part)) };
+    return {
+      ...node,
+      parts: node.parts.map((part): Part =>
+        part.type === 'tool-result' && !calls.has(part.call_id) ? alone(part) : part,
+      ),
+    };
   });
 }
 
-const alone = ({ output, call_id: call }: Extract<Part, { type: 'tool-result' }>): Part => ({ type: 'data', name: `result of ${call}`, value: output });
+const alone = ({ output, call_id: call }: Extract<Part, { type: 'tool-result' }>): Part => ({
+  type: 'data',
+  name: `result of ${call}`,
+  value: output,
+});
 
 function toolOf({ name, call_id: call, span_id: span, inputs, outputs, status }: ToolStep): ToolPart {
   const made = { type: 'dynamic-tool' as const, toolName: name, toolCallId: call ?? span, input: inputs ?? {} };

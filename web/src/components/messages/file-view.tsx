@@ -17,7 +17,9 @@ export function FilesView({ files }: { files: readonly ShownFile[] }): ReactNode
   return (
     <div className="flex flex-wrap items-start gap-2">
       {/* oxlint-disable-next-line react/no-array-index-key -- the same file may be there twice */}
-      {files.map((file, index) => <FileView key={index} file={file} />)}
+      {files.map((file, index) => (
+        <FileView key={index} file={file} />
+      ))}
     </div>
   );
 }
@@ -26,31 +28,66 @@ const DRAWN = /^image\/(?:png|jpeg|gif|webp|avif)$/;
 
 function FileView({ file }: { file: ShownFile }): ReactNode {
   const name = exact(file.filename ?? '').slice(0, 200);
-  if (storedFile(file.url)) return DRAWN.test(file.mediaType) ? <Thumbnail url={rooted(file.url)} name={name} /> : <Chip file={file} name={name} href={rooted(file.url)} />;
+  if (storedFile(file.url))
+    return DRAWN.test(file.mediaType) ? (
+      <Thumbnail url={rooted(file.url)} name={name} />
+    ) : (
+      <Chip file={file} name={name} href={rooted(file.url)} />
+    );
   if (inlineImage(file.url)) return <Thumbnail url={file.url} name={name} />;
   if (inlineData(file.url)) return <Chip file={file} name={name} href={file.url} />;
   const to = address(file.url);
   const Icon = file.mediaType.startsWith('image/') ? ImageIcon : FileIcon;
-  const label = <><Icon aria-hidden className="mr-1 inline size-4 align-text-bottom" />{name || exact(file.mediaType).slice(0, 80)}</>;
-  return <span className="max-w-full wrap-anywhere">{to ? <OutLink to={to} words={name}>{label}</OutLink> : label}</span>;
+  const label = (
+    <>
+      <Icon aria-hidden className="mr-1 inline size-4 align-text-bottom" />
+      {name || exact(file.mediaType).slice(0, 80)}
+    </>
+  );
+  return (
+    <span className="max-w-full wrap-anywhere">
+      {to ? (
+        <OutLink to={to} words={name}>
+          {label}
+        </OutLink>
+      ) : (
+        label
+      )}
+    </span>
+  );
 }
 
 const inlineData = (url: string): boolean => /^data:[\w.+-]+\/[\w.+-]+;base64,[\w+/=]*$/.test(url);
 
 function Chip({ file, name, href }: { file: ShownFile; name: string; href: string }): ReactNode {
   const inside = href.startsWith('data:');
-  const about = [exact(file.mediaType).slice(0, 60), inside && formatSize(Math.floor(((href.length - href.indexOf(',') - 1) * 3) / 4))];
+  const about = [
+    exact(file.mediaType).slice(0, 60),
+    inside && formatSize(Math.floor(((href.length - href.indexOf(',') - 1) * 3) / 4)),
+  ];
   const label = (
     <>
       <FileIcon aria-hidden className="size-4 shrink-0 text-muted" />
-      <span dir="auto" className="min-w-0 truncate">{name || 'File'}</span>
+      <span dir="auto" className="min-w-0 truncate">
+        {name || 'File'}
+      </span>
       <span className="min-w-0 truncate text-xs text-faint">{about.filter(Boolean).join(' · ')}</span>
       <Download aria-label="Download" className="size-4 shrink-0 text-muted" />
     </>
   );
-  const look = 'inline-flex max-w-full items-center gap-2 rounded-lg border bg-surface px-3 py-1.5 hover:border-strong-line';
-  if (inside) return <button type="button" className={look} onClick={() => save(href, name || 'file')}>{label}</button>;
-  return <a href={href} download={name || 'file'} className={look}>{label}</a>;
+  const look =
+    'inline-flex max-w-full items-center gap-2 rounded-lg border bg-surface px-3 py-1.5 hover:border-strong-line';
+  if (inside)
+    return (
+      <button type="button" className={look} onClick={() => save(href, name || 'file')}>
+        {label}
+      </button>
+    );
+  return (
+    <a href={href} download={name || 'file'} className={look}>
+      {label}
+    </a>
+  );
 }
 
 /** Bytes that stand in the message, saved. As mere bytes: whatever they claim to be, the browser opens no page of theirs. */
@@ -67,7 +104,13 @@ function save(url: string, name: string): void {
 function Thumbnail({ url, name }: { url: string; name: string }): ReactNode {
   const [open, setOpen] = useState(false);
   const [gone, setGone] = useState(false);
-  if (gone) return <span className="text-muted"><ImageIcon aria-hidden className="mr-1 inline size-4 align-text-bottom" />{name || 'Image'} cannot be shown</span>;
+  if (gone)
+    return (
+      <span className="text-muted">
+        <ImageIcon aria-hidden className="mr-1 inline size-4 align-text-bottom" />
+        {name || 'Image'} cannot be shown
+      </span>
+    );
   return (
     <>
       <button
@@ -76,7 +119,13 @@ function Thumbnail({ url, name }: { url: string; name: string }): ReactNode {
         onClick={() => setOpen(true)}
         className="overflow-hidden rounded-lg border bg-sunken hover:border-strong-line"
       >
-        <img src={url} alt={name} loading="lazy" onError={() => setGone(true)} className="max-h-48 max-w-full object-contain sm:max-w-72" />
+        <img
+          src={url}
+          alt={name}
+          loading="lazy"
+          onError={() => setGone(true)}
+          className="max-h-48 max-w-full object-contain sm:max-w-72"
+        />
       </button>
       <Dialog open={open} onClose={() => setOpen(false)} title={name || 'Image'} wide>
         <img src={url} alt={name} className="mx-auto max-h-[75dvh] max-w-full object-contain" />

@@ -9,7 +9,6 @@ import { InputsContext } from './code-edit';
 import type { ChatMessage, ChatPart } from './message';
 import { MessageView } from './message-view';
 
-
 const TURNED = '\u202Egnp.exe\u202C \u2066x\u2069';
 const PAYLOADS = [
   '<script>window.hurt = 1</script>',
@@ -28,9 +27,22 @@ const PAYLOADS = [
   '| <script>1</script> |\n|---|\n| ![x](https://foreign.example/t.png) |',
   '"\'><svg/onload=1> &lt;script&gt; &#60;script&#62; ${1} {{1}} <%= 1 %>',
   TURNED,
-  '__proto__', 'constructor', '\u0000\uFFFE\uD800',
+  '__proto__',
+  'constructor',
+  '\u0000\uFFFE\uD800',
 ];
-const LINKS = ['https://foreign.example', 'javascript:window.hurt=1', 'data:text/html,<script>1</script>', 'data:text/html;base64,PHNjcmlwdD4=', 'data:image/svg+xml;base64,PHN2Zz4=', '//foreign.example/x', '/api/files/../keys', '/api/keys', 'x', ''];
+const LINKS = [
+  'https://foreign.example',
+  'javascript:window.hurt=1',
+  'data:text/html,<script>1</script>',
+  'data:text/html;base64,PHNjcmlwdD4=',
+  'data:image/svg+xml;base64,PHN2Zz4=',
+  '//foreign.example/x',
+  '/api/files/../keys',
+  '/api/keys',
+  'x',
+  '',
+];
 
 /** Every field of a message that is shown, filled with the same text. */
 function everywhere(x: string, url: string): ChatMessage {
@@ -38,7 +50,11 @@ function everywhere(x: string, url: string): ChatMessage {
   const value = { [x]: x, list: [x, { [x]: [x] }] };
   const parts: ChatPart[] = [
     { type: 'text', text: x },
-    { type: 'text', text: `**${x}**\n\n- ${x}\n\n> ${x}\n\n\`${x}\``, providerMetadata: { palaver: { refusal: true } } },
+    {
+      type: 'text',
+      text: `**${x}**\n\n- ${x}\n\n> ${x}\n\n\`${x}\``,
+      providerMetadata: { palaver: { refusal: true } },
+    },
     { type: 'reasoning', text: x },
     { ...call, toolCallId: '1', state: 'input-streaming', input: undefined, rawInput: x },
     { ...call, toolCallId: '2', state: 'output-available', input: value, output: x },
@@ -52,17 +68,42 @@ function everywhere(x: string, url: string): ChatMessage {
     { type: 'source-document', sourceId: `${x}3`, mediaType: x, title: x, filename: x },
     { type: 'file', mediaType: 'image/png', url, filename: x },
     { type: 'file', mediaType: x, url: x, filename: x },
-    { type: 'data-code-edit', data: { language: x, target: x, old: x, new: `${x}\n${x}`, syntax: { ok: false, errors: [x, { message: x }] }, edits: [{ state: x, reason: x }], input: `/${x}`, findings: [{ rule: x, level: x, line: 1, message: x }] } },
+    {
+      type: 'data-code-edit',
+      data: {
+        language: x,
+        target: x,
+        old: x,
+        new: `${x}\n${x}`,
+        syntax: { ok: false, errors: [x, { message: x }] },
+        edits: [{ state: x, reason: x }],
+        input: `/${x}`,
+        findings: [{ rule: x, level: x, line: 1, message: x }],
+      },
+    },
     { type: 'data-notice', data: { level: x, text: x } },
     { type: 'data-code-edit', data: x },
     { type: 'data-file', data: { file_id: x, media_type: 'image/png', filename: x } },
     { type: 'data-output', data: value },
     { type: `data-${x}`, data: x },
   ];
-  return { id: x, role: 'assistant', parts, metadata: { error: { code: x, message: x }, status: 'failed', nodes: ['a'], siblings: ['a', x], seconds: 1 } };
+  return {
+    id: x,
+    role: 'assistant',
+    parts,
+    metadata: { error: { code: x, message: x }, status: 'failed', nodes: ['a'], siblings: ['a', x], seconds: 1 },
+  };
 }
 
-const ACTS = { rate: async () => {}, edit: async () => {}, remove: async () => {}, rerun: async () => {}, show: async () => {}, fork: async () => {}, approve: async () => {} };
+const ACTS = {
+  rate: async () => {},
+  edit: async () => {},
+  remove: async () => {},
+  rerun: async () => {},
+  show: async () => {},
+  fork: async () => {},
+  approve: async () => {},
+};
 
 const NOTHING = {};
 
@@ -87,21 +128,31 @@ async function shown(node: ReactNode): Promise<HTMLElement> {
 /** All that is folded, opened: also what is inside what was. */
 async function opened(place: HTMLElement): Promise<void> {
   for (let round = 0; round < 6; round += 1) {
-    const folded = [...place.querySelectorAll<HTMLElement>('[aria-expanded=false]')].filter((button) => button.getAttribute('aria-haspopup') === null);
+    const folded = [...place.querySelectorAll<HTMLElement>('[aria-expanded=false]')].filter(
+      (button) => button.getAttribute('aria-haspopup') === null,
+    );
     if (folded.length === 0) return;
     await act(async () => folded.forEach((button) => button.click()));
   }
 }
 
-const KNOWN = new Set('A ABBR ARTICLE B BLOCKQUOTE BR BUTTON CIRCLE CODE DEL DIV ELLIPSE EM FIGCAPTION FIGURE FORM HR IMG INPUT LI LINE OL P PATH POLYLINE POLYGON PRE RECT SECTION SPAN STRONG SVG TABLE TBODY TD TEXTAREA TH THEAD TR UL'.split(' '));
+const KNOWN = new Set(
+  'A ABBR ARTICLE B BLOCKQUOTE BR BUTTON CIRCLE CODE DEL DIV ELLIPSE EM FIGCAPTION FIGURE FORM HR IMG INPUT LI LINE OL P PATH POLYLINE POLYGON PRE RECT SECTION SPAN STRONG SVG TABLE TBODY TD TEXTAREA TH THEAD TR UL'.split(
+    ' ',
+  ),
+);
 
 /** What in the page is not of our making, or leads out of it. */
 function harm(place: HTMLElement): string[] {
   const found: string[] = [];
   for (const element of place.querySelectorAll('*')) {
     const wrong = [...element.attributes].filter(({ name, value }) => !allowed(name, value));
-    const link = element.tagName !== 'A' || element.hasAttribute('download') || (element.getAttribute('rel') === 'noopener noreferrer nofollow' && element.getAttribute('target') === '_blank');
-    if (!KNOWN.has(element.tagName.toUpperCase()) || wrong.length > 0 || !link) found.push(element.outerHTML.slice(0, 300));
+    const link =
+      element.tagName !== 'A' ||
+      element.hasAttribute('download') ||
+      (element.getAttribute('rel') === 'noopener noreferrer nofollow' && element.getAttribute('target') === '_blank');
+    if (!KNOWN.has(element.tagName.toUpperCase()) || wrong.length > 0 || !link)
+      found.push(element.outerHTML.slice(0, 300));
   }
   if (/[\u202A-\u202E\u2066-\u2069]/.test(place.textContent)) found.push('a turned text');
   if ('hurt' in window) found.push('a script ran');
@@ -109,52 +160,84 @@ function harm(place: HTMLElement): string[] {
 }
 
 function allowed(name: string, value: string): boolean {
-  if (name === 'src') return /^data:image\/(png|jpeg|gif|webp);base64,[\w+/=]+$|^\/api\/files\/file_[0-9a-z]+$/.test(value);
+  if (name === 'src')
+    return /^data:image\/(png|jpeg|gif|webp);base64,[\w+/=]+$|^\/api\/files\/file_[0-9a-z]+$/.test(value);
   if (name === 'href') return /^(https?:\/\/|mailto:)|^\/api\/files\/file_[0-9a-z]+$/.test(value);
   return !/^on|^(srcdoc|srcset|style|action|formaction|background|poster|xlink:href|ping)$/.test(name);
 }
 
 describe('a hostile text', () => {
-  it.each(PAYLOADS.map((payload, index) => [index, payload] as const))('is only text in every place of a message (%i)', async (index, payload) => {
-    const inputs = { subscribe: () => () => {}, read: () => NOTHING, usual: () => NOTHING, change: () => {} };
-    const message = everywhere(payload, LINKS[index % LINKS.length] ?? '');
-    const place = await shown(<InputsContext value={inputs}><MessageView message={message} streaming={false} acts={ACTS} /></InputsContext>);
-    await opened(place);
+  it.each(PAYLOADS.map((payload, index) => [index, payload] as const))(
+    'is only text in every place of a message (%i)',
+    async (index, payload) => {
+      const inputs = { subscribe: () => () => {}, read: () => NOTHING, usual: () => NOTHING, change: () => {} };
+      const message = everywhere(payload, LINKS[index % LINKS.length] ?? '');
+      const place = await shown(
+        <InputsContext value={inputs}>
+          <MessageView message={message} streaming={false} acts={ACTS} />
+        </InputsContext>,
+      );
+      await opened(place);
 
-    expect(place.querySelector('figcaption')).not.toBeNull(); // The diff is there, which is fetched later.
-    expect(harm(place)).toEqual([]);
-  });
+      expect(place.querySelector('figcaption')).not.toBeNull(); // The diff is there, which is fetched later.
+      expect(harm(place)).toEqual([]);
+    },
+  );
 
   it('is only text while it streams, cut anywhere', async () => {
     const text = PAYLOADS.join('\n\n');
     for (let cut = 5; cut < text.length; cut += 37) {
-      const place = await shown(<MessageView message={{ id: 'x', role: 'assistant', parts: [{ type: 'text', text: text.slice(0, cut) }] }} streaming acts={ACTS} />);
+      const place = await shown(
+        <MessageView
+          message={{ id: 'x', role: 'assistant', parts: [{ type: 'text', text: text.slice(0, cut) }] }}
+          streaming
+          acts={ACTS}
+        />,
+      );
       expect(harm(place)).toEqual([]);
       end?.();
     }
   }, 60_000);
 
-  it.each(['user', 'system'] as const)('is only text in what a %s says', async (role) => {
-    for (const payload of PAYLOADS) {
-      const message = everywhere(payload, 'x');
-      const parts = message.parts.filter((part) => part.type === 'text' || part.type === 'file'); // The rest is drawn alike.
-      const place = await shown(<MessageView message={{ ...message, parts, role }} streaming={false} acts={ACTS} />);
-      expect(harm(place)).toEqual([]);
-      end?.();
-    }
-  }, 60_000);
+  it.each(['user', 'system'] as const)(
+    'is only text in what a %s says',
+    async (role) => {
+      for (const payload of PAYLOADS) {
+        const message = everywhere(payload, 'x');
+        const parts = message.parts.filter((part) => part.type === 'text' || part.type === 'file'); // The rest is drawn alike.
+        const place = await shown(<MessageView message={{ ...message, parts, role }} streaming={false} acts={ACTS} />);
+        expect(harm(place)).toEqual([]);
+        end?.();
+      }
+    },
+    60_000,
+  );
 
   it.each(LINKS)('is no address to load a file from: %s', async (url) => {
-    const files: ChatPart[] = ['image/png', 'image/svg+xml', 'text/html', 'application/pdf'].map((mediaType) => ({ type: 'file', mediaType, url, filename: 'a' }));
-    const place = await shown(<MessageView message={{ id: 'x', role: 'assistant', parts: files }} streaming={false} acts={ACTS} />);
+    const files: ChatPart[] = ['image/png', 'image/svg+xml', 'text/html', 'application/pdf'].map((mediaType) => ({
+      type: 'file',
+      mediaType,
+      url,
+      filename: 'a',
+    }));
+    const place = await shown(
+      <MessageView message={{ id: 'x', role: 'assistant', parts: files }} streaming={false} acts={ACTS} />,
+    );
 
     expect(harm(place)).toEqual([]);
     expect(place.querySelector('img')).toBeNull();
   });
 
   it('may name a link as it likes: the host it leads to is told', async () => {
-    const text = '[https://bank.example](https://foreign.example) [bank.example@foreign.example](https://bank.example@foreign.example/)';
-    const place = await shown(<MessageView message={{ id: 'x', role: 'assistant', parts: [{ type: 'text', text }] }} streaming={false} acts={ACTS} />);
+    const text =
+      '[https://bank.example](https://foreign.example) [bank.example@foreign.example](https://bank.example@foreign.example/)';
+    const place = await shown(
+      <MessageView
+        message={{ id: 'x', role: 'assistant', parts: [{ type: 'text', text }] }}
+        streaming={false}
+        acts={ACTS}
+      />,
+    );
 
     expect(place.textContent).toContain('https://bank.example (foreign.example)');
     expect(place.textContent).toContain('bank.example@foreign.example (foreign.example)');
@@ -168,8 +251,26 @@ describe('a huge text', () => {
     ['deep quotes', Array.from({ length: 100 }, (_, depth) => `${'> '.repeat(depth)}x`).join('\n')],
     ['deep lists', Array.from({ length: 100 }, (_, depth) => `${'  '.repeat(depth)}- x`).join('\n')],
   ])('of %s is shown, in part', async (_, text) => {
-    const parts: ChatPart[] = [{ type: 'text', text }, { type: 'reasoning', text }, { type: 'data-output', data: { text } }, { type: 'dynamic-tool', toolName: text, toolCallId: '1', state: 'output-available', input: text, output: { text } }];
-    const place = await shown(<MessageView message={{ id: 'x', role: 'assistant', metadata: { error: { message: text } }, parts }} streaming={false} acts={{}} />);
+    const parts: ChatPart[] = [
+      { type: 'text', text },
+      { type: 'reasoning', text },
+      { type: 'data-output', data: { text } },
+      {
+        type: 'dynamic-tool',
+        toolName: text,
+        toolCallId: '1',
+        state: 'output-available',
+        input: text,
+        output: { text },
+      },
+    ];
+    const place = await shown(
+      <MessageView
+        message={{ id: 'x', role: 'assistant', metadata: { error: { message: text } }, parts }}
+        streaming={false}
+        acts={{}}
+      />,
+    );
     await opened(place);
 
     expect(place.textContent.length).toBeLessThan(200_000);

@@ -1,5 +1,20 @@
 /** How one message of a chat is shown: what was said, and what can be done about it. */
-import { CircleAlert, CircleStop, RotateCw, Braces, Ellipsis, GitFork, ListPlus, MessageSquareShare, Pencil, Trash2, ChevronLeft, ChevronRight, ThumbsDown, ThumbsUp } from 'lucide-react';
+import {
+  CircleAlert,
+  CircleStop,
+  RotateCw,
+  Braces,
+  Ellipsis,
+  GitFork,
+  ListPlus,
+  MessageSquareShare,
+  Pencil,
+  Trash2,
+  ChevronLeft,
+  ChevronRight,
+  ThumbsDown,
+  ThumbsUp,
+} from 'lucide-react';
 import { Popover } from 'radix-ui';
 import { memo, useState, type ReactNode, type KeyboardEvent } from 'react';
 import { Button, Hint, IconButton, CopyButton } from '@/components/button';
@@ -52,7 +67,12 @@ export const MessageView = memo(function MessageView({ message, streaming, acts 
   return (
     <article aria-label={NAMES[speaker]} className="group/message min-w-0">
       {editing && save ? (
-        <EditView text={spoken(message.parts)} save={save} close={() => setEditing(false)} label={speaker === 'user' ? 'Save and answer' : 'Save'} />
+        <EditView
+          text={spoken(message.parts)}
+          save={save}
+          close={() => setEditing(false)}
+          label={speaker === 'user' ? 'Save and answer' : 'Save'}
+        />
       ) : (
         <Body message={message} speaker={speaker} streaming={streaming} acts={acts} />
       )}
@@ -62,12 +82,22 @@ export const MessageView = memo(function MessageView({ message, streaming, acts 
   );
 });
 
-const NAMES: Record<string, string> = { user: 'You', assistant: 'Answer', system: 'System', developer: 'Developer', tool: 'Tool' };
+const NAMES: Record<string, string> = {
+  user: 'You',
+  assistant: 'Answer',
+  system: 'System',
+  developer: 'Developer',
+  tool: 'Tool',
+};
 
 function Body({ message, speaker, streaming, acts }: MessageViewProps & { speaker: string }): ReactNode {
   const shown = groups(message.parts);
   if (speaker === 'user') {
-    return <div className="ml-auto w-fit max-w-[85%] space-y-2 rounded-2xl rounded-br-md bg-accent-soft px-3.5 py-2"><Plain groups={shown} approve={acts.approve} /></div>;
+    return (
+      <div className="ml-auto w-fit max-w-[85%] space-y-2 rounded-2xl rounded-br-md bg-accent-soft px-3.5 py-2">
+        <Plain groups={shown} approve={acts.approve} />
+      </div>
+    );
   }
   if (speaker === 'system' || speaker === 'developer') {
     return (
@@ -84,8 +114,13 @@ function Body({ message, speaker, streaming, acts }: MessageViewProps & { speake
 function Plain({ groups: shown, approve }: { groups: readonly Group[]; approve: MessageActs['approve'] }): ReactNode {
   return shown.map((group, index) => {
     if (group.kind === 'files') return <FilesView key={index} files={group.parts} />;
-    if (group.kind !== 'text') return <PartView key={index} group={group} streaming={false} last={false} approve={approve} />;
-    return <div key={index} dir="auto" className="wrap-anywhere whitespace-pre-wrap"><LongText text={group.part.text} /></div>;
+    if (group.kind !== 'text')
+      return <PartView key={index} group={group} streaming={false} last={false} approve={approve} />;
+    return (
+      <div key={index} dir="auto" className="wrap-anywhere whitespace-pre-wrap">
+        <LongText text={group.part.text} />
+      </div>
+    );
   });
 }
 
@@ -93,11 +128,24 @@ function Plain({ groups: shown, approve }: { groups: readonly Group[]; approve: 
  * An answer. Once it has streamed here it is a live region, so that a screen reader reads it when it is whole:
  * while it is busy nothing is read, else every token would be.
  */
-function Said({ groups: shown, streaming, approve }: { groups: readonly Group[]; streaming: boolean; approve: MessageActs['approve'] }): ReactNode {
+function Said({
+  groups: shown,
+  streaming,
+  approve,
+}: {
+  groups: readonly Group[];
+  streaming: boolean;
+  approve: MessageActs['approve'];
+}): ReactNode {
   const [live] = useState(streaming);
-  const part = (group: Group, index: number) => <PartView key={index} group={group} streaming={streaming} last={index === shown.length - 1} approve={approve} />;
+  const part = (group: Group, index: number) => (
+    <PartView key={index} group={group} streaming={streaming} last={index === shown.length - 1} approve={approve} />
+  );
   return (
-    <div {...(live || streaming ? { 'aria-live': 'polite', 'aria-busy': streaming } : {})} className="min-w-0 space-y-3">
+    <div
+      {...(live || streaming ? { 'aria-live': 'polite', 'aria-busy': streaming } : {})}
+      className="min-w-0 space-y-3"
+    >
       {shown.map((group, index) => isNotice(group) && part(group, index))}
       {shown.map((group, index) => !isNotice(group) && part(group, index))}
       {streaming && <Waiting groups={shown} />}
@@ -112,14 +160,28 @@ function Waiting({ groups: shown }: { groups: readonly Group[] }): ReactNode {
   if (last?.kind === 'reasoning' && last.part.state !== 'done') return null;
   if (last?.kind === 'tool' && !last.part.state.startsWith('output')) return null;
   return (
-    <div role="img" aria-label="Answering" className="flex h-6 items-center gap-1 *:size-1.5 *:animate-pulse *:rounded-full *:bg-faint">
-      <span /><span className="[animation-delay:200ms]" /><span className="[animation-delay:400ms]" />
+    <div
+      role="img"
+      aria-label="Answering"
+      className="flex h-6 items-center gap-1 *:size-1.5 *:animate-pulse *:rounded-full *:bg-faint"
+    >
+      <span />
+      <span className="[animation-delay:200ms]" />
+      <span className="[animation-delay:400ms]" />
     </div>
   );
 }
 
 /** How it ended, if not as it should. */
-function Ending({ told, streaming, rerun }: { told: Told; streaming: boolean; rerun: MessageActs['rerun'] }): ReactNode {
+function Ending({
+  told,
+  streaming,
+  rerun,
+}: {
+  told: Told;
+  streaming: boolean;
+  rerun: MessageActs['rerun'];
+}): ReactNode {
   if (streaming) return null;
   if (told.error) {
     return (
@@ -127,21 +189,41 @@ function Ending({ told, streaming, rerun }: { told: Told; streaming: boolean; re
         <CircleAlert aria-hidden className="size-4 shrink-0" />
         <span dir="auto" className="min-w-0 grow basis-40 wrap-anywhere whitespace-pre-wrap">
           <LongText text={told.error.message} />
-          {told.error.code && <span dir="ltr" className="ml-2 font-mono text-xs opacity-70">{prose(told.error.code)}</span>}
+          {told.error.code && (
+            <span dir="ltr" className="ml-2 font-mono text-xs opacity-70">
+              {prose(told.error.code)}
+            </span>
+          )}
         </span>
-        {rerun && <Button size="small" onClick={() => void rerun().catch(tellError)}><RotateCw aria-hidden className="size-3.5" />Retry</Button>}
+        {rerun && (
+          <Button size="small" onClick={() => void rerun().catch(tellError)}>
+            <RotateCw aria-hidden className="size-3.5" />
+            Retry
+          </Button>
+        )}
       </div>
     );
   }
   if (told.status === 'partial') {
-    return <div className="mt-1 flex items-center gap-1.5 text-[13px] text-muted"><CircleStop aria-hidden className="size-3.5" />Stopped</div>;
+    return (
+      <div className="mt-1 flex items-center gap-1.5 text-[13px] text-muted">
+        <CircleStop aria-hidden className="size-3.5" />
+        Stopped
+      </div>
+    );
   }
   return null;
 }
 
 function Cost({ told }: { told: Told }): ReactNode {
   const words = formatUsage(told);
-  return words && <Hint text={formatUsageDetails(told)}><span className="text-xs text-faint tabular-nums">{words}</span></Hint>;
+  return (
+    words && (
+      <Hint text={formatUsageDetails(told)}>
+        <span className="text-xs text-faint tabular-nums">{words}</span>
+      </Hint>
+    )
+  );
 }
 
 interface ActionBarProps {
@@ -159,18 +241,55 @@ export function ActsBar({ message, acts, edit }: ActionBarProps): ReactNode {
   return (
     <div className="flex items-center">
       {!mine && rate && <RatingView feedback={message.metadata?.feedback} rate={rate} />}
-      {mine && edit && <IconButton size="small" label="Edit" onClick={edit}><Pencil /></IconButton>}
-      {rerun && <IconButton size="small" label={again} onClick={() => void rerun().catch(tellError)}><RotateCw /></IconButton>}
-      {resume && <IconButton size="small" label="Continue from here" onClick={() => void resume().catch(tellError)}><MessageSquareShare /></IconButton>}
+      {mine && edit && (
+        <IconButton size="small" label="Edit" onClick={edit}>
+          <Pencil />
+        </IconButton>
+      )}
+      {rerun && (
+        <IconButton size="small" label={again} onClick={() => void rerun().catch(tellError)}>
+          <RotateCw />
+        </IconButton>
+      )}
+      {resume && (
+        <IconButton size="small" label="Continue from here" onClick={() => void resume().catch(tellError)}>
+          <MessageSquareShare />
+        </IconButton>
+      )}
       <CopyButton label="Copy text" text={() => spoken(message.parts)} />
-      <IconButton size="small" label="Raw JSON" onClick={() => setRaw(true)}><Braces /></IconButton>
+      <IconButton size="small" label="Raw JSON" onClick={() => setRaw(true)}>
+        <Braces />
+      </IconButton>
       {(fork || remove || (!mine && edit)) && (
-        <Menu align={mine ? 'end' : 'start'} trigger={<IconButton size="small" label="More"><Ellipsis /></IconButton>}>
-          {!mine && edit && <MenuItem icon={<Pencil />} onSelect={edit}>Edit</MenuItem>}
-          {fork && <MenuItem icon={<GitFork />} onSelect={() => void fork().catch(tellError)}>Fork into a new thread</MenuItem>}
-          {keep && <MenuItem icon={<ListPlus />} onSelect={keep}>Add to test set</MenuItem>}
+        <Menu
+          align={mine ? 'end' : 'start'}
+          trigger={
+            <IconButton size="small" label="More">
+              <Ellipsis />
+            </IconButton>
+          }
+        >
+          {!mine && edit && (
+            <MenuItem icon={<Pencil />} onSelect={edit}>
+              Edit
+            </MenuItem>
+          )}
+          {fork && (
+            <MenuItem icon={<GitFork />} onSelect={() => void fork().catch(tellError)}>
+              Fork into a new thread
+            </MenuItem>
+          )}
+          {keep && (
+            <MenuItem icon={<ListPlus />} onSelect={keep}>
+              Add to test set
+            </MenuItem>
+          )}
           {remove && (fork || (!mine && edit)) && <MenuLine />}
-          {remove && <MenuItem danger icon={<Trash2 />} onSelect={() => void remove().catch(tellError)}>Delete</MenuItem>}
+          {remove && (
+            <MenuItem danger icon={<Trash2 />} onSelect={() => void remove().catch(tellError)}>
+              Delete
+            </MenuItem>
+          )}
         </Menu>
       )}
       <Dialog open={raw} onClose={() => setRaw(false)} title="Raw JSON" wide>
@@ -226,8 +345,12 @@ export function EditView({ text: given, save, close, label }: EditViewProps): Re
         onFocus={(event) => event.target.setSelectionRange(text.length, text.length)}
       />
       <div className="flex justify-end gap-2">
-        <Button size="small" look="quiet" onClick={close}>Cancel</Button>
-        <Button size="small" look="main" disabled={saving || !text.trim()} onClick={done}>{label}</Button>
+        <Button size="small" look="quiet" onClick={close}>
+          Cancel
+        </Button>
+        <Button size="small" look="main" disabled={saving || !text.trim()} onClick={done}>
+          {label}
+        </Button>
       </div>
     </div>
   );
@@ -239,12 +362,22 @@ export function VersionsView({ told, show }: { told: Told; show: MessageActs['sh
   const at = siblings.indexOf(told.nodes?.[0] ?? '');
   if (siblings.length < 2 || at < 0) return null;
   const go = (to: string | undefined, label: string, icon: ReactNode): ReactNode => (
-    <IconButton size="small" className="w-5" label={label} disabled={!to || !show} onClick={() => to && void show?.(to).catch(tellError)}>{icon}</IconButton>
+    <IconButton
+      size="small"
+      className="w-5"
+      label={label}
+      disabled={!to || !show}
+      onClick={() => to && void show?.(to).catch(tellError)}
+    >
+      {icon}
+    </IconButton>
   );
   return (
     <div role="group" aria-label="Versions" className="flex items-center text-xs text-muted tabular-nums">
       {go(siblings[at - 1], 'Version before', <ChevronLeft />)}
-      <span>{at + 1}/{siblings.length}</span>
+      <span>
+        {at + 1}/{siblings.length}
+      </span>
       {go(siblings[at + 1], 'Next version', <ChevronRight />)}
     </div>
   );
@@ -256,8 +389,22 @@ type Rate = NonNullable<MessageActs['rate']>;
 export function RatingView({ feedback, rate }: { feedback: Told['feedback']; rate: Rate }): ReactNode {
   return (
     <>
-      <Thumb rating="up" label="Good answer" mine={feedback?.mine === 'up'} count={feedback?.up ?? 0} rate={rate} icon={<ThumbsUp />} />
-      <Thumb rating="down" label="Bad answer" mine={feedback?.mine === 'down'} count={feedback?.down ?? 0} rate={rate} icon={<ThumbsDown />} />
+      <Thumb
+        rating="up"
+        label="Good answer"
+        mine={feedback?.mine === 'up'}
+        count={feedback?.up ?? 0}
+        rate={rate}
+        icon={<ThumbsUp />}
+      />
+      <Thumb
+        rating="down"
+        label="Bad answer"
+        mine={feedback?.mine === 'down'}
+        count={feedback?.down ?? 0}
+        rate={rate}
+        icon={<ThumbsDown />}
+      />
     </>
   );
 }
@@ -283,11 +430,24 @@ function Thumb({ rating, label, mine, count, rate, icon }: RatingViewProps): Rea
   return (
     <Popover.Root open={asking} onOpenChange={setAsking}>
       <Popover.Anchor className="flex items-center">
-        <IconButton size="small" label={label} aria-pressed={mine} className={cn(mine && (rating === 'up' ? '!text-good' : '!text-bad'))} onClick={press}>{icon}</IconButton>
+        <IconButton
+          size="small"
+          label={label}
+          aria-pressed={mine}
+          className={cn(mine && (rating === 'up' ? '!text-good' : '!text-bad'))}
+          onClick={press}
+        >
+          {icon}
+        </IconButton>
         {count > (mine ? 1 : 0) && <span className="-ml-1 pr-1 text-xs text-faint tabular-nums">{count}</span>}
       </Popover.Anchor>
       <Popover.Portal>
-        <Popover.Content aria-label={label} sideOffset={6} collisionPadding={8} className="z-50 w-80 max-w-[calc(100vw-1rem)] rounded-xl border bg-raised p-3 shadow-float">
+        <Popover.Content
+          aria-label={label}
+          sideOffset={6}
+          collisionPadding={8}
+          className="z-50 w-80 max-w-[calc(100vw-1rem)] rounded-xl border bg-raised p-3 shadow-float"
+        >
           <Comment rating={rating} mine={mine} rate={rate} close={() => setAsking(false)} />
         </Popover.Content>
       </Popover.Portal>
@@ -295,7 +455,17 @@ function Thumb({ rating, label, mine, count, rate, icon }: RatingViewProps): Rea
   );
 }
 
-function Comment({ rating, mine, rate, close }: { rating: 'up' | 'down'; mine: boolean; rate: Rate; close: () => void }): ReactNode {
+function Comment({
+  rating,
+  mine,
+  rate,
+  close,
+}: {
+  rating: 'up' | 'down';
+  mine: boolean;
+  rate: Rate;
+  close: () => void;
+}): ReactNode {
   const [text, setText] = useState('');
   const send = (chosen: 'up' | 'down' | null, comment?: string): void => {
     rate(chosen, comment).then(() => tell(chosen === null ? 'Rating taken back' : 'Comment kept'), tellError);
@@ -319,10 +489,18 @@ function Comment({ rating, mine, rate, close }: { rating: 'up' | 'down'; mine: b
         onChange={(event) => setText(event.target.value)}
       />
       <div className="flex items-center gap-2">
-        {mine && <Button size="small" look="quiet" onClick={() => send(null)}>Take back</Button>}
+        {mine && (
+          <Button size="small" look="quiet" onClick={() => send(null)}>
+            Take back
+          </Button>
+        )}
         <span className="grow" />
-        <Button size="small" look="quiet" onClick={close}>Close</Button>
-        <Button size="small" look="main" type="submit" disabled={!text.trim()}>Save</Button>
+        <Button size="small" look="quiet" onClick={close}>
+          Close
+        </Button>
+        <Button size="small" look="main" type="submit" disabled={!text.trim()}>
+          Save
+        </Button>
       </div>
     </form>
   );

@@ -6,7 +6,13 @@ export interface Told {
   runId?: string;
   traceId?: string;
   chatId?: string;
-  usage?: { inputTokens?: number; outputTokens?: number; totalTokens?: number; cachedInputTokens?: number; reasoningTokens?: number };
+  usage?: {
+    inputTokens?: number;
+    outputTokens?: number;
+    totalTokens?: number;
+    cachedInputTokens?: number;
+    reasoningTokens?: number;
+  };
   /** How long its run took. */
   seconds?: number;
   /** The nodes of the thread's tree that this message shows, first to last. */

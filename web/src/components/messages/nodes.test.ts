@@ -2,15 +2,23 @@ import { describe, expect, test } from 'vitest';
 import { node } from '@/testing/fake-server';
 import { lastNode, messagesOf, toNode } from './nodes';
 
-const parts = (...given: Parameters<typeof node>[0]['parts'] & object) => messagesOf([node({ id: 'm1', role: 'assistant', parts: given })])[0]?.parts;
+const parts = (...given: Parameters<typeof node>[0]['parts'] & object) =>
+  messagesOf([node({ id: 'm1', role: 'assistant', parts: given })])[0]?.parts;
 
 describe('a node as a message', () => {
   test('tells all that the server knows of it', () => {
     expect(
       messagesOf([
         node({
-          id: 'm2', parent: 'm1', role: 'assistant', run: 'run_1', status: 'partial', siblings: ['m0', 'm2'],
-          parts: [{ type: 'text', text: 'Because' }], usage: { input_tokens: 3, output_tokens: 4 }, feedback: { up: 1, down: 0, mine: 'up' },
+          id: 'm2',
+          parent: 'm1',
+          role: 'assistant',
+          run: 'run_1',
+          status: 'partial',
+          siblings: ['m0', 'm2'],
+          parts: [{ type: 'text', text: 'Because' }],
+          usage: { input_tokens: 3, output_tokens: 4 },
+          feedback: { up: 1, down: 0, mine: 'up' },
         }),
       ]),
     ).toEqual([
@@ -19,27 +27,43 @@ describe('a node as a message', () => {
         role: 'assistant',
         parts: [{ type: 'text', text: 'Because', state: 'done' }],
         metadata: {
-          nodes: ['m2'], parent: 'm1', siblings: ['m0', 'm2'], feedback: { up: 1, down: 0, mine: 'up' }, status: 'partial',
-          createdAt: '2026-01-01T00:00:00Z', runId: 'run_1', usage: { inputTokens: 3, outputTokens: 4, totalTokens: 7 },
+          nodes: ['m2'],
+          parent: 'm1',
+          siblings: ['m0', 'm2'],
+          feedback: { up: 1, down: 0, mine: 'up' },
+          status: 'partial',
+          createdAt: '2026-01-01T00:00:00Z',
+          runId: 'run_1',
+          usage: { inputTokens: 3, outputTokens: 4, totalTokens: 7 },
         },
       },
     ]);
   });
 
   test('how long it took is told where the server says so', () => {
-    const [message] = messagesOf([{ ...node({ id: 'm1', role: 'assistant' }), seconds: 1.5 } as ReturnType<typeof node>]);
+    const [message] = messagesOf([
+      { ...node({ id: 'm1', role: 'assistant' }), seconds: 1.5 } as ReturnType<typeof node>,
+    ]);
     expect(message?.metadata?.seconds).toBe(1.5);
   });
 
   test('roles that UI messages do not have are noted', () => {
-    const roles = (['user', 'system', 'developer', 'assistant', 'tool'] as const).map((role) => messagesOf([node({ id: 'm1', role })])[0]);
+    const roles = (['user', 'system', 'developer', 'assistant', 'tool'] as const).map(
+      (role) => messagesOf([node({ id: 'm1', role })])[0],
+    );
     expect(roles.map((message) => [message?.role, message?.metadata?.role])).toEqual([
-      ['user', undefined], ['system', undefined], ['system', 'developer'], ['assistant', undefined], ['assistant', 'tool'],
+      ['user', undefined],
+      ['system', undefined],
+      ['system', 'developer'],
+      ['assistant', undefined],
+      ['assistant', 'tool'],
     ]);
   });
 
   test('what failed says why', () => {
-    const [message] = messagesOf([node({ id: 'm1', role: 'assistant', status: 'failed', error: { code: 'model_gone', message: 'No model.' } })]);
+    const [message] = messagesOf([
+      node({ id: 'm1', role: 'assistant', status: 'failed', error: { code: 'model_gone', message: 'No model.' } }),
+    ]);
     expect(message?.metadata).toMatchObject({ status: 'failed', error: { code: 'model_gone', message: 'No model.' } });
   });
 });
@@ -49,7 +73,14 @@ describe('its parts', () => {
     expect(
       parts(
         { type: 'reasoning', text: 'Hm.' },
-        { type: 'text', text: 'So.', annotations: [{ kind: 'url', url: 'https://a.example', title: 'A' }, { kind: 'file', title: 'no link' }] },
+        {
+          type: 'text',
+          text: 'So.',
+          annotations: [
+            { kind: 'url', url: 'https://a.example', title: 'A' },
+            { kind: 'file', title: 'no link' },
+          ],
+        },
         { type: 'refusal', text: 'No.' },
       ),
     ).toEqual([
@@ -76,8 +107,15 @@ describe('its parts', () => {
 
   test('are calls whose arguments may be anything', () => {
     const call = (given: string) => parts({ type: 'tool-call', call_id: 'c1', name: 'look', arguments: given });
-    const shown = (input: unknown) => [{ type: 'dynamic-tool', toolName: 'look', toolCallId: 'c1', state: 'input-available', input }];
-    expect([call('{"a":1}'), call(''), call('{"a'), call('[1]')]).toEqual([shown({ a: 1 }), shown({}), shown('{"a'), shown([1])]);
+    const shown = (input: unknown) => [
+      { type: 'dynamic-tool', toolName: 'look', toolCallId: 'c1', state: 'input-available', input },
+    ];
+    expect([call('{"a":1}'), call(''), call('{"a'), call('[1]')]).toEqual([
+      shown({ a: 1 }),
+      shown({}),
+      shown('{"a'),
+      shown([1]),
+    ]);
   });
 
   test('are data of any name, each with an id of its own', () => {
@@ -91,20 +129,53 @@ describe('its parts', () => {
 describe('what one run said', () => {
   const said = [
     node({ id: 'u1', role: 'user', parts: [{ type: 'text', text: 'Time?' }] }),
-    node({ id: 'a1', parent: 'u1', role: 'assistant', run: 'run_1', parts: [{ type: 'tool-call', call_id: 'c1', name: 'clock', arguments: '' }] }),
-    node({ id: 't1', parent: 'a1', role: 'tool', run: 'run_1', parts: [{ type: 'tool-result', call_id: 'c1', output: '12:00', is_error: false }] }),
     node({
-      id: 'a2', parent: 't1', role: 'assistant', run: 'run_1', parts: [{ type: 'text', text: 'Noon.' }], status: 'partial',
-      usage: { input_tokens: 1, output_tokens: 2 }, feedback: { up: 0, down: 1, mine: 'down' },
+      id: 'a1',
+      parent: 'u1',
+      role: 'assistant',
+      run: 'run_1',
+      parts: [{ type: 'tool-call', call_id: 'c1', name: 'clock', arguments: '' }],
+    }),
+    node({
+      id: 't1',
+      parent: 'a1',
+      role: 'tool',
+      run: 'run_1',
+      parts: [{ type: 'tool-result', call_id: 'c1', output: '12:00', is_error: false }],
+    }),
+    node({
+      id: 'a2',
+      parent: 't1',
+      role: 'assistant',
+      run: 'run_1',
+      parts: [{ type: 'text', text: 'Noon.' }],
+      status: 'partial',
+      usage: { input_tokens: 1, output_tokens: 2 },
+      feedback: { up: 0, down: 1, mine: 'down' },
     }),
   ];
 
   test('is one message, under the id of its first node, with the results on the calls', () => {
     const [, answer, ...none] = messagesOf(said);
     expect(none).toEqual([]);
-    expect(answer).toMatchObject({ id: 'a1', metadata: { nodes: ['a1', 't1', 'a2'], parent: 'u1', status: 'partial', usage: { inputTokens: 1, outputTokens: 2, totalTokens: 3 } } });
+    expect(answer).toMatchObject({
+      id: 'a1',
+      metadata: {
+        nodes: ['a1', 't1', 'a2'],
+        parent: 'u1',
+        status: 'partial',
+        usage: { inputTokens: 1, outputTokens: 2, totalTokens: 3 },
+      },
+    });
     expect(answer?.parts).toEqual([
-      { type: 'dynamic-tool', toolName: 'clock', toolCallId: 'c1', state: 'output-available', input: {}, output: '12:00' },
+      {
+        type: 'dynamic-tool',
+        toolName: 'clock',
+        toolCallId: 'c1',
+        state: 'output-available',
+        input: {},
+        output: '12:00',
+      },
       { type: 'text', text: 'Noon.', state: 'done' },
     ]);
   });
@@ -120,27 +191,54 @@ describe('what one run said', () => {
 
   test('is apart from words that were put into its mouth', () => {
     const put = node({ id: 'p1', parent: 'a2', role: 'assistant', run: null });
-    expect(messagesOf([...said, put, { ...put, id: 'p2', parent: 'p1' }]).map(({ id }) => id)).toEqual(['u1', 'a1', 'p1', 'p2']);
+    expect(messagesOf([...said, put, { ...put, id: 'p2', parent: 'p1' }]).map(({ id }) => id)).toEqual([
+      'u1',
+      'a1',
+      'p1',
+      'p2',
+    ]);
   });
 
   test('shows the error of a tool', () => {
-    const failed = node({ id: 't1', parent: 'a1', role: 'tool', run: 'run_1', parts: [{ type: 'tool-result', call_id: 'c1', output: { why: 1 }, is_error: true }] });
+    const failed = node({
+      id: 't1',
+      parent: 'a1',
+      role: 'tool',
+      run: 'run_1',
+      parts: [{ type: 'tool-result', call_id: 'c1', output: { why: 1 }, is_error: true }],
+    });
     expect(messagesOf([...said.slice(0, 2), failed])[1]?.parts).toEqual([
-      { type: 'dynamic-tool', toolName: 'clock', toolCallId: 'c1', state: 'output-error', input: {}, errorText: '{"why":1}' },
+      {
+        type: 'dynamic-tool',
+        toolName: 'clock',
+        toolCallId: 'c1',
+        state: 'output-error',
+        input: {},
+        errorText: '{"why":1}',
+      },
     ]);
   });
 });
 
 describe('an approval', () => {
   const asked = node({
-    id: 'a1', role: 'assistant', run: 'run_1',
+    id: 'a1',
+    role: 'assistant',
+    run: 'run_1',
     parts: [
       { type: 'tool-call', call_id: 'c1', name: 'erase', arguments: '{"all":true}' },
       { type: 'data', name: 'approval-request', value: { id: 'ap1', call_id: 'c1' } },
     ],
   });
   const word = (approve: boolean, reason?: string) =>
-    node({ id: 'w1', parent: 'a1', role: 'user', parts: [{ type: 'data', name: 'approval-response', value: { id: 'ap1', approve, ...(reason ? { reason } : {}) } }] });
+    node({
+      id: 'w1',
+      parent: 'a1',
+      role: 'user',
+      parts: [
+        { type: 'data', name: 'approval-response', value: { id: 'ap1', approve, ...(reason ? { reason } : {}) } },
+      ],
+    });
   const call = { type: 'dynamic-tool', toolName: 'erase', toolCallId: 'c1', input: { all: true } };
 
   test('is asked for on the call', () => {
@@ -149,13 +247,23 @@ describe('an approval', () => {
 
   test('without its call is shown by itself', () => {
     const [message] = messagesOf([{ ...asked, parts: asked.parts.slice(1) }]);
-    expect(message?.parts).toEqual([{ type: 'data-approval-request', id: 'a1.d0', data: { id: 'ap1', call_id: 'c1' } }]);
+    expect(message?.parts).toEqual([
+      { type: 'data-approval-request', id: 'a1.d0', data: { id: 'ap1', call_id: 'c1' } },
+    ]);
   });
 
   test('is given on the call, and what follows goes on in the same message', () => {
-    const after = node({ id: 'a2', parent: 'w1', role: 'assistant', run: 'run_2', parts: [{ type: 'text', text: 'Kept.' }] });
+    const after = node({
+      id: 'a2',
+      parent: 'w1',
+      role: 'assistant',
+      run: 'run_2',
+      parts: [{ type: 'text', text: 'Kept.' }],
+    });
     const messages = messagesOf([asked, word(false, 'No!'), after]);
-    expect(messages.map(({ id, metadata }) => [id, metadata?.nodes, metadata?.runId])).toEqual([['a1', ['a1', 'w1', 'a2'], 'run_2']]);
+    expect(messages.map(({ id, metadata }) => [id, metadata?.nodes, metadata?.runId])).toEqual([
+      ['a1', ['a1', 'w1', 'a2'], 'run_2'],
+    ]);
     expect(messages[0]?.parts).toEqual([
       { ...call, state: 'approval-responded', approval: { id: 'ap1', approved: false, reason: 'No!' } },
       { type: 'text', text: 'Kept.', state: 'done' },
@@ -172,8 +280,14 @@ test('every node is shown in one message, and a message has the id of its first 
   for (let round = 0; round < 200; round++) {
     const nodes = Array.from({ length: 12 }, (_, place) =>
       node({
-        id: `m${place}`, role: random(['user', 'assistant', 'tool', 'system'] as const), run: random([null, 'run_1', 'run_2']),
-        parts: random([[], [{ type: 'text', text: 'x' }], [{ type: 'data', name: 'approval-response', value: { id: 'ap1', approve: true } }]] as const) as never,
+        id: `m${place}`,
+        role: random(['user', 'assistant', 'tool', 'system'] as const),
+        run: random([null, 'run_1', 'run_2']),
+        parts: random([
+          [],
+          [{ type: 'text', text: 'x' }],
+          [{ type: 'data', name: 'approval-response', value: { id: 'ap1', approve: true } }],
+        ] as const) as never,
       }),
     );
     const messages = messagesOf(nodes);
@@ -186,7 +300,8 @@ describe('what a person says', () => {
   test('is told in our own dialect, with files by their id', () => {
     expect(
       toNode({
-        id: 'ui_1', role: 'user',
+        id: 'ui_1',
+        role: 'user',
         parts: [
           { type: 'file', mediaType: 'image/png', url: '/below/api/files/file_01k', filename: 'sky.png' },
           { type: 'file', mediaType: 'image/png', url: 'https://a.example/b.png' },
@@ -195,7 +310,8 @@ describe('what a person says', () => {
         ],
       }),
     ).toEqual({
-      id: 'ui_1', role: 'user',
+      id: 'ui_1',
+      role: 'user',
       parts: [
         { type: 'file', media_type: 'image/png', filename: 'sky.png', file_id: 'file_01k' },
         { type: 'file', media_type: 'image/png', url: 'https://a.example/b.png' },
@@ -210,7 +326,10 @@ describe('what a person says', () => {
 });
 
 test('nobody goes on from what failed, or from what is not in the thread', () => {
-  const branch = messagesOf([node({ id: 'u1', role: 'user' }), node({ id: 'a1', role: 'assistant', status: 'failed', run: 'run_1' })]);
+  const branch = messagesOf([
+    node({ id: 'u1', role: 'user' }),
+    node({ id: 'a1', role: 'assistant', status: 'failed', run: 'run_1' }),
+  ]);
   expect(lastNode(branch)).toBe('u1');
   expect(lastNode([...branch.slice(0, 1), { id: 'ui_1', role: 'assistant', parts: [] }])).toBe('u1');
   expect(lastNode([])).toBeNull();

@@ -30,9 +30,12 @@ export function messagesOf(nodes: readonly Node[]): ChatMessage[] {
 }
 
 const isAnswer = (node: Node): boolean => node.role === 'assistant' || node.role === 'tool';
-const isSameRun = (message: ChatMessage, node: Node): boolean => node.role === 'tool' || (!!node.run && message.metadata?.runId === node.run);
+const isSameRun = (message: ChatMessage, node: Node): boolean =>
+  node.role === 'tool' || (!!node.run && message.metadata?.runId === node.run);
 const isApproval = (node: Node): boolean =>
-  node.role === 'user' && node.parts.length > 0 && node.parts.every((part) => part.type === 'data' && part.name === 'approval-response');
+  node.role === 'user' &&
+  node.parts.length > 0 &&
+  node.parts.every((part) => part.type === 'data' && part.name === 'approval-response');
 
 function begun(node: Node): ChatMessage {
   const message: ChatMessage = { id: node.id, role: roleOf(node), parts: [], metadata: told(node) };
@@ -61,7 +64,11 @@ function settle(message: ChatMessage, node: Node): void {
     const { id, approve, reason } = (part.value ?? {}) as { id?: string; approve?: boolean; reason?: string };
     message.parts = message.parts.map((tool) =>
       tool.type === 'dynamic-tool' && tool.state === 'approval-requested' && tool.approval.id === id
-        ? { ...tool, state: 'approval-responded', approval: { id: tool.approval.id, approved: approve === true, ...(reason ? { reason } : {}) } }
+        ? {
+            ...tool,
+            state: 'approval-responded',
+            approval: { id: tool.approval.id, approved: approve === true, ...(reason ? { reason } : {}) },
+          }
         : tool,
     );
   }
@@ -88,18 +95,30 @@ function told(node: Node): Told {
     nodes: [node.id],
     parent: node.parent,
     siblings: node.siblings,
-    feedback: { up: node.feedback.up ?? 0, down: node.feedback.down ?? 0, ...(node.feedback.mine ? { mine: node.feedback.mine } : {}) },
+    feedback: {
+      up: node.feedback.up ?? 0,
+      down: node.feedback.down ?? 0,
+      ...(node.feedback.mine ? { mine: node.feedback.mine } : {}),
+    },
     status: node.status,
     createdAt: node.created_at,
     ...(node.run ? { runId: node.run } : {}),
     ...(typeof seconds === 'number' ? { seconds } : {}),
     ...(node.role === 'developer' || node.role === 'tool' ? { role: node.role } : {}),
     ...(usage ? { usage: counted(usage) } : {}),
-    ...(node.error ? { error: { message: String(node.error['message'] ?? 'It failed.'), code: String(node.error['code'] ?? '') } } : {}),
+    ...(node.error
+      ? { error: { message: String(node.error['message'] ?? 'It failed.'), code: String(node.error['code'] ?? '') } }
+      : {}),
   };
 }
 
-function counted({ input_tokens, output_tokens }: { input_tokens?: number; output_tokens?: number }): NonNullable<Told['usage']> {
+function counted({
+  input_tokens,
+  output_tokens,
+}: {
+  input_tokens?: number;
+  output_tokens?: number;
+}): NonNullable<Told['usage']> {
   return {
     ...(input_tokens === undefined ? {} : { inputTokens: input_tokens }),
     ...(output_tokens === undefined ? {} : { outputTokens: output_tokens }),
@@ -113,7 +132,12 @@ function add(message: ChatMessage, part: Part, node: Node): void {
       message.parts.push({ type: 'text', text: part.text, state: 'done' });
       for (const [place, note] of (part.annotations ?? []).entries()) {
         if (note.kind === 'url' && note.url) {
-          message.parts.push({ type: 'source-url', sourceId: `${node.id}.s${place}`, url: note.url, ...(note.title ? { title: note.title } : {}) });
+          message.parts.push({
+            type: 'source-url',
+            sourceId: `${node.id}.s${place}`,
+            url: note.url,
+            ...(note.title ? { title: note.title } : {}),
+          });
         }
       }
       return;
@@ -121,23 +145,43 @@ function add(message: ChatMessage, part: Part, node: Node): void {
       message.parts.push({ type: 'reasoning', text: part.text, state: 'done' });
       return;
     case 'refusal':
-      message.parts.push({ type: 'text', text: part.text, state: 'done', providerMetadata: { palaver: { refusal: true } } });
+      message.parts.push({
+        type: 'text',
+        text: part.text,
+        state: 'done',
+        providerMetadata: { palaver: { refusal: true } },
+      });
       return;
     case 'file':
       message.parts.push({
         type: 'file',
         mediaType: part.media_type,
-        url: part.file_id ? rooted(`/api/files/${part.file_id}`) : part.data ? `data:${part.media_type};base64,${part.data}` : (part.url ?? ''),
+        url: part.file_id
+          ? rooted(`/api/files/${part.file_id}`)
+          : part.data
+            ? `data:${part.media_type};base64,${part.data}`
+            : (part.url ?? ''),
         ...(part.filename ? { filename: part.filename } : {}),
       });
       return;
     case 'tool-call':
-      message.parts.push({ type: 'dynamic-tool', toolName: part.name, toolCallId: part.call_id, state: 'input-available', input: parsed(part.arguments ?? '') });
+      message.parts.push({
+        type: 'dynamic-tool',
+        toolName: part.name,
+        toolCallId: part.call_id,
+        state: 'input-available',
+        input: parsed(part.arguments ?? ''),
+      });
       return;
     case 'tool-result':
       resolve(message, part.call_id, (tool) =>
         part.is_error
-          ? { ...tool, state: 'output-error', input: tool.input, errorText: typeof part.output === 'string' ? part.output : JSON.stringify(part.output) }
+          ? {
+              ...tool,
+              state: 'output-error',
+              input: tool.input,
+              errorText: typeof part.output === 'string' ? part.output : JSON.stringify(part.output),
+            }
           : { ...tool, state: 'output-available', input: tool.input, output: part.output },
       );
       return;
@@ -149,9 +193,18 @@ function add(message: ChatMessage, part: Part, node: Node): void {
 function addData(message: ChatMessage, name: string, value: unknown, node: Node): void {
   const asked = value as { id?: string; call_id?: string } | null;
   const call = asked?.call_id;
-  if (name === 'approval-request' && asked?.id && message.parts.some((part) => part.type === 'dynamic-tool' && part.toolCallId === call)) {
+  if (
+    name === 'approval-request' &&
+    asked?.id &&
+    message.parts.some((part) => part.type === 'dynamic-tool' && part.toolCallId === call)
+  ) {
     const id = asked.id;
-    resolve(message, call ?? '', (tool) => ({ ...tool, state: 'approval-requested', input: tool.input, approval: { id } }));
+    resolve(message, call ?? '', (tool) => ({
+      ...tool,
+      state: 'approval-requested',
+      input: tool.input,
+      approval: { id },
+    }));
   } else message.parts.push({ type: `data-${name}`, id: `${node.id}.d${message.parts.length}`, data: value });
 }
 
@@ -191,4 +244,6 @@ export function toNode(message: ChatMessage): { id?: string; role: string; parts
 /** The last node that a list of shown messages ends with; null when nothing in it is in the thread. */
 export const lastNode = (messages: readonly ChatMessage[]): string | null =>
   // Nobody goes on from what a failed run said.
-  messages.findLast(({ metadata }) => metadata?.nodes?.length && metadata.status !== 'failed')?.metadata?.nodes?.at(-1) ?? null;
+  messages
+    .findLast(({ metadata }) => metadata?.nodes?.length && metadata.status !== 'failed')
+    ?.metadata?.nodes?.at(-1) ?? null;

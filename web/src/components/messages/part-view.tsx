@@ -38,7 +38,10 @@ export const PartView = memo(function PartView({ group, streaming, last, approve
 
 const Refusal = ({ children }: { children: ReactNode }): ReactNode => (
   <div className="rounded-xl border border-warn/40 bg-warn-soft px-3 py-2">
-    <div className="mb-1 flex items-center gap-1.5 text-xs font-medium text-warn"><ShieldAlert aria-hidden className="size-4" />Refused</div>
+    <div className="mb-1 flex items-center gap-1.5 text-xs font-medium text-warn">
+      <ShieldAlert aria-hidden className="size-4" />
+      Refused
+    </div>
     {children}
   </div>
 );
@@ -49,7 +52,10 @@ export function ReasoningView({ text, streaming }: { text: string; streaming: bo
   if (!text.trim() && !streaming) return null;
   const done = seconds === undefined ? 'Thoughts' : `Thought for ${formatDuration(seconds)}`;
   return (
-    <Folded label={streaming ? <span className="animate-pulse">Thinking…</span> : done} className="ml-1.5 border-l-2 pl-3 text-[13px]">
+    <Folded
+      label={streaming ? <span className="animate-pulse">Thinking…</span> : done}
+      className="ml-1.5 border-l-2 pl-3 text-[13px]"
+    >
       <Markdown text={text} streaming={streaming} />
     </Folded>
   );
@@ -66,14 +72,17 @@ function useSeconds(streaming: boolean): number | undefined {
   return seconds;
 }
 
-const CHIP = 'inline-flex max-w-full items-center gap-1.5 rounded-full border bg-surface px-2.5 py-0.5 text-xs text-muted';
+const CHIP =
+  'inline-flex max-w-full items-center gap-1.5 rounded-full border bg-surface px-2.5 py-0.5 text-xs text-muted';
 
 /** Where an answer comes from: numbered, each with the host that it leads to. */
 export function SourcesView({ sources }: { sources: readonly Source[] }): ReactNode {
   return (
     <ol aria-label="Sources" className="flex flex-wrap gap-1.5">
       {sources.map((source, index) => (
-        <li key={source.sourceId} className="max-w-full"><SourceChip source={source} number={index + 1} /></li>
+        <li key={source.sourceId} className="max-w-full">
+          <SourceChip source={source} number={index + 1} />
+        </li>
       ))}
     </ol>
   );
@@ -87,7 +96,9 @@ function SourceChip({ source, number }: { source: Source; number: number }): Rea
       <span className={CHIP} title={exact(source.filename ?? source.mediaType)}>
         {counted}
         <FileText aria-hidden className="size-3.5 shrink-0" />
-        <span dir="auto" className="truncate">{title || exact(source.filename ?? 'Document')}</span>
+        <span dir="auto" className="truncate">
+          {title || exact(source.filename ?? 'Document')}
+        </span>
       </span>
     );
   }
@@ -95,13 +106,24 @@ function SourceChip({ source, number }: { source: Source; number: number }): Rea
   const words = (
     <>
       {counted}
-      {title && <span dir="auto" className="max-w-60 truncate">{title}</span>}
-      <span dir="ltr" className="truncate text-faint">{to ? to.host : exact(source.url).slice(0, 100)}</span>
+      {title && (
+        <span dir="auto" className="max-w-60 truncate">
+          {title}
+        </span>
+      )}
+      <span dir="ltr" className="truncate text-faint">
+        {to ? to.host : exact(source.url).slice(0, 100)}
+      </span>
     </>
   );
   if (!to) return <span className={CHIP}>{words}</span>;
   return (
-    <a href={to.href} target="_blank" rel="noopener noreferrer nofollow" className={`${CHIP} hover:border-strong-line hover:text-ink`}>
+    <a
+      href={to.href}
+      target="_blank"
+      rel="noopener noreferrer nofollow"
+      className={`${CHIP} hover:border-strong-line hover:text-ink`}
+    >
       {words}
     </a>
   );
@@ -113,17 +135,31 @@ const CodeEditView = lazy(() => import('./code-edit-view'));
 export function DataView({ part }: { part: DataPart }): ReactNode {
   const name = part.type.slice('data-'.length);
   const edit = name === 'code-edit' ? codeEdit(part.data) : undefined;
-  if (edit) return <Suspense fallback={<Spinner />}><CodeEditView edit={edit} /></Suspense>;
+  if (edit)
+    return (
+      <Suspense fallback={<Spinner />}>
+        <CodeEditView edit={edit} />
+      </Suspense>
+    );
   const told = name === 'notice' ? notice(part.data) : undefined;
   if (told) return <NoticeView notice={told} />;
   const file = name === 'file' ? storedFilePart(part.data) : undefined;
   if (file) return <FilesView files={[file]} />;
   // Fields that programs get beside the words: whoever reads has been told.
-  if (name === 'reply') return <Folded label="Fields of the reply" className="max-h-96 overflow-y-auto rounded-xl border bg-surface p-2"><JsonView value={part.data} /></Folded>;
+  if (name === 'reply')
+    return (
+      <Folded label="Fields of the reply" className="max-h-96 overflow-y-auto rounded-xl border bg-surface p-2">
+        <JsonView value={part.data} />
+      </Folded>
+    );
   return (
     <section aria-label={`Data ${exact(name)}`} className="rounded-xl border bg-surface">
-      <div dir="auto" className="truncate border-b px-3 py-1.5 text-xs text-muted">{exact(name).slice(0, 100)}</div>
-      <div className="max-h-96 overflow-y-auto px-2 py-2"><JsonView value={part.data} /></div>
+      <div dir="auto" className="truncate border-b px-3 py-1.5 text-xs text-muted">
+        {exact(name).slice(0, 100)}
+      </div>
+      <div className="max-h-96 overflow-y-auto px-2 py-2">
+        <JsonView value={part.data} />
+      </div>
     </section>
   );
 }
@@ -146,10 +182,18 @@ export function NoticeView({ notice: { level, text } }: { notice: Notice }): Rea
   return (
     <div
       role="note"
-      className={cn('flex items-start gap-2 rounded-xl px-3 py-2 text-[13px]', level === 'warning' ? 'bg-warn-soft' : 'bg-accent-soft')}
+      className={cn(
+        'flex items-start gap-2 rounded-xl px-3 py-2 text-[13px]',
+        level === 'warning' ? 'bg-warn-soft' : 'bg-accent-soft',
+      )}
     >
-      <Icon aria-label={level === 'warning' ? 'Warning' : 'Notice'} className={cn('mt-0.5 size-4 shrink-0', level === 'warning' ? 'text-warn' : 'text-accent')} />
-      <div dir="auto" className="min-w-0 wrap-anywhere whitespace-pre-wrap"><LongText text={text} /></div>
+      <Icon
+        aria-label={level === 'warning' ? 'Warning' : 'Notice'}
+        className={cn('mt-0.5 size-4 shrink-0', level === 'warning' ? 'text-warn' : 'text-accent')}
+      />
+      <div dir="auto" className="min-w-0 wrap-anywhere whitespace-pre-wrap">
+        <LongText text={text} />
+      </div>
     </div>
   );
 }

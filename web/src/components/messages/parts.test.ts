@@ -18,7 +18,12 @@ describe('parts', () => {
   ];
 
   it('are shown in order, citations in a row', () => {
-    expect(groups(parts).map((group) => (group.kind === 'sources' ? group.parts.length : group.kind))).toEqual(['text', 2, 'text', 'data']);
+    expect(groups(parts).map((group) => (group.kind === 'sources' ? group.parts.length : group.kind))).toEqual([
+      'text',
+      2,
+      'text',
+      'data',
+    ]);
   });
 
   it('are copied as what they say', () => expect(spoken(parts)).toBe('a\n\nb'));
@@ -38,8 +43,26 @@ describe('a tool call', () => {
   ];
 
   it('has one word for how far it is', () => {
-    expect(calls.map((part) => toolState(part, true))).toEqual(['running', 'running', 'running', 'waiting', 'denied', 'done', 'failed', 'denied']);
-    expect(calls.map((part) => toolState(part, false))).toEqual(['stopped', 'waiting', 'stopped', 'waiting', 'denied', 'done', 'failed', 'denied']);
+    expect(calls.map((part) => toolState(part, true))).toEqual([
+      'running',
+      'running',
+      'running',
+      'waiting',
+      'denied',
+      'done',
+      'failed',
+      'denied',
+    ]);
+    expect(calls.map((part) => toolState(part, false))).toEqual([
+      'stopped',
+      'waiting',
+      'stopped',
+      'waiting',
+      'denied',
+      'done',
+      'failed',
+      'denied',
+    ]);
   });
 
   it('has one line for what came of it', () => {
@@ -49,30 +72,72 @@ describe('a tool call', () => {
 
 describe('a code edit', () => {
   it('is read from what a workflow sends, and anything else is none', () => {
-    expect(codeEdit({ old: 'a', new: null, target: 'job', syntax: { ok: false, errors: [{ line: 3, message: 'bad' }] }, edits: [{ state: 'failed', reason: 'gone' }, 7] })).toEqual({
-      language: '', target: 'job', old: 'a', new: null, input: null, errors: ['line 3: bad'], edits: [{ state: 'failed', reason: 'gone' }], findings: null,
+    expect(
+      codeEdit({
+        old: 'a',
+        new: null,
+        target: 'job',
+        syntax: { ok: false, errors: [{ line: 3, message: 'bad' }] },
+        edits: [{ state: 'failed', reason: 'gone' }, 7],
+      }),
+    ).toEqual({
+      language: '',
+      target: 'job',
+      old: 'a',
+      new: null,
+      input: null,
+      errors: ['line 3: bad'],
+      edits: [{ state: 'failed', reason: 'gone' }],
+      findings: null,
     });
-    expect([null, 'x', [], {}, { old: 1, new: 'a' }].map(codeEdit)).toEqual([undefined, undefined, undefined, undefined, undefined]);
+    expect([null, 'x', [], {}, { old: 1, new: 'a' }].map(codeEdit)).toEqual([
+      undefined,
+      undefined,
+      undefined,
+      undefined,
+      undefined,
+    ]);
   });
 
   it('tells where its code came from, by a JSON pointer', () => {
     const inputs = ['/context/expression', '/a~1b/~01', '/', '', 'context', 7, `/${'x'.repeat(500)}`, undefined];
 
-    expect(inputs.map((input) => codeEdit({ old: '', input })?.input)).toEqual([['context', 'expression'], ['a/b', '~1'], [''], null, null, null, null, null]);
+    expect(inputs.map((input) => codeEdit({ old: '', input })?.input)).toEqual([
+      ['context', 'expression'],
+      ['a/b', '~1'],
+      [''],
+      null,
+      null,
+      null,
+      null,
+      null,
+    ]);
   });
 
   it('tells what rules found in it, as far as that can be read', () => {
-    const findings = [{ rule: 'no_import', level: 'error', line: 2, message: 'No imports.' }, { level: 'fatal', line: -1, message: 'Odd.' }, { rule: 'silent' }, 'x', null];
+    const findings = [
+      { rule: 'no_import', level: 'error', line: 2, message: 'No imports.' },
+      { level: 'fatal', line: -1, message: 'Odd.' },
+      { rule: 'silent' },
+      'x',
+      null,
+    ];
 
     expect(codeEdit({ old: '', findings })?.findings).toEqual([
       { rule: 'no_import', level: 'error', line: 2, message: 'No imports.' },
       { rule: '', level: 'note', line: null, message: 'Odd.' },
     ]);
-    expect([[], undefined, {}, ['x'], Array.from({ length: 500 }, () => ({ message: 'm' }))].map((list) => codeEdit({ old: '', findings: list })?.findings?.length)).toEqual([0, undefined, undefined, undefined, 100]);
+    expect(
+      [[], undefined, {}, ['x'], Array.from({ length: 500 }, () => ({ message: 'm' }))].map(
+        (list) => codeEdit({ old: '', findings: list })?.findings?.length,
+      ),
+    ).toEqual([0, undefined, undefined, undefined, 100]);
   });
 
   it('is copied as a patch', () => {
-    expect(patchOf('my job\n\u202Ex', 'a\nb\n', 'a\nB\n')).toBe('--- a/my-job-x\n+++ b/my-job-x\n@@ -1,2 +1,2 @@\n a\n-b\n+B\n');
+    expect(patchOf('my job\n\u202Ex', 'a\nb\n', 'a\nB\n')).toBe(
+      '--- a/my-job-x\n+++ b/my-job-x\n@@ -1,2 +1,2 @@\n a\n-b\n+B\n',
+    );
     expect(patchOf('', '', 'a')).toBe('--- a/code\n+++ b/code\n@@ -0,0 +1,1 @@\n+a\n\\ No newline at end of file\n');
   });
 
@@ -90,14 +155,30 @@ describe('a code edit', () => {
 
 describe('a notice', () => {
   it('is read from what a workflow sends, and anything else is none', () => {
-    expect([{ level: 'warning', text: 'Old.' }, { text: 'Rehearsal.' }, { level: 'loud', text: 'x' }].map(notice)).toEqual([
-      { level: 'warning', text: 'Old.' }, { level: 'info', text: 'Rehearsal.' }, { level: 'info', text: 'x' },
+    expect(
+      [{ level: 'warning', text: 'Old.' }, { text: 'Rehearsal.' }, { level: 'loud', text: 'x' }].map(notice),
+    ).toEqual([
+      { level: 'warning', text: 'Old.' },
+      { level: 'info', text: 'Rehearsal.' },
+      { level: 'info', text: 'x' },
     ]);
-    expect([null, 'x', [], {}, { text: 1 }, { text: ' ' }].map(notice)).toEqual([undefined, undefined, undefined, undefined, undefined, undefined]);
+    expect([null, 'x', [], {}, { text: 1 }, { text: ' ' }].map(notice)).toEqual([
+      undefined,
+      undefined,
+      undefined,
+      undefined,
+      undefined,
+      undefined,
+    ]);
   });
 
   it('is told from other parts', () => {
-    const parts: ChatPart[] = [{ type: 'text', text: 'a' }, { type: 'data-notice', data: { text: 'x' } }, { type: 'data-notice', data: 'x' }, { type: 'data-note', data: { text: 'x' } }];
+    const parts: ChatPart[] = [
+      { type: 'text', text: 'a' },
+      { type: 'data-notice', data: { text: 'x' } },
+      { type: 'data-notice', data: 'x' },
+      { type: 'data-note', data: { text: 'x' } },
+    ];
 
     expect(groups(parts).map(isNotice)).toEqual([false, true, false, false]);
   });
@@ -114,7 +195,12 @@ describe('short words', () => {
 
   it('for values', () => {
     expect(summary({ a: [1, 'x', null], b: { c: true } })).toBe('{a: [1, "x", null], b: {c: true}}');
-    expect(summary(Array.from({ length: 1000 }, (_, index) => index), 20)).toHaveLength(20);
+    expect(
+      summary(
+        Array.from({ length: 1000 }, (_, index) => index),
+        20,
+      ),
+    ).toHaveLength(20);
     expect(written(undefined)).toBe('undefined');
   });
 });

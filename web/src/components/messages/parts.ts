@@ -1,5 +1,16 @@
 /** The parts of a message in the order they are shown: citations that follow each other make one row, files too. */
-import { type DataUIPart, type DynamicToolUIPart, type FileUIPart, type ReasoningUIPart, type SourceDocumentUIPart, type SourceUrlUIPart, type TextUIPart, type ToolUIPart, type UIDataTypes, isDeepEqualData } from 'ai';
+import {
+  type DataUIPart,
+  type DynamicToolUIPart,
+  type FileUIPart,
+  type ReasoningUIPart,
+  type SourceDocumentUIPart,
+  type SourceUrlUIPart,
+  type TextUIPart,
+  type ToolUIPart,
+  type UIDataTypes,
+  isDeepEqualData,
+} from 'ai';
 import type { ChatPart, MessageActs } from './message';
 
 export type Source = SourceUrlUIPart | SourceDocumentUIPart;
@@ -37,7 +48,8 @@ const isTool = (part: ChatPart): part is ToolPart => part.type === 'dynamic-tool
 const isData = (part: ChatPart): part is DataPart => part.type.startsWith('data-');
 
 /** The tool's name as the workflow says it. */
-export const toolName = (part: ToolPart): string => (part.type === 'dynamic-tool' ? part.toolName : part.type.slice('tool-'.length));
+export const toolName = (part: ToolPart): string =>
+  part.type === 'dynamic-tool' ? part.toolName : part.type.slice('tool-'.length);
 
 /** What a message says in words, to copy or to edit. */
 export const spoken = (parts: readonly ChatPart[]): string =>
@@ -59,15 +71,22 @@ export interface PartProps {
 }
 
 export function unchanged(before: PartProps, now: PartProps): boolean {
-  return before.streaming === now.streaming && before.last === now.last && before.approve === now.approve && same(before.group, now.group);
+  return (
+    before.streaming === now.streaming &&
+    before.last === now.last &&
+    before.approve === now.approve &&
+    same(before.group, now.group)
+  );
 }
 
 function same(before: Group, now: Group): boolean {
   if (before === now) return true;
   if (before.kind === 'text' && now.kind === 'text') return before.part.text === now.part.text;
-  if (before.kind === 'reasoning' && now.kind === 'reasoning') return before.part.text === now.part.text && before.part.state === now.part.state;
+  if (before.kind === 'reasoning' && now.kind === 'reasoning')
+    return before.part.text === now.part.text && before.part.state === now.part.state;
   if (before.kind === 'tool' && now.kind === 'tool') return sameTool(before.part, now.part);
-  if (before.kind === 'data' && now.kind === 'data') return before.part.type === now.part.type && isDeepEqualData(before.part.data, now.part.data);
+  if (before.kind === 'data' && now.kind === 'data')
+    return before.part.type === now.part.type && isDeepEqualData(before.part.data, now.part.data);
   return before.kind === now.kind && isDeepEqualData(before, now);
 }
 
@@ -75,7 +94,12 @@ function same(before: Group, now: Group): boolean {
 function sameTool(before: ToolPart, now: ToolPart): boolean {
   if (before === now) return true;
   if (before.toolCallId !== now.toolCallId || before.state !== now.state) return false;
-  if (now.state === 'output-error' || now.state === 'output-denied' || (now.state === 'output-available' && !now.preliminary)) return true;
+  if (
+    now.state === 'output-error' ||
+    now.state === 'output-denied' ||
+    (now.state === 'output-available' && !now.preliminary)
+  )
+    return true;
   return isDeepEqualData(before, now);
 }
 
@@ -87,9 +111,17 @@ export interface Notice {
 
 /** The part's value if it is one; a level that is not known is said quietly. */
 export function notice(value: unknown): Notice | undefined {
-  if (typeof value !== 'object' || value === null || !('text' in value) || typeof value.text !== 'string' || !value.text.trim()) return undefined;
+  if (
+    typeof value !== 'object' ||
+    value === null ||
+    !('text' in value) ||
+    typeof value.text !== 'string' ||
+    !value.text.trim()
+  )
+    return undefined;
   return { level: 'level' in value && value.level === 'warning' ? 'warning' : 'info', text: value.text };
 }
 
 /** Stands above the answer, wherever in it it was said. */
-export const isNotice = (group: Group): boolean => group.kind === 'data' && group.part.type === 'data-notice' && notice(group.part.data) !== undefined;
+export const isNotice = (group: Group): boolean =>
+  group.kind === 'data' && group.part.type === 'data-notice' && notice(group.part.data) !== undefined;

@@ -7,19 +7,24 @@ const said = (role: string, ...parts: object[]): object => ({ role, parts, metad
 
 const talked = replied({
   messages: [
-    said('assistant', { type: 'reasoning', text: 'Hm.' }, { type: 'text', text: 'I ask.' }, { type: 'tool-call', call_id: '1', name: 'add', arguments: '{}' }),
+    said(
+      'assistant',
+      { type: 'reasoning', text: 'Hm.' },
+      { type: 'text', text: 'I ask.' },
+      { type: 'tool-call', call_id: '1', name: 'add', arguments: '{}' },
+    ),
     said('tool', { type: 'tool-result', call_id: '1', output: 5 }),
     said('assistant', { type: 'text', text: 'It is ' }, { type: 'text', text: 'five.' }),
   ],
 });
 
 it('the text of a run is its value, or what was said', () => {
-  expect([textOf(replied({ messages: [], value: 'plain' })), textOf(replied({ messages: [], value: { a: 1 } })), textOf(talked), textOf(replied({ messages: [] }))]).toEqual([
-    'plain',
-    '{\n  "a": 1\n}',
-    'I ask.\n\nIt is five.',
-    '',
-  ]);
+  expect([
+    textOf(replied({ messages: [], value: 'plain' })),
+    textOf(replied({ messages: [], value: { a: 1 } })),
+    textOf(talked),
+    textOf(replied({ messages: [] })),
+  ]).toEqual(['plain', '{\n  "a": 1\n}', 'I ask.\n\nIt is five.', '']);
 });
 
 it('its calls are those of all its messages', () => {
@@ -30,9 +35,17 @@ it('it takes from its start to its end, or until now', () => {
   const started_at = '2026-11-15T21:51:18.000000Z';
   const now = Date.parse('2026-11-15T21:51:21.000Z');
 
-  expect([secondsOf({ started_at, ended_at: '2026-11-15T21:51:18.500000Z' }, now), secondsOf({ started_at, ended_at: null }, now), secondsOf({ started_at: null, ended_at: null }, now)]).toEqual([0.5, 3, null]);
+  expect([
+    secondsOf({ started_at, ended_at: '2026-11-15T21:51:18.500000Z' }, now),
+    secondsOf({ started_at, ended_at: null }, now),
+    secondsOf({ started_at: null, ended_at: null }, now),
+  ]).toEqual([0.5, 3, null]);
 });
 
 it('its tokens are those it was given and those it made', () => {
-  expect([tokensOf({ usage: { input_tokens: 3, output_tokens: 4 } }), tokensOf({ usage: { output_tokens: 4 } }), tokensOf({ usage: null })]).toEqual([7, 4, null]);
+  expect([
+    tokensOf({ usage: { input_tokens: 3, output_tokens: 4 } }),
+    tokensOf({ usage: { output_tokens: 4 } }),
+    tokensOf({ usage: null }),
+  ]).toEqual([7, 4, null]);
 });

@@ -14,14 +14,18 @@ export function textOf(run: Run): string {
   if (value !== undefined && value !== null) return JSON.stringify(value, null, 2);
   return messages
     .filter(({ role }) => role === 'assistant')
-    .map(({ parts }) => parts.map((part) => (part.type === 'text' || part.type === 'refusal' ? part.text : '')).join(''))
+    .map(({ parts }) =>
+      parts.map((part) => (part.type === 'text' || part.type === 'refusal' ? part.text : '')).join(''),
+    )
     .filter(Boolean)
     .join('\n\n');
 }
 
 export function callsOf(run: Run): Call[] {
   const messages = run.reply?.messages ?? [];
-  return messages.flatMap(({ parts }) => parts.flatMap((part) => (part.type === 'tool-call' ? [{ name: part.name, arguments: part.arguments ?? '' }] : [])));
+  return messages.flatMap(({ parts }) =>
+    parts.flatMap((part) => (part.type === 'tool-call' ? [{ name: part.name, arguments: part.arguments ?? '' }] : [])),
+  );
 }
 
 /** Messages as nodes of a thread that is nowhere, for what shows threads. */

@@ -34,7 +34,10 @@ export function ToolView({ part, live, approve }: Props): ReactNode {
   const id = useId();
   const { word, icon } = STATES[state];
   return (
-    <section aria-label={`Tool ${exact(toolName(part))}`} className={cn('rounded-xl border bg-surface', asked && 'border-warn')}>
+    <section
+      aria-label={`Tool ${exact(toolName(part))}`}
+      className={cn('rounded-xl border bg-surface', asked && 'border-warn')}
+    >
       <button
         type="button"
         aria-expanded={open}
@@ -42,14 +45,26 @@ export function ToolView({ part, live, approve }: Props): ReactNode {
         onClick={() => setOpened(!open)}
         className="flex w-full items-center gap-2 rounded-xl px-3 py-2 text-left hover:bg-sunken"
       >
-        <span role="img" aria-label={word} title={word} className="shrink-0 [&>svg]:size-4">{icon}</span>
-        <span dir="auto" className="max-w-[60%] shrink-0 truncate font-mono text-[13px] font-medium">{exact(toolName(part)).slice(0, 200)}</span>
-        <span dir="ltr" className={cn('min-w-0 grow truncate font-mono text-xs', state === 'failed' ? 'text-bad' : 'text-faint')}>
+        <span role="img" aria-label={word} title={word} className="shrink-0 [&>svg]:size-4">
+          {icon}
+        </span>
+        <span dir="auto" className="max-w-[60%] shrink-0 truncate font-mono text-[13px] font-medium">
+          {exact(toolName(part)).slice(0, 200)}
+        </span>
+        <span
+          dir="ltr"
+          className={cn('min-w-0 grow truncate font-mono text-xs', state === 'failed' ? 'text-bad' : 'text-faint')}
+        >
           {!open && exact(toolLine(part))}
         </span>
-        <ChevronRight aria-hidden className={cn('size-4 shrink-0 text-faint transition-transform', open && 'rotate-90')} />
+        <ChevronRight
+          aria-hidden
+          className={cn('size-4 shrink-0 text-faint transition-transform', open && 'rotate-90')}
+        />
       </button>
-      <div id={id} className={cn('space-y-3 border-t px-3 py-2.5', !open && 'hidden')}>{open && <Inside part={part} />}</div>
+      <div id={id} className={cn('space-y-3 border-t px-3 py-2.5', !open && 'hidden')}>
+        {open && <Inside part={part} />}
+      </div>
       {asked && approve && <Question ask={(approved, reason) => approve(part.approval.id, approved, reason)} />}
     </section>
   );
@@ -60,13 +75,29 @@ function Inside({ part }: { part: ToolPart }): ReactNode {
   return (
     <>
       <Field label="Arguments">
-        {input === undefined ? <span className="text-faint">None yet</span> : 'text' in input ? <Raw text={input.text} /> : <JsonView value={input.value} />}
+        {input === undefined ? (
+          <span className="text-faint">None yet</span>
+        ) : 'text' in input ? (
+          <Raw text={input.text} />
+        ) : (
+          <JsonView value={input.value} />
+        )}
       </Field>
       {part.state === 'output-available' && (
-        <Field label="Result">{typeof part.output === 'string' ? <Raw text={part.output} /> : <JsonView value={part.output} />}</Field>
+        <Field label="Result">
+          {typeof part.output === 'string' ? <Raw text={part.output} /> : <JsonView value={part.output} />}
+        </Field>
       )}
-      {part.state === 'output-error' && <Field label="Error"><Raw text={part.errorText} bad /></Field>}
-      {part.approval?.reason && <Field label={part.approval.approved ? 'Approved, because' : 'Denied, because'}><Raw text={part.approval.reason} /></Field>}
+      {part.state === 'output-error' && (
+        <Field label="Error">
+          <Raw text={part.errorText} bad />
+        </Field>
+      )}
+      {part.approval?.reason && (
+        <Field label={part.approval.approved ? 'Approved, because' : 'Denied, because'}>
+          <Raw text={part.approval.reason} />
+        </Field>
+      )}
     </>
   );
 }
@@ -95,10 +126,16 @@ function Question({ ask }: { ask: (approved: boolean, reason?: string) => Promis
   const [sending, setSending] = useState(false);
   const answer = (approved: boolean): void => {
     setSending(true);
-    ask(approved, reason.trim() || undefined).catch(tellError).finally(() => setSending(false));
+    ask(approved, reason.trim() || undefined)
+      .catch(tellError)
+      .finally(() => setSending(false));
   };
   return (
-    <div role="group" aria-label="May this tool run?" className="flex flex-wrap items-center gap-2 border-t px-3 py-2.5">
+    <div
+      role="group"
+      aria-label="May this tool run?"
+      className="flex flex-wrap items-center gap-2 border-t px-3 py-2.5"
+    >
       <span className="font-medium">May it run?</span>
       <TextField
         aria-label="Reason (optional)"
@@ -108,8 +145,12 @@ function Question({ ask }: { ask: (approved: boolean, reason?: string) => Promis
         onChange={(event) => setReason(event.target.value)}
         className="w-auto min-w-32 grow basis-40"
       />
-      <Button look="main" disabled={sending} onClick={() => answer(true)}>Approve</Button>
-      <Button look="danger" disabled={sending} onClick={() => answer(false)}>Deny</Button>
+      <Button look="main" disabled={sending} onClick={() => answer(true)}>
+        Approve
+      </Button>
+      <Button look="danger" disabled={sending} onClick={() => answer(false)}>
+        Deny
+      </Button>
     </div>
   );
 }

@@ -10,9 +10,27 @@ import { prose } from '@/lib/safe-text';
 import { score as told, STATES, isOpen, type State, figureWords, intervalWords, type Figure } from './format';
 import type { ScoreView } from './queries';
 
-const TONES = { passed: 'bg-good-soft text-good', failed: 'bg-bad-soft text-bad', plain: 'bg-sunken text-ink', skipped: 'bg-sunken text-faint', error: 'bg-warn-soft text-warn' };
-const ICONS = { passed: <Check aria-hidden />, failed: <X aria-hidden />, plain: null, skipped: <CircleSlash aria-hidden />, error: <TriangleAlert aria-hidden /> };
-const WORDS = { passed: 'passed', failed: 'did not pass', plain: 'scored', skipped: 'skipped', error: 'could not score' };
+const TONES = {
+  passed: 'bg-good-soft text-good',
+  failed: 'bg-bad-soft text-bad',
+  plain: 'bg-sunken text-ink',
+  skipped: 'bg-sunken text-faint',
+  error: 'bg-warn-soft text-warn',
+};
+const ICONS = {
+  passed: <Check aria-hidden />,
+  failed: <X aria-hidden />,
+  plain: null,
+  skipped: <CircleSlash aria-hidden />,
+  error: <TriangleAlert aria-hidden />,
+};
+const WORDS = {
+  passed: 'passed',
+  failed: 'did not pass',
+  plain: 'scored',
+  skipped: 'skipped',
+  error: 'could not score',
+};
 
 type Kind = keyof typeof TONES;
 
@@ -25,7 +43,10 @@ export function kindOf({ status, passed }: Pick<ScoreView, 'status' | 'passed'>)
 /** The number or the word of a score; a score that only repeats whether it passed says nothing. */
 function formatFigure({ status, passed, score, label }: ScoreView): string {
   if (status !== 'scored') return '';
-  const number = score === null || score === undefined || (typeof passed === 'boolean' && score === Number(passed)) ? '' : told(score);
+  const number =
+    score === null || score === undefined || (typeof passed === 'boolean' && score === Number(passed))
+      ? ''
+      : told(score);
   return [label ?? '', number].filter(Boolean).join(' ');
 }
 
@@ -35,11 +56,27 @@ export function ScoreBadge({ score, name = false }: { score: ScoreView; name?: b
   const text = formatFigure(score);
   const title = [`${score.evaluator}: ${WORDS[kind]}`, text, score.reason].filter(Boolean).join(', ');
   return (
-    <span title={title} className={cn('inline-flex h-5 max-w-full min-w-0 items-center gap-1 rounded-full px-1.5 text-xs font-medium tabular-nums [&>svg]:size-3.5 [&>svg]:shrink-0', TONES[kind])}>
+    <span
+      title={title}
+      className={cn(
+        'inline-flex h-5 max-w-full min-w-0 items-center gap-1 rounded-full px-1.5 text-xs font-medium tabular-nums [&>svg]:size-3.5 [&>svg]:shrink-0',
+        TONES[kind],
+      )}
+    >
       {ICONS[kind]}
-      {name ? <span className="truncate" dir="auto">{prose(score.evaluator)}</span> : <span className="sr-only">{prose(score.evaluator)}: </span>}
+      {name ? (
+        <span className="truncate" dir="auto">
+          {prose(score.evaluator)}
+        </span>
+      ) : (
+        <span className="sr-only">{prose(score.evaluator)}: </span>
+      )}
       <span className="sr-only">{WORDS[kind]}</span>
-      {text && <span className="max-w-32 truncate" dir="auto">{prose(text)}</span>}
+      {text && (
+        <span className="max-w-32 truncate" dir="auto">
+          {prose(text)}
+        </span>
+      )}
     </span>
   );
 }
@@ -58,15 +95,27 @@ export function ScoreCard({ score }: { score: ScoreView }): ReactNode {
         <ScoreBadge score={score} />
         <span className="text-[13px] text-muted">{WORDS[kindOf(score)]}</span>
       </div>
-      {score.reason && <p dir="auto" className="mt-1 text-[13px] wrap-anywhere whitespace-pre-wrap text-muted"><LongText text={score.reason} /></p>}
-      {count > 0 && <div className="mt-1"><Section title="Details" open={count <= FEW && !Object.hasOwn(details, 'turns')}><JsonView value={details} open={2} /></Section></div>}
+      {score.reason && (
+        <p dir="auto" className="mt-1 text-[13px] wrap-anywhere whitespace-pre-wrap text-muted">
+          <LongText text={score.reason} />
+        </p>
+      )}
+      {count > 0 && (
+        <div className="mt-1">
+          <Section title="Details" open={count <= FEW && !Object.hasOwn(details, 'turns')}>
+            <JsonView value={details} open={2} />
+          </Section>
+        </div>
+      )}
     </section>
   );
 }
 
 /** How an evaluation goes, or how it ended; while it runs, how far it is. */
 export const StateBadge = ({ state, reason }: { state: State; reason: { message: string } | null }): ReactNode => (
-  <Badge tone={STATES[state].tone} {...(reason ? { title: reason.message } : {})}>{STATES[state].word}</Badge>
+  <Badge tone={STATES[state].tone} {...(reason ? { title: reason.message } : {})}>
+    {STATES[state].word}
+  </Badge>
 );
 
 interface BarProps {
@@ -101,7 +150,15 @@ const TALL = 16;
 const RATE: readonly [number, number] = [0, 1];
 
 /** `scale`: the least and the most that the bar shows. Scores may be anything; rates lie between 0 and 1. */
-export function IntervalBar({ figure, scale = RATE, className = 'h-4 w-24' }: { figure: Figure; scale?: readonly [number, number]; className?: string }): ReactNode {
+export function IntervalBar({
+  figure,
+  scale = RATE,
+  className = 'h-4 w-24',
+}: {
+  figure: Figure;
+  scale?: readonly [number, number];
+  className?: string;
+}): ReactNode {
   const [least, most] = scale;
   const at = (value: number): number => Math.max(0, Math.min(WIDE, ((value - least) / (most - least || 1)) * WIDE));
   const middle = TALL / 2;
@@ -117,7 +174,14 @@ export function IntervalBar({ figure, scale = RATE, className = 'h-4 w-24' }: { 
     >
       <title>{intervalWords(figure)}</title>
       <rect x={0} y={middle - 3} width={WIDE} height={6} rx={2} className="fill-sunken" />
-      <rect x={Math.min(zero, value)} y={middle - 3} width={Math.abs(value - zero)} height={6} rx={2} className="fill-accent/60" />
+      <rect
+        x={Math.min(zero, value)}
+        y={middle - 3}
+        width={Math.abs(value - zero)}
+        height={6}
+        rx={2}
+        className="fill-accent/60"
+      />
       {figure.interval && (
         <g className="stroke-ink" strokeWidth={1.5} vectorEffect="non-scaling-stroke">
           <Line x1={at(figure.interval[0])} x2={at(figure.interval[1])} y1={middle} y2={middle} />
@@ -130,7 +194,9 @@ export function IntervalBar({ figure, scale = RATE, className = 'h-4 w-24' }: { 
 }
 
 /** As thick as it is meant, however the picture is stretched. */
-const Line = (ends: { x1: number; x2: number; y1: number; y2: number }): ReactNode => <line {...ends} vectorEffect="non-scaling-stroke" />;
+const Line = (ends: { x1: number; x2: number; y1: number; y2: number }): ReactNode => (
+  <line {...ends} vectorEffect="non-scaling-stroke" />
+);
 
 /** What all bars of one evaluator share: 0 to 1, or as far as its scores go. */
 export function scaleOf(figures: readonly (Figure | null)[]): readonly [number, number] {

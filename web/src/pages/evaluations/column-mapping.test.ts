@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import type { Workflow } from '@/api/types';
-import type { MapDraft } from './draft';
 import { either, mapped, type Mapping } from './column-mapping';
+import type { MapDraft } from './draft';
 import type { NamedColumn } from './queries';
 
 interface Case {
@@ -18,11 +18,22 @@ interface Case {
   found: Partial<Mapping> | null;
 }
 
-const cases = JSON.parse(readFileSync(new URL('../../../../tests/evaluation/plan/mapping_cases.json', import.meta.url), 'utf-8')) as readonly Case[];
+const cases = JSON.parse(
+  readFileSync(new URL('../../../../tests/evaluation/plan/mapping_cases.json', import.meta.url), 'utf-8'),
+) as readonly Case[];
 
 test.each(cases)('$of', ({ columns, properties, answers = [], gaps = [], said = {}, found }) => {
-  const named = Object.entries(columns).map(([name, kind]) => ({ name, kind, present: 1, missing: gaps.includes(name) ? 1 : 0, nulls: 0 }));
-  const inputs = { properties: { messages: { 'x-ag-type-ref': 'messages' }, ...properties }, additionalProperties: true };
+  const named = Object.entries(columns).map(([name, kind]) => ({
+    name,
+    kind,
+    present: 1,
+    missing: gaps.includes(name) ? 1 : 0,
+    nulls: 0,
+  }));
+  const inputs = {
+    properties: { messages: { 'x-ag-type-ref': 'messages' }, ...properties },
+    additionalProperties: true,
+  };
   const shown = mapped(named, { is_chat: true, schemas: { inputs } } as unknown as Workflow, answers, said);
   if (found === null) {
     expect([shown.messages, shown.script]).toEqual([null, null]);

@@ -44,7 +44,12 @@ export function inputNames({ is_chat: isChat, schemas }: Described): string[] {
 export const canBeSaid = ({ kind }: NamedColumn): boolean => SPOKEN.has(kind);
 
 /** What is found for a workflow, beside what was said; `answers` are columns that hold answers already. */
-export function mapped(columns: readonly NamedColumn[], workflow: Described | null, answers: readonly string[] = [], said: MapDraft = {}): Mapping {
+export function mapped(
+  columns: readonly NamedColumn[],
+  workflow: Described | null,
+  answers: readonly string[] = [],
+  said: MapDraft = {},
+): Mapping {
   const names = columns.map(({ name }) => name);
   const expected = EXPECTED.find((name) => names.includes(name)) ?? null;
   const isChat = workflow?.is_chat ?? true;
@@ -52,28 +57,55 @@ export function mapped(columns: readonly NamedColumn[], workflow: Described | nu
   const script = isChat ? (scripts.includes('script') ? 'script' : only(scripts)) : null;
   const properties = workflow ? propertiesOf(workflow.schemas.inputs) : {};
   const holds = { expected: either(said.expected, expected), script: either(said.script, script) };
-  const placed = new Set([holds.expected, said.history, ...Object.values(said.inputs ?? {}), ...answers, ...Object.keys(properties)]);
+  const placed = new Set([
+    holds.expected,
+    said.history,
+    ...Object.values(said.inputs ?? {}),
+    ...answers,
+    ...Object.keys(properties),
+  ]);
   const certain = isChat ? foundMessages(columns, properties) : null;
   const messages = certain ?? (isChat && holds.script === null ? spoken(columns, placed) : null);
-  const isPayload = either(said.messages, messages) === 'content' && names.includes('history') && !Object.hasOwn(properties, 'history');
+  const isPayload =
+    either(said.messages, messages) === 'content' && names.includes('history') && !Object.hasOwn(properties, 'history');
   const history = isPayload ? 'history' : null;
   const isOpen = workflow?.schemas.inputs?.['additionalProperties'] !== false;
-  const taken = new Set([holds.expected, holds.script, either(said.messages, messages), either(said.history, history), ...answers.filter((name) => !Object.hasOwn(properties, name))]);
+  const taken = new Set([
+    holds.expected,
+    holds.script,
+    either(said.messages, messages),
+    either(said.history, history),
+    ...answers.filter((name) => !Object.hasOwn(properties, name)),
+  ]);
   const free = names.filter((name) => !taken.has(name) && (Object.hasOwn(properties, name) || isOpen));
-  const told = said.messages === undefined && messages === certain ? columns.filter(({ name }) => name === messages || name === holds.script) : [];
+  const told =
+    said.messages === undefined && messages === certain
+      ? columns.filter(({ name }) => name === messages || name === holds.script)
+      : [];
   const hasGaps = told.length > 0 && told.every(({ missing, nulls }) => missing + nulls > 0);
   const instead = hasGaps ? (called(columns, new Set([...placed, ...taken]))[0] ?? null) : null;
-  return { messages, history, script, spoken: instead, expected, inputs: Object.fromEntries(free.map((name) => [name, name])) };
+  return {
+    messages,
+    history,
+    script,
+    spoken: instead,
+    expected,
+    inputs: Object.fromEntries(free.map((name) => [name, name])),
+  };
 }
 
 /** What was said holds, also that it is nothing. */
-export const either = (said: string | null | undefined, found: string | null): string | null => (said === undefined ? found : said);
+export const either = (said: string | null | undefined, found: string | null): string | null =>
+  said === undefined ? found : said;
 
 function foundMessages(columns: readonly NamedColumn[], properties: Readonly<Record<string, unknown>>): string | null {
   const marked = Object.keys(properties).filter((name) => isMarked(properties[name]));
   const byName = [...marked, 'messages'].find((name) => columns.some((one) => one.name === name)) ?? null;
   // As in the payload of a service: the one column of conversations may be what came before.
-  const content = columns.some((one) => one.name === 'content' && canBeSaid(one)) && !Object.hasOwn(properties, 'content') ? 'content' : null;
+  const content =
+    columns.some((one) => one.name === 'content' && canBeSaid(one)) && !Object.hasOwn(properties, 'content')
+      ? 'content'
+      : null;
   return byName ?? content ?? only(columns.filter(({ kind }) => kind === 'chat').map(({ name }) => name));
 }
 
@@ -110,16 +142,29 @@ interface Props {
 
 /** Which column goes where. What nobody changes is found out; it is shown as it will be. */
 export function MappingPart({ map, columns, variants, onChange, faults }: Props): ReactNode {
-  const names = [...new Set(variants.flatMap(({ kind, workflow: name }) => (kind === 'workflow' && name ? [name] : [])))];
-  const described = useQueries({ queries: names.map((name) => workflowQuery(name)), combine: (all) => all.flatMap(({ data }) => (data ? [data] : [])) });
+  const names = [
+    ...new Set(variants.flatMap(({ kind, workflow: name }) => (kind === 'workflow' && name ? [name] : []))),
+  ];
+  const described = useQueries({
+    queries: names.map((name) => workflowQuery(name)),
+    combine: (all) => all.flatMap(({ data }) => (data ? [data] : [])),
+  });
   const answers = variants.flatMap(({ kind, column }) => (kind === 'column' ? [column] : []));
   const usual = mapped(columns, described.find((one) => one.is_chat) ?? described[0] ?? null, answers, map);
   const said = either(map.messages, usual.messages);
   const isText = columns.some(({ name, kind }) => name === said && kind === 'text');
   const isChat = described.length === 0 || described.some((one) => one.is_chat);
-  const instead = usual.spoken === null ? null : `where there ${said === null ? 'is no script' : 'are no messages'}: ${usual.spoken}`;
-  const hint = usual.spoken !== null ? `where ${said === null ? 'no script' : 'none'}: ${usual.spoken}` : isText ? 'what the user says' : null;
-  const inputs = [...new Set([...described.flatMap(inputNames), ...Object.keys(usual.inputs), ...Object.keys(map.inputs ?? {})])];
+  const instead =
+    usual.spoken === null ? null : `where there ${said === null ? 'is no script' : 'are no messages'}: ${usual.spoken}`;
+  const hint =
+    usual.spoken !== null
+      ? `where ${said === null ? 'no script' : 'none'}: ${usual.spoken}`
+      : isText
+        ? 'what the user says'
+        : null;
+  const inputs = [
+    ...new Set([...described.flatMap(inputNames), ...Object.keys(usual.inputs), ...Object.keys(map.inputs ?? {})]),
+  ];
   const holds = map.inputs ?? usual.inputs;
   const shown = [
     isChat && described.length > 0 && `${isText ? 'the user says' : 'messages'} ← ${said ?? 'nothing'}`,
@@ -141,31 +186,85 @@ export function MappingPart({ map, columns, variants, onChange, faults }: Props)
         key={String(wrong.length > 0)}
         title="Columns"
         open={wrong.length > 0 || isChanged}
-        aside={<span className="min-w-0 truncate text-xs text-muted max-sm:max-w-40" dir="auto">{shown.join(' · ')}</span>}
+        aside={
+          <span className="min-w-0 truncate text-xs text-muted max-sm:max-w-40" dir="auto">
+            {shown.join(' · ')}
+          </span>
+        }
       >
         <div className="grid gap-3 py-1 pl-5 sm:grid-cols-3">
-          {isChat && <Choice label="Messages" at="/map/messages" {...(hint ? { hint } : {})} value={map.messages} usual={usual.messages} columns={columns.filter(canBeSaid)} onChange={(messages) => onChange(put(map, 'messages', messages))} faults={faults} />}
-          {isChat && (usual.history !== null || map.history !== undefined || columns.filter(({ kind }) => kind === 'chat').length > 1) && (
-            <Choice label="Said before" at="/map/history" value={map.history} usual={usual.history} columns={columns.filter(canBeSaid)} onChange={(history) => onChange(put(map, 'history', history))} faults={faults} />
+          {isChat && (
+            <Choice
+              label="Messages"
+              at="/map/messages"
+              {...(hint ? { hint } : {})}
+              value={map.messages}
+              usual={usual.messages}
+              columns={columns.filter(canBeSaid)}
+              onChange={(messages) => onChange(put(map, 'messages', messages))}
+              faults={faults}
+            />
           )}
+          {isChat &&
+            (usual.history !== null ||
+              map.history !== undefined ||
+              columns.filter(({ kind }) => kind === 'chat').length > 1) && (
+              <Choice
+                label="Said before"
+                at="/map/history"
+                value={map.history}
+                usual={usual.history}
+                columns={columns.filter(canBeSaid)}
+                onChange={(history) => onChange(put(map, 'history', history))}
+                faults={faults}
+              />
+            )}
           {isChat && columns.some(({ kind }) => kind === 'script' || kind === 'json' || kind === 'mixed') && (
-            <Choice label="Script" at="/map/script" value={map.script} usual={usual.script} columns={columns} onChange={(script) => onChange(put(map, 'script', script))} faults={faults} />
+            <Choice
+              label="Script"
+              at="/map/script"
+              value={map.script}
+              usual={usual.script}
+              columns={columns}
+              onChange={(script) => onChange(put(map, 'script', script))}
+              faults={faults}
+            />
           )}
-          <Choice label="Expected" at="/map/expected" value={map.expected} usual={usual.expected} columns={columns} onChange={(expected) => onChange(put(map, 'expected', expected))} faults={faults} />
+          <Choice
+            label="Expected"
+            at="/map/expected"
+            value={map.expected}
+            usual={usual.expected}
+            columns={columns}
+            onChange={(expected) => onChange(put(map, 'expected', expected))}
+            faults={faults}
+          />
         </div>
         {inputs.length > 0 && (
           <div className="py-1 pl-5">
             <div className="flex items-center gap-2">
               <h4 className="text-[13px] font-medium text-muted">Inputs</h4>
-              {map.inputs !== undefined && <Button size="small" look="quiet" onClick={() => onChange(put(map, 'inputs', undefined))}>As found</Button>}
+              {map.inputs !== undefined && (
+                <Button size="small" look="quiet" onClick={() => onChange(put(map, 'inputs', undefined))}>
+                  As found
+                </Button>
+              )}
             </div>
             <div className="grid gap-3 sm:grid-cols-3">
               {inputs.map((name) => (
                 <div key={name} className="min-w-0" data-at={inputAt(name)}>
                   <Labelled label={name}>
-                    <Select value={holds[name] ?? ''} aria-invalid={under(faults, inputAt(name)).length > 0} onChange={(event) => setInput(name, event.target.value)}>
+                    <Select
+                      value={holds[name] ?? ''}
+                      aria-invalid={under(faults, inputAt(name)).length > 0}
+                      onChange={(event) => setInput(name, event.target.value)}
+                    >
                       <option value="">Nothing</option>
-                      {columns.map((column) => <option key={column.name} value={column.name}>{column.name}</option>)}
+                      {columns.map((column) => (
+                        <option key={column.name} value={column.name}>
+                          {column.name}
+                        </option>
+                      ))}
                     </Select>
                   </Labelled>
                   <Faults faults={under(faults, inputAt(name))} />
@@ -209,11 +308,23 @@ function Choice({ label, hint, at, value, usual, columns, onChange, faults }: Ch
         <Select
           value={chosen}
           aria-invalid={wrong.length > 0}
-          onChange={({ target }) => onChange(target.value === 'auto' ? undefined : target.value === 'none' ? null : (columns[Number(target.value)]?.name ?? null))}
+          onChange={({ target }) =>
+            onChange(
+              target.value === 'auto'
+                ? undefined
+                : target.value === 'none'
+                  ? null
+                  : (columns[Number(target.value)]?.name ?? null),
+            )
+          }
         >
           <option value="auto">{usual === null ? 'Nothing found' : `${usual} (found)`}</option>
           <option value="none">Nothing</option>
-          {columns.map(({ name, kind }, number) => <option key={name} value={String(number)}>{name} ({kind})</option>)}
+          {columns.map(({ name, kind }, number) => (
+            <option key={name} value={String(number)}>
+              {name} ({kind})
+            </option>
+          ))}
         </Select>
       </Labelled>
       <Faults faults={wrong} />

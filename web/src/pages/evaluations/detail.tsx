@@ -1,6 +1,16 @@
 /** /evaluations/:id: one evaluation; how it goes, its figures, its results, and each of them. */
 import { useQuery } from '@tanstack/react-query';
-import { CopyPlus, Download, GitCompareArrows, MoreHorizontal, RotateCw, Square, Trash2, Users, ArrowLeftRight } from 'lucide-react';
+import {
+  CopyPlus,
+  Download,
+  GitCompareArrows,
+  MoreHorizontal,
+  RotateCw,
+  Square,
+  Trash2,
+  Users,
+  ArrowLeftRight,
+} from 'lucide-react';
 import { useCallback, useMemo, useState, type ReactNode } from 'react';
 import { useSearchParams, Link, useLocation } from 'wouter';
 import { api } from '@/api/client';
@@ -35,18 +45,49 @@ export default function EvaluationPage({ id }: { id: string }): ReactNode {
   // As a state, not a ref: the table in it wants to know it.
   const [box, setBox] = useState<HTMLDivElement | null>(null);
   const figures = useQuery({ ...summaryOf(id, asked.slice), enabled: evaluation !== undefined });
-  if (error && !evaluation) return <div className="p-4"><Problem error={error}><Button size="small" onClick={retry}>Try again</Button></Problem></div>;
-  if (!evaluation) return <div className="p-6"><Spinner /></div>;
+  if (error && !evaluation)
+    return (
+      <div className="p-4">
+        <Problem error={error}>
+          <Button size="small" onClick={retry}>
+            Try again
+          </Button>
+        </Problem>
+      </div>
+    );
+  if (!evaluation)
+    return (
+      <div className="p-6">
+        <Spinner />
+      </div>
+    );
   return (
     <div ref={setBox} className="@container h-full overflow-y-auto [overflow-anchor:none]">
       <div data-above>
         <Header evaluation={evaluation} />
-        {(isOpen(evaluation.state) || evaluation.reason) && <ProgressPart evaluation={evaluation} progress={progress} />}
-        <SummaryPart evaluation={evaluation} summary={figures.data} error={figures.error} slice={asked.slice} onSlice={(slice) => ask({ ...asked, slice })} onShow={(what) => ask({ ...asked, ...what })} />
+        {(isOpen(evaluation.state) || evaluation.reason) && (
+          <ProgressPart evaluation={evaluation} progress={progress} />
+        )}
+        <SummaryPart
+          evaluation={evaluation}
+          summary={figures.data}
+          error={figures.error}
+          slice={asked.slice}
+          onSlice={(slice) => ask({ ...asked, slice })}
+          onShow={(what) => ask({ ...asked, ...what })}
+        />
         <Made evaluation={evaluation} />
       </div>
       <Results evaluation={evaluation} asked={asked} ask={ask} box={box} />
-      {asked.cell && <Drill evaluation={evaluation} asked={asked} cell={asked.cell} onCell={(cell) => ask({ ...asked, cell }, { replace: true })} onClose={() => ask({ ...asked, cell: null })} />}
+      {asked.cell && (
+        <Drill
+          evaluation={evaluation}
+          asked={asked}
+          cell={asked.cell}
+          onCell={(cell) => ask({ ...asked, cell }, { replace: true })}
+          onClose={() => ask({ ...asked, cell: null })}
+        />
+      )}
     </div>
   );
 }
@@ -60,7 +101,13 @@ function useAsked(): { asked: Asked; ask: Ask } {
   return { asked, ask };
 }
 
-const FORMATS = { html: 'A page to read (HTML)', markdown: 'A comment (Markdown)', csv: 'A spreadsheet (CSV)', jsonl: 'Everything (JSON Lines)', junit: 'For build servers (JUnit)' };
+const FORMATS = {
+  html: 'A page to read (HTML)',
+  markdown: 'A comment (Markdown)',
+  csv: 'A spreadsheet (CSV)',
+  jsonl: 'Everything (JSON Lines)',
+  junit: 'For build servers (JUnit)',
+};
 
 /** What it is called, how it ended, and what can be done with it. */
 export function Header({ evaluation }: { evaluation: Evaluation }): ReactNode {
@@ -73,7 +120,15 @@ export function Header({ evaluation }: { evaluation: Evaluation }): ReactNode {
   const rerun = (which: 'failed' | 'errors' | 'all') =>
     api('post', '/api/evaluations/{evaluation}/rerun', { path, body: { which } }).then(fresh).catch(tellError);
   const remove = async () => {
-    if (!(await askYes({ title: 'Delete this evaluation?', text: 'Its results and scores go with it. The test set stays.', act: 'Delete', danger: true }))) return;
+    if (
+      !(await askYes({
+        title: 'Delete this evaluation?',
+        text: 'Its results and scores go with it. The test set stays.',
+        act: 'Delete',
+        danger: true,
+      }))
+    )
+      return;
     await api('delete', '/api/evaluations/{evaluation}', { path });
     void queryClient.invalidateQueries({ queryKey: ['evaluations'] });
     tell('The evaluation is deleted.');
@@ -85,37 +140,98 @@ export function Header({ evaluation }: { evaluation: Evaluation }): ReactNode {
     <header className="flex flex-wrap items-start gap-x-3 gap-y-2 border-b bg-surface px-4 py-3 sm:px-6">
       <div className="min-w-0 grow basis-72">
         <div className="flex flex-wrap items-center gap-x-2">
-          <Link href="/evaluations" className="text-[13px] text-muted hover:text-accent">Evaluations</Link>
-          <span aria-hidden className="text-faint">/</span>
-          <h1 dir="auto" className="min-w-0 text-base font-semibold wrap-anywhere">{prose(titleOf(evaluation))}</h1>
+          <Link href="/evaluations" className="text-[13px] text-muted hover:text-accent">
+            Evaluations
+          </Link>
+          <span aria-hidden className="text-faint">
+            /
+          </span>
+          <h1 dir="auto" className="min-w-0 text-base font-semibold wrap-anywhere">
+            {prose(titleOf(evaluation))}
+          </h1>
           <StateBadge state={state} reason={evaluation.reason} />
         </div>
         <p className="mt-0.5 text-[13px] text-muted">
-          <Link href={`/testsets/${testset.id}?revision=${testset.revision}`} dir="auto" className="wrap-anywhere hover:text-accent hover:underline">{prose(testset.name)}, revision {testset.revision}</Link>
-          {' · '}{pluralize(evaluation.rows, 'row')} × {pluralize(evaluation.variants.length, 'variant')}{evaluation.repeats > 1 && ` × ${evaluation.repeats} times`}
-          {' · '}<time dateTime={evaluation.created_at} title={formatDateTime(evaluation.created_at)}>{formatTimeAgo(evaluation.created_at)}</time>
-          {evaluation.started_at && evaluation.ended_at && ` · ${lasted(Date.parse(evaluation.ended_at) - Date.parse(evaluation.started_at))}`}
+          <Link
+            href={`/testsets/${testset.id}?revision=${testset.revision}`}
+            dir="auto"
+            className="wrap-anywhere hover:text-accent hover:underline"
+          >
+            {prose(testset.name)}, revision {testset.revision}
+          </Link>
+          {' · '}
+          {pluralize(evaluation.rows, 'row')} × {pluralize(evaluation.variants.length, 'variant')}
+          {evaluation.repeats > 1 && ` × ${evaluation.repeats} times`}
+          {' · '}
+          <time dateTime={evaluation.created_at} title={formatDateTime(evaluation.created_at)}>
+            {formatTimeAgo(evaluation.created_at)}
+          </time>
+          {evaluation.started_at &&
+            evaluation.ended_at &&
+            ` · ${lasted(Date.parse(evaluation.ended_at) - Date.parse(evaluation.started_at))}`}
           {evaluation.cost !== null && ` · ${formatDollars(evaluation.cost)}`}
-          {evaluation.score_cost !== null && evaluation.score_cost > 0 && ` · evaluators ${formatDollars(evaluation.score_cost)}`}
+          {evaluation.score_cost !== null &&
+            evaluation.score_cost > 0 &&
+            ` · evaluators ${formatDollars(evaluation.score_cost)}`}
           {failed > 0 && <span className="text-bad"> · {failed.toLocaleString('en')} failed</span>}
           {errors > 0 && <span className="text-warn"> · {pluralize(errors, 'error')} of evaluators</span>}
         </p>
       </div>
       <div className="flex flex-wrap items-center gap-1.5">
-        {isOpen(state) && <Button look="danger" onClick={() => void cancel()}><Square aria-hidden className="size-3.5" />Cancel</Button>}
-        {!isOpen(state) && undone > 0 && <Button onClick={() => void rerun('failed')}><RotateCw aria-hidden className="size-4" />Rerun failed</Button>}
-        <Button onClick={() => setComparing(true)}><GitCompareArrows aria-hidden className="size-4" />Compare with…</Button>
-        <Menu trigger={<Button><Download aria-hidden className="size-4" />Export</Button>}>
+        {isOpen(state) && (
+          <Button look="danger" onClick={() => void cancel()}>
+            <Square aria-hidden className="size-3.5" />
+            Cancel
+          </Button>
+        )}
+        {!isOpen(state) && undone > 0 && (
+          <Button onClick={() => void rerun('failed')}>
+            <RotateCw aria-hidden className="size-4" />
+            Rerun failed
+          </Button>
+        )}
+        <Button onClick={() => setComparing(true)}>
+          <GitCompareArrows aria-hidden className="size-4" />
+          Compare with…
+        </Button>
+        <Menu
+          trigger={
+            <Button>
+              <Download aria-hidden className="size-4" />
+              Export
+            </Button>
+          }
+        >
           <MenuTitle>Save as</MenuTitle>
-          {Object.entries(FORMATS).map(([format, title]) => <MenuItem key={format} onSelect={() => save(format)}>{title}</MenuItem>)}
+          {Object.entries(FORMATS).map(([format, title]) => (
+            <MenuItem key={format} onSelect={() => save(format)}>
+              {title}
+            </MenuItem>
+          ))}
         </Menu>
-        <Menu trigger={<IconButton label="More"><MoreHorizontal /></IconButton>}>
-          <MenuItem icon={<RotateCw />} disabled={isOpen(state) || errors === 0} onSelect={() => void rerun('errors')}>Rerun where an evaluator erred</MenuItem>
-          <MenuItem icon={<RotateCw />} disabled={isOpen(state)} onSelect={() => void rerun('all')}>Rerun all</MenuItem>
-          <MenuItem icon={<CopyPlus />} onSelect={() => navigate(`/evaluations?new=1&like=${id}`)}>New one like this…</MenuItem>
-          <MenuItem icon={<Users />} disabled={isOpen(state)} onSelect={() => navigate(`/reviews?new=1&run=${id}`)}>Let people review it…</MenuItem>
+        <Menu
+          trigger={
+            <IconButton label="More">
+              <MoreHorizontal />
+            </IconButton>
+          }
+        >
+          <MenuItem icon={<RotateCw />} disabled={isOpen(state) || errors === 0} onSelect={() => void rerun('errors')}>
+            Rerun where an evaluator erred
+          </MenuItem>
+          <MenuItem icon={<RotateCw />} disabled={isOpen(state)} onSelect={() => void rerun('all')}>
+            Rerun all
+          </MenuItem>
+          <MenuItem icon={<CopyPlus />} onSelect={() => navigate(`/evaluations?new=1&like=${id}`)}>
+            New one like this…
+          </MenuItem>
+          <MenuItem icon={<Users />} disabled={isOpen(state)} onSelect={() => navigate(`/reviews?new=1&run=${id}`)}>
+            Let people review it…
+          </MenuItem>
           <MenuLine />
-          <MenuItem icon={<Trash2 />} danger onSelect={() => void remove().catch(tellError)}>Delete</MenuItem>
+          <MenuItem icon={<Trash2 />} danger onSelect={() => void remove().catch(tellError)}>
+            Delete
+          </MenuItem>
         </Menu>
       </div>
       {comparing && <CompareDialog evaluation={evaluation} onClose={() => setComparing(false)} />}
@@ -134,33 +250,77 @@ interface Side {
 export function CompareDialog({ evaluation, onClose }: { evaluation: Evaluation; onClose: () => void }): ReactNode {
   const [, navigate] = useLocation();
   const { data } = useQuery(evaluationsOfTestsetQuery(evaluation.testset.id));
-  const here: Side[] = evaluation.variants.map(({ name }) => ({ value: `${evaluation.id}:${name}`, title: name, group: 'This evaluation' }));
+  const here: Side[] = evaluation.variants.map(({ name }) => ({
+    value: `${evaluation.id}:${name}`,
+    title: name,
+    group: 'This evaluation',
+  }));
   const others = (data?.data ?? []).filter(({ id }) => id !== evaluation.id);
-  const there: Side[] = others.flatMap((one) => one.variants.map((name) => ({ value: `${one.id}:${name}`, title: name, group: `${titleOf(one)} (${formatAge(one.created_at)})` })));
+  const there: Side[] = others.flatMap((one) =>
+    one.variants.map((name) => ({
+      value: `${one.id}:${name}`,
+      title: name,
+      group: `${titleOf(one)} (${formatAge(one.created_at)})`,
+    })),
+  );
   const sides = [...here, ...there];
   const last = here.at(-1)?.value ?? '';
   const [chosen, setChosen] = useState<{ base?: string; candidate?: string }>({});
   const candidate = chosen.candidate ?? last;
   // With two variants the first is what the last is compared with; with one, what the same set gave before.
-  const base = chosen.base ?? (here.length > 1 ? here[0]?.value : (there.find(({ title }) => title === here[0]?.title) ?? there[0])?.value) ?? '';
+  const base =
+    chosen.base ??
+    (here.length > 1 ? here[0]?.value : (there.find(({ title }) => title === here[0]?.title) ?? there[0])?.value) ??
+    '';
   const go = () => navigate(`/evaluations/compare?${new URLSearchParams({ base, candidate })}`);
   return (
     <Dialog open onClose={onClose} title="Compare" description="Row by row: is the candidate worse than the base?">
-      <form className="flex flex-col gap-4 pt-2" onSubmit={(event) => { event.preventDefault(); go(); }}>
+      <form
+        className="flex flex-col gap-4 pt-2"
+        onSubmit={(event) => {
+          event.preventDefault();
+          go();
+        }}
+      >
         <Choice label="Base" sides={sides} value={base} onChange={(value) => setChosen({ base: value, candidate })} />
-        <div className="-my-3 flex justify-center"><IconButton label="Swap" size="small" onClick={() => setChosen({ base: candidate, candidate: base })}><ArrowLeftRight className="rotate-90" /></IconButton></div>
-        <Choice label="Candidate" sides={sides} value={candidate} onChange={(value) => setChosen({ base, candidate: value })} />
-        {sides.length < 2 && <p className="text-[13px] text-muted">There is nothing to compare with yet: run the same test set once more, or with another variant.</p>}
+        <div className="-my-3 flex justify-center">
+          <IconButton label="Swap" size="small" onClick={() => setChosen({ base: candidate, candidate: base })}>
+            <ArrowLeftRight className="rotate-90" />
+          </IconButton>
+        </div>
+        <Choice
+          label="Candidate"
+          sides={sides}
+          value={candidate}
+          onChange={(value) => setChosen({ base, candidate: value })}
+        />
+        {sides.length < 2 && (
+          <p className="text-[13px] text-muted">
+            There is nothing to compare with yet: run the same test set once more, or with another variant.
+          </p>
+        )}
         <div className="flex justify-end gap-2">
           <Button onClick={onClose}>Cancel</Button>
-          <Button look="main" type="submit" disabled={!base || !candidate || base === candidate}>Compare</Button>
+          <Button look="main" type="submit" disabled={!base || !candidate || base === candidate}>
+            Compare
+          </Button>
         </div>
       </form>
     </Dialog>
   );
 }
 
-function Choice({ label, sides, value, onChange }: { label: string; sides: readonly Side[]; value: string; onChange: (value: string) => void }): ReactNode {
+function Choice({
+  label,
+  sides,
+  value,
+  onChange,
+}: {
+  label: string;
+  sides: readonly Side[];
+  value: string;
+  onChange: (value: string) => void;
+}): ReactNode {
   const groups = [...new Set(sides.map(({ group }) => group))];
   return (
     <Labelled label={label}>
@@ -168,7 +328,13 @@ function Choice({ label, sides, value, onChange }: { label: string; sides: reado
         {!sides.some((one) => one.value === value) && <option value="">Choose…</option>}
         {groups.map((group) => (
           <optgroup key={group} label={group}>
-            {sides.filter((one) => one.group === group).map((one) => <option key={one.value} value={one.value}>{one.title}</option>)}
+            {sides
+              .filter((one) => one.group === group)
+              .map((one) => (
+                <option key={one.value} value={one.value}>
+                  {one.title}
+                </option>
+              ))}
           </optgroup>
         ))}
       </Select>
@@ -187,7 +353,12 @@ export function Made({ evaluation }: { evaluation: Evaluation }): ReactNode {
             <h3 className="text-[13px] font-medium text-muted">Variants</h3>
             {variants.map(({ name, workflow, variant, column, parameters, map }) => (
               <div key={name} className="mt-1 min-w-0">
-                <p dir="auto" className="text-[13px] wrap-anywhere"><span className="font-medium">{prose(name)}</span> <span className="text-muted">{workflow ? [workflow, variant].filter(Boolean).join(', ') : `the column ${column}`}</span></p>
+                <p dir="auto" className="text-[13px] wrap-anywhere">
+                  <span className="font-medium">{prose(name)}</span>{' '}
+                  <span className="text-muted">
+                    {workflow ? [workflow, variant].filter(Boolean).join(', ') : `the column ${column}`}
+                  </span>
+                </p>
                 {parameters && Object.keys(parameters).length > 0 && <JsonView value={parameters} />}
                 <JsonView value={map} open={0} />
               </div>
@@ -197,7 +368,10 @@ export function Made({ evaluation }: { evaluation: Evaluation }): ReactNode {
             <h3 className="text-[13px] font-medium text-muted">Evaluators</h3>
             {evaluators.map(({ name, key, parameters }) => (
               <div key={name} className="mt-1 min-w-0">
-                <p dir="auto" className="text-[13px] wrap-anywhere"><span className="font-medium">{prose(name)}</span> {name !== key && <span className="text-muted">{key}</span>}</p>
+                <p dir="auto" className="text-[13px] wrap-anywhere">
+                  <span className="font-medium">{prose(name)}</span>{' '}
+                  {name !== key && <span className="text-muted">{key}</span>}
+                </p>
                 {parameters && Object.keys(parameters).length > 0 && <JsonView value={parameters} />}
               </div>
             ))}
@@ -211,9 +385,22 @@ export function Made({ evaluation }: { evaluation: Evaluation }): ReactNode {
 }
 
 /** How far it is, how fast, how long it may still take; and why it failed, when it did. */
-export function ProgressPart({ evaluation, progress }: { evaluation: Evaluation; progress: Progress | null }): ReactNode {
+export function ProgressPart({
+  evaluation,
+  progress,
+}: {
+  evaluation: Evaluation;
+  progress: Progress | null;
+}): ReactNode {
   const { state, done, failed, total, reason } = evaluation;
-  if (!isOpen(state)) return reason && <div className="px-4 pt-3 sm:px-6"><Problem error={reason.message} /></div>;
+  if (!isOpen(state))
+    return (
+      reason && (
+        <div className="px-4 pt-3 sm:px-6">
+          <Problem error={reason.message} />
+        </div>
+      )
+    );
   const facts = [
     `${(done + failed).toLocaleString('en')} of ${total.toLocaleString('en')} cells`,
     failed > 0 && `${failed.toLocaleString('en')} failed`,
@@ -223,7 +410,9 @@ export function ProgressPart({ evaluation, progress }: { evaluation: Evaluation;
   return (
     <section aria-label="Progress" className="flex flex-col gap-1.5 px-4 pt-3 sm:px-6">
       <ProgressBar state={state} done={done} failed={failed} total={total} />
-      <p role="status" className="text-[13px] text-muted tabular-nums">{state === 'queued' ? 'Waiting to begin' : facts.join(' · ')}</p>
+      <p role="status" className="text-[13px] text-muted tabular-nums">
+        {state === 'queued' ? 'Waiting to begin' : facts.join(' · ')}
+      </p>
     </section>
   );
 }

@@ -1,12 +1,29 @@
 import { expect, test } from 'vitest';
 import type { Workflow } from '@/api/types';
-import { EMPTY, draftLike, evaluatorOf, fieldOf, freeName, missing, requestOf, under, unplaced, variantOf } from './draft';
-import { commonNames, eased, ownNames } from './evaluators-section';
 import { inputNames, mapped } from './column-mapping';
-import type { Evaluation, NamedColumn } from './queries';
+import {
+  EMPTY,
+  draftLike,
+  evaluatorOf,
+  fieldOf,
+  freeName,
+  missing,
+  requestOf,
+  under,
+  unplaced,
+  variantOf,
+} from './draft';
+import { commonNames, eased, ownNames } from './evaluators-section';
 import { figureOf, figureWords, intervalWords, left, pace, percent, points, score } from './format';
+import type { Evaluation, NamedColumn } from './queries';
 
-const column = (name: string, kind: NamedColumn['kind']): NamedColumn => ({ name, kind, present: 1, missing: 0, nulls: 0 });
+const column = (name: string, kind: NamedColumn['kind']): NamedColumn => ({
+  name,
+  kind,
+  present: 1,
+  missing: 0,
+  nulls: 0,
+});
 const described = (isChat: boolean, inputs: object): Pick<Workflow, 'is_chat' | 'schemas'> =>
   ({ is_chat: isChat, schemas: { inputs } }) as unknown as Pick<Workflow, 'is_chat' | 'schemas'>;
 
@@ -27,14 +44,20 @@ test('what is sent holds only what was said', () => {
     testset: 'ts_1',
     revision: '4',
     sample: 20,
-    variants: [variantOf({ workflow: 'tutor', variant: 'short' }), variantOf({ kind: 'column', column: 'old', workflow: 'left behind' })],
+    variants: [
+      variantOf({ workflow: 'tutor', variant: 'short' }),
+      variantOf({ kind: 'column', column: 'old', workflow: 'left behind' }),
+    ],
     evaluators: [{ ...evaluatorOf('regex'), parameters: { pattern: '^A' } }],
     map: { expected: null, inputs: { subject: 'topic' } },
   });
   expect(request).toEqual({
     name: 'prompt v3',
     testset: { id: 'ts_1', revision: 4, rows: { sample: 20 } },
-    variants: [{ name: 'short', workflow: 'tutor', variant: 'short', parameters: {} }, { name: 'old', column: 'old' }],
+    variants: [
+      { name: 'short', workflow: 'tutor', variant: 'short', parameters: {} },
+      { name: 'old', column: 'old' },
+    ],
     evaluators: [{ key: 'regex', parameters: { pattern: '^A' } }],
     map: { expected: null, inputs: { subject: 'topic' } },
     repeats: 1,
@@ -47,10 +70,19 @@ test('another like it begins with what that was made of', () => {
     name: 'v1',
     testset: { id: 'ts_1', name: 'Set', revision: 3 },
     variants: [
-      { name: 'short', workflow: 'tutor', variant: 'short:3', parameters: { style: 'short' }, map: { messages: 'q', expected: 'expected' } },
+      {
+        name: 'short',
+        workflow: 'tutor',
+        variant: 'short:3',
+        parameters: { style: 'short' },
+        map: { messages: 'q', expected: 'expected' },
+      },
       { name: 'old', workflow: null, column: 'old' },
     ],
-    evaluators: [{ key: 'contains', name: 'contains', parameters: {} }, { key: 'regex', name: 'starts', parameters: { pattern: '^A' } }],
+    evaluators: [
+      { key: 'contains', name: 'contains', parameters: {} },
+      { key: 'regex', name: 'starts', parameters: { pattern: '^A' } },
+    ],
     repeats: 2,
     limits: { concurrency: 3, timeout: 9, retries: 0 },
     selection: null,
@@ -58,8 +90,14 @@ test('another like it begins with what that was made of', () => {
   expect(requestOf(like)).toEqual({
     name: 'v1',
     testset: { id: 'ts_1', revision: 'head' },
-    variants: [{ name: 'short', workflow: 'tutor', parameters: { style: 'short' } }, { name: 'old', column: 'old' }],
-    evaluators: [{ key: 'contains', parameters: {} }, { key: 'regex', name: 'starts', parameters: { pattern: '^A' } }],
+    variants: [
+      { name: 'short', workflow: 'tutor', parameters: { style: 'short' } },
+      { name: 'old', column: 'old' },
+    ],
+    evaluators: [
+      { key: 'contains', parameters: {} },
+      { key: 'regex', name: 'starts', parameters: { pattern: '^A' } },
+    ],
     map: { messages: 'q', history: null, script: null, expected: 'expected' },
     repeats: 2,
     limits: { concurrency: 3, timeout: 9, retries: 0 },
@@ -69,13 +107,23 @@ test('another like it begins with what that was made of', () => {
 test('another like one that asks a question where there are no messages finds both again', () => {
   const map = { messages: 'messages', spoken: 'question', expected: 'expected' };
   const like = draftLike({
-    name: 'v1', testset: { id: 'ts_1', name: 'Set', revision: 3 }, variants: [{ name: 'tutor', workflow: 'tutor', map }], evaluators: [], repeats: 1, limits: {}, selection: null,
+    name: 'v1',
+    testset: { id: 'ts_1', name: 'Set', revision: 3 },
+    variants: [{ name: 'tutor', workflow: 'tutor', map }],
+    evaluators: [],
+    repeats: 1,
+    limits: {},
+    selection: null,
   } as unknown as Evaluation);
   expect(requestOf(like).map).toEqual({ history: null, script: null, expected: 'expected' });
 });
 
 test('a fault is shown at its field, and one without a field above all', () => {
-  const faults = [{ path: '/evaluators/1/parameters/pattern', message: 'no' }, { path: '', message: 'what?' }, { path: '/evaluators/10', message: 'ten' }];
+  const faults = [
+    { path: '/evaluators/1/parameters/pattern', message: 'no' },
+    { path: '', message: 'what?' },
+    { path: '/evaluators/10', message: 'ten' },
+  ];
   expect(under(faults, '/evaluators/1')).toEqual([{ path: '/parameters/pattern', message: 'no' }]);
   expect(unplaced(faults)).toEqual([{ path: '', message: 'what?' }]);
 });
@@ -84,12 +132,32 @@ test('a fault is told by what the form calls its field', () => {
   const evaluators = [evaluatorOf('contains'), { ...evaluatorOf('regex'), name: 'starts' }];
   const called = (path: string) => fieldOf(path, evaluators);
   expect(['/map/messages', '/map/history', '/map/inputs/a~1b', '/testset/rows', '/testset/id'].map(called)).toEqual([
-    'Columns, Messages', 'Columns, Said before', 'Columns, a/b', 'Test set, Rows', 'Test set, Set',
+    'Columns, Messages',
+    'Columns, Said before',
+    'Columns, a/b',
+    'Test set, Rows',
+    'Test set, Set',
   ]);
-  expect(['/variants/1', '/variants/0/workflow', '/variants/0/parameters/style', '/evaluators/0/key', '/evaluators/1/parameters/pattern'].map(called)).toEqual([
-    'Variant 2', 'Variant 1, Workflow', 'Variant 1, style', 'Evaluator contains, Key', 'Evaluator starts, pattern',
+  expect(
+    [
+      '/variants/1',
+      '/variants/0/workflow',
+      '/variants/0/parameters/style',
+      '/evaluators/0/key',
+      '/evaluators/1/parameters/pattern',
+    ].map(called),
+  ).toEqual([
+    'Variant 2',
+    'Variant 1, Workflow',
+    'Variant 1, style',
+    'Evaluator contains, Key',
+    'Evaluator starts, pattern',
   ]);
-  expect(['/limits/concurrency', '/limits/timeout', '/repeats'].map(called)).toEqual(['Repeats and limits, At once', 'Repeats and limits, Timeout', 'Repeats and limits, Repeats']);
+  expect(['/limits/concurrency', '/limits/timeout', '/repeats'].map(called)).toEqual([
+    'Repeats and limits, At once',
+    'Repeats and limits, Timeout',
+    'Repeats and limits, Repeats',
+  ]);
 });
 
 test('names do not come twice', () => {
@@ -97,20 +165,56 @@ test('names do not come twice', () => {
 });
 
 test('columns go where the server would put them', () => {
-  const columns = [column('messages', 'chat'), column('topic', 'text'), column('expected', 'text'), column('old', 'text')];
+  const columns = [
+    column('messages', 'chat'),
+    column('topic', 'text'),
+    column('expected', 'text'),
+    column('old', 'text'),
+  ];
   const tutor = described(true, { properties: { messages: {}, subject: {} }, additionalProperties: true });
-  expect(mapped(columns, tutor, ['old'])).toEqual({ messages: 'messages', history: null, script: null, spoken: null, expected: 'expected', inputs: { topic: 'topic' } });
+  expect(mapped(columns, tutor, ['old'])).toEqual({
+    messages: 'messages',
+    history: null,
+    script: null,
+    spoken: null,
+    expected: 'expected',
+    inputs: { topic: 'topic' },
+  });
   expect(inputNames(tutor)).toEqual(['subject']);
   const payload = [column('content', 'text'), column('history', 'chat')];
-  expect(mapped(payload, tutor)).toEqual({ messages: 'content', history: 'history', script: null, spoken: null, expected: null, inputs: {} });
+  expect(mapped(payload, tutor)).toEqual({
+    messages: 'content',
+    history: 'history',
+    script: null,
+    spoken: null,
+    expected: null,
+    inputs: {},
+  });
   const shout = described(false, { properties: { text: {} }, additionalProperties: false });
-  expect(mapped([column('text', 'text'), column('more', 'text'), column('reference', 'text')], shout)).toEqual({ messages: null, history: null, script: null, spoken: null, expected: 'reference', inputs: { text: 'text' } });
+  expect(mapped([column('text', 'text'), column('more', 'text'), column('reference', 'text')], shout)).toEqual({
+    messages: null,
+    history: null,
+    script: null,
+    spoken: null,
+    expected: 'reference',
+    inputs: { text: 'text' },
+  });
 });
 
 test('a list of texts that may be one text is entered as a list', () => {
   const names = { anyOf: [{ type: 'array', items: { type: 'string' } }, { type: 'string' }], description: 'Which.' };
-  const schema = { properties: { names, equals: { anyOf: [{ type: 'object' }, { type: 'string' }] }, target: { type: 'string' }, name: {} } };
-  expect(eased(schema)['properties']).toEqual({ ...schema.properties, names: { type: 'array', items: { type: 'string' }, description: 'Which.' } });
+  const schema = {
+    properties: {
+      names,
+      equals: { anyOf: [{ type: 'object' }, { type: 'string' }] },
+      target: { type: 'string' },
+      name: {},
+    },
+  };
+  expect(eased(schema)['properties']).toEqual({
+    ...schema.properties,
+    names: { type: 'array', items: { type: 'string' }, description: 'Which.' },
+  });
   expect([ownNames(schema), commonNames(schema)]).toEqual([['names', 'equals'], ['target']]);
 });
 

@@ -64,7 +64,14 @@ export const EMPTY: Draft = {
 
 let last = 0;
 export const variantOf = (what: Partial<VariantDraft>): VariantDraft => ({
-  id: `v${++last}`, kind: 'workflow', name: '', workflow: '', variant: 'default', parameters: {}, column: '', ...what,
+  id: `v${++last}`,
+  kind: 'workflow',
+  name: '',
+  workflow: '',
+  variant: 'default',
+  parameters: {},
+  column: '',
+  ...what,
 });
 export const evaluatorOf = (key: string): EvaluatorDraft => ({ id: `e${++last}`, key, name: '', parameters: {} });
 
@@ -91,10 +98,25 @@ export function draftLike({ name, testset, variants, evaluators, repeats, limits
     name,
     testset: testset.id,
     sample: selection?.sample ?? null,
-    variants: variants.map((one) => variantOf(one.workflow ? { name: one.name, workflow: one.workflow, parameters: one.parameters ?? {} } : { kind: 'column', name: one.name, column: one.column ?? '' })),
-    evaluators: evaluators.map((one) => ({ ...evaluatorOf(one.key), name: one.name === one.key ? '' : one.name, parameters: one.parameters ?? {} })),
+    variants: variants.map((one) =>
+      variantOf(
+        one.workflow
+          ? { name: one.name, workflow: one.workflow, parameters: one.parameters ?? {} }
+          : { kind: 'column', name: one.name, column: one.column ?? '' },
+      ),
+    ),
+    evaluators: evaluators.map((one) => ({
+      ...evaluatorOf(one.key),
+      name: one.name === one.key ? '' : one.name,
+      parameters: one.parameters ?? {},
+    })),
     // What is said where there are no messages is found only beside messages that are found as well.
-    map: { ...(map?.spoken == null ? { messages: map?.messages ?? null } : {}), history: map?.history ?? null, script: map?.script ?? null, expected: map?.expected ?? null },
+    map: {
+      ...(map?.spoken == null ? { messages: map?.messages ?? null } : {}),
+      history: map?.history ?? null,
+      script: map?.script ?? null,
+      expected: map?.expected ?? null,
+    },
     repeats,
     concurrency: limits.concurrency ?? EMPTY.concurrency,
     timeout: limits.timeout ?? EMPTY.timeout,
@@ -106,7 +128,8 @@ export function draftLike({ name, testset, variants, evaluators, repeats, limits
 export function missing(draft: Draft): string | null {
   if (!draft.testset) return 'Choose a test set.';
   if (draft.variants.length === 0) return 'Add a variant: what is to answer?';
-  if (draft.variants.some(({ kind, column, workflow }) => !(kind === 'column' ? column : workflow))) return 'A variant names neither a workflow nor a column.';
+  if (draft.variants.some(({ kind, column, workflow }) => !(kind === 'column' ? column : workflow)))
+    return 'A variant names neither a workflow nor a column.';
   return draft.evaluators.length === 0 ? 'Add an evaluator: what is a good answer?' : null;
 }
 
@@ -124,9 +147,18 @@ export function requestOf(draft: Draft): Request {
     variants: draft.variants.map((one) =>
       one.kind === 'column'
         ? { name: nameOf(one), column: one.column }
-        : { name: nameOf(one), workflow: one.workflow, ...(one.variant === 'default' ? {} : { variant: one.variant }), parameters: anything(one.parameters) },
+        : {
+            name: nameOf(one),
+            workflow: one.workflow,
+            ...(one.variant === 'default' ? {} : { variant: one.variant }),
+            parameters: anything(one.parameters),
+          },
     ),
-    evaluators: draft.evaluators.map(({ key, name, parameters }) => ({ key, ...(name.trim() ? { name: name.trim() } : {}), parameters: anything(parameters) })),
+    evaluators: draft.evaluators.map(({ key, name, parameters }) => ({
+      key,
+      ...(name.trim() ? { name: name.trim() } : {}),
+      parameters: anything(parameters),
+    })),
     map: {
       ...(map.messages === undefined ? {} : { messages: map.messages }),
       ...(map.history === undefined ? {} : { history: map.history }),
@@ -141,20 +173,44 @@ export function requestOf(draft: Draft): Request {
 
 /** The faults below a pointer, as seen from there: `/variants/0` of `/variants/0/parameters/style` is `/parameters/style`. */
 export const under = (faults: readonly FieldError[], at: string): readonly FieldError[] =>
-  faults.flatMap(({ path, message }) => (path === at || path.startsWith(`${at}/`) ? [{ path: path.slice(at.length), message }] : []));
+  faults.flatMap(({ path, message }) =>
+    path === at || path.startsWith(`${at}/`) ? [{ path: path.slice(at.length), message }] : [],
+  );
 
-const TITLES: Readonly<Record<string, string>> = { testset: 'Test set', map: 'Columns', limits: 'Repeats and limits', repeats: 'Repeats and limits' };
-const FIELDS: Readonly<Record<string, string>> = { id: 'Set', variant: 'Saved variant', history: 'Said before', concurrency: 'At once' };
+const TITLES: Readonly<Record<string, string>> = {
+  testset: 'Test set',
+  map: 'Columns',
+  limits: 'Repeats and limits',
+  repeats: 'Repeats and limits',
+};
+const FIELDS: Readonly<Record<string, string>> = {
+  id: 'Set',
+  variant: 'Saved variant',
+  history: 'Said before',
+  concurrency: 'At once',
+};
 
 /** What the form calls the field of a pointer: `Columns, Messages`, `Evaluator regex, pattern`. */
 export function fieldOf(path: string, evaluators: readonly EvaluatorDraft[]): string {
-  const [part = '', ...below] = path.split('/').slice(1).map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'));
+  const [part = '', ...below] = path
+    .split('/')
+    .slice(1)
+    .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'));
   const place = Number(below[0]);
   const { name = '', key = '' } = evaluators[place] ?? {};
-  const title = part === 'variants' ? `Variant ${place + 1}` : part === 'evaluators' ? `Evaluator ${name.trim() || key || place + 1}` : TITLES[part];
-  const [first = '', own] = part === 'repeats' ? [part] : part === 'variants' || part === 'evaluators' ? below.slice(1) : below;
+  const title =
+    part === 'variants'
+      ? `Variant ${place + 1}`
+      : part === 'evaluators'
+        ? `Evaluator ${name.trim() || key || place + 1}`
+        : TITLES[part];
+  const [first = '', own] =
+    part === 'repeats' ? [part] : part === 'variants' || part === 'evaluators' ? below.slice(1) : below;
   // Parameters and inputs have names of their own; the form's fields begin with a capital.
-  const field = first === 'parameters' || first === 'inputs' ? own : (FIELDS[first] ?? first.slice(0, 1).toUpperCase() + first.slice(1));
+  const field =
+    first === 'parameters' || first === 'inputs'
+      ? own
+      : (FIELDS[first] ?? first.slice(0, 1).toUpperCase() + first.slice(1));
   return [title, field].filter(Boolean).join(', ');
 }
 

@@ -51,19 +51,39 @@ export function EvaluatorsPart({ drafts, onChange, faults }: Props): ReactNode {
       {adding ? (
         <Picker known={known} onPick={add} {...(drafts.length > 0 ? { onClose: () => setAdding(false) } : {})} />
       ) : (
-        <Button size="small" className="mt-2" onClick={() => setAdding(true)}><Plus aria-hidden className="size-3.5" />Add an evaluator</Button>
+        <Button size="small" className="mt-2" onClick={() => setAdding(true)}>
+          <Plus aria-hidden className="size-3.5" />
+          Add an evaluator
+        </Button>
       )}
       <Faults faults={faults.filter(({ path }) => path === '/evaluators')} />
     </FormPart>
   );
 }
 
-const NEEDS: Readonly<Record<string, string>> = { expected: 'needs expected', chat: 'for chats', tools: 'tool calls', events: 'events', usage: 'needs usage' };
+const NEEDS: Readonly<Record<string, string>> = {
+  expected: 'needs expected',
+  chat: 'for chats',
+  tools: 'tool calls',
+  events: 'events',
+  usage: 'needs usage',
+};
 
-function Picker({ known, onPick, onClose }: { known: readonly Evaluator[]; onPick: (one: Evaluator) => void; onClose?: () => void }): ReactNode {
+function Picker({
+  known,
+  onPick,
+  onClose,
+}: {
+  known: readonly Evaluator[];
+  onPick: (one: Evaluator) => void;
+  onClose?: () => void;
+}): ReactNode {
   const [text, setText] = useState('');
   const shown = text.trim()
-    ? found(text, known.map((one) => ({ title: `${one.title} ${one.key}`, more: one.description, one }))).map(({ one }) => one)
+    ? found(
+        text,
+        known.map((one) => ({ title: `${one.title} ${one.key}`, more: one.description, one })),
+      ).map(({ one }) => one)
     : known.toSorted((one, other) => Number(other.origin === 'author') - Number(one.origin === 'author'));
   return (
     <div className="mt-2 rounded-xl border">
@@ -76,25 +96,42 @@ function Picker({ known, onPick, onClose }: { known: readonly Evaluator[]; onPic
           value={text}
           onChange={(event) => setText(event.target.value)}
           onKeyDown={(event) => {
-            if (event.key === 'Enter' && shown[0]) { event.preventDefault(); onPick(shown[0]); }
+            if (event.key === 'Enter' && shown[0]) {
+              event.preventDefault();
+              onPick(shown[0]);
+            }
           }}
         />
-        {onClose && <IconButton label="Close the list" size="small" onClick={onClose}><X /></IconButton>}
+        {onClose && (
+          <IconButton label="Close the list" size="small" onClick={onClose}>
+            <X />
+          </IconButton>
+        )}
       </div>
       <ul aria-label="Evaluators to add" className="max-h-56 overflow-y-auto p-1">
         {shown.map((one) => (
           <li key={one.key}>
-            <button type="button" onClick={() => onPick(one)} className="flex w-full items-baseline gap-2 rounded-lg px-2 py-1 text-left hover:bg-sunken">
+            <button
+              type="button"
+              onClick={() => onPick(one)}
+              className="flex w-full items-baseline gap-2 rounded-lg px-2 py-1 text-left hover:bg-sunken"
+            >
               <span className="w-44 shrink-0 font-medium wrap-anywhere max-sm:w-32">{one.title}</span>
-              <span className="min-w-0 grow truncate text-[13px] text-muted" title={one.description}>{one.description}</span>
+              <span className="min-w-0 grow truncate text-[13px] text-muted" title={one.description}>
+                {one.description}
+              </span>
               <span className="flex shrink-0 gap-1 max-sm:hidden">
                 {one.origin === 'author' && <Badge tone="accent">Your own</Badge>}
-                {one.needs.map((need) => <Badge key={need}>{NEEDS[need] ?? need}</Badge>)}
+                {one.needs.map((need) => (
+                  <Badge key={need}>{NEEDS[need] ?? need}</Badge>
+                ))}
               </span>
             </button>
           </li>
         ))}
-        {known.length > 0 && shown.length === 0 && <li className="px-2 py-3 text-center text-muted">No evaluator is called that.</li>}
+        {known.length > 0 && shown.length === 0 && (
+          <li className="px-2 py-3 text-center text-muted">No evaluator is called that.</li>
+        )}
       </ul>
     </div>
   );
@@ -121,25 +158,62 @@ function EvaluatorForm({ draft, evaluator, at, onChange, onRemove, faults }: For
   const isWrong = common.some((name) => under(errors, `/${name}`).length > 0);
   const changed = common.filter((name) => Object.hasOwn(draft.parameters, name)).length;
   return (
-    <div role="group" aria-label={`Evaluator ${draft.name || title}`} data-at={at} className="relative min-w-0 rounded-xl border px-3 py-2.5">
+    <div
+      role="group"
+      aria-label={`Evaluator ${draft.name || title}`}
+      data-at={at}
+      className="relative min-w-0 rounded-xl border px-3 py-2.5"
+    >
       <div className="flex flex-wrap items-start justify-between gap-x-4 gap-y-1 pr-8">
         <div className="min-w-0 grow basis-60">
           <p className="font-medium">{title}</p>
           {evaluator && <p className="text-[13px] text-muted">{evaluator.description}</p>}
         </div>
         <div className="w-48">
-          <Labelled label="Name"><TextField dir="auto" maxLength={200} aria-invalid={under(faults, '/name').length > 0} placeholder={draft.key} value={draft.name} onChange={(event) => onChange({ ...draft, name: event.target.value })} /></Labelled>
+          <Labelled label="Name">
+            <TextField
+              dir="auto"
+              maxLength={200}
+              aria-invalid={under(faults, '/name').length > 0}
+              placeholder={draft.key}
+              value={draft.name}
+              onChange={(event) => onChange({ ...draft, name: event.target.value })}
+            />
+          </Labelled>
         </div>
       </div>
-      <IconButton label={`Remove ${draft.name || title}`} size="small" className="absolute top-2 right-2" onClick={onRemove}><X /></IconButton>
-      {own.length > 0 && <div className="mt-2"><SchemaForm {...shared} without={['name', ...COMMON]} /></div>}
+      <IconButton
+        label={`Remove ${draft.name || title}`}
+        size="small"
+        className="absolute top-2 right-2"
+        onClick={onRemove}
+      >
+        <X />
+      </IconButton>
+      {own.length > 0 && (
+        <div className="mt-2">
+          <SchemaForm {...shared} without={['name', ...COMMON]} />
+        </div>
+      )}
       <div className="mt-2">
         {common.length > 0 && (
-          <Section key={String(isWrong)} title={changed ? `More settings, ${changed} changed` : 'More settings'} open={changed > 0 || isWrong}>
-            <div className="pt-1 pl-5"><SchemaForm {...shared} without={['name', ...own]} /></div>
+          <Section
+            key={String(isWrong)}
+            title={changed ? `More settings, ${changed} changed` : 'More settings'}
+            open={changed > 0 || isWrong}
+          >
+            <div className="pt-1 pl-5">
+              <SchemaForm {...shared} without={['name', ...own]} />
+            </div>
           </Section>
         )}
-        <Section title="Try it"><TryBox evaluator={draft.key} parameters={draft.parameters} needsExpected={evaluator?.needs.includes('expected') ?? false} /></Section>
+        <Section title="Try it">
+          <TryBox
+            evaluator={draft.key}
+            parameters={draft.parameters}
+            needsExpected={evaluator?.needs.includes('expected') ?? false}
+          />
+        </Section>
       </div>
       <Faults faults={faults.filter(({ path }) => !path.startsWith('/parameters/'))} />
     </div>
@@ -157,7 +231,15 @@ function read(text: string): unknown {
 }
 
 /** An answer that one writes, and what an evaluator would say of it. */
-export function TryBox({ evaluator, parameters, needsExpected }: { evaluator: string; parameters: Values; needsExpected: boolean }): ReactNode {
+export function TryBox({
+  evaluator,
+  parameters,
+  needsExpected,
+}: {
+  evaluator: string;
+  parameters: Values;
+  needsExpected: boolean;
+}): ReactNode {
   const [answer, setAnswer] = useState('');
   const [expected, setExpected] = useState('');
   const [isChat, setIsChat] = useState(true);
@@ -166,23 +248,37 @@ export function TryBox({ evaluator, parameters, needsExpected }: { evaluator: st
       api('post', '/api/evaluators/{key}/try', {
         path: { key: evaluator },
         // The schema of a body gives objects of anything no keys; what is sent is what was entered.
-        body: { parameters: parameters as Record<string, never>, case: { output: read(answer), flags: { is_chat: isChat }, ...(expected === '' ? {} : { expected: read(expected) }) } },
+        body: {
+          parameters: parameters as Record<string, never>,
+          case: {
+            output: read(answer),
+            flags: { is_chat: isChat },
+            ...(expected === '' ? {} : { expected: read(expected) }),
+          },
+        },
       }),
   });
   return (
     <div className="flex flex-col gap-2 pt-1 pl-5">
       <div className="grid gap-2 sm:grid-cols-2">
-        <Labelled label="Answer" hint="text, or a message as JSON"><TextArea dir="auto" rows={2} value={answer} onChange={(event) => setAnswer(event.target.value)} /></Labelled>
-        <Labelled label="Expected" hint={needsExpected ? '' : 'if it is needed'}><TextArea dir="auto" rows={2} value={expected} onChange={(event) => setExpected(event.target.value)} /></Labelled>
+        <Labelled label="Answer" hint="text, or a message as JSON">
+          <TextArea dir="auto" rows={2} value={answer} onChange={(event) => setAnswer(event.target.value)} />
+        </Labelled>
+        <Labelled label="Expected" hint={needsExpected ? '' : 'if it is needed'}>
+          <TextArea dir="auto" rows={2} value={expected} onChange={(event) => setExpected(event.target.value)} />
+        </Labelled>
       </div>
       <div className="flex items-center gap-2">
-        <Button size="small" disabled={trial.isPending} onClick={() => trial.mutate()}>Try</Button>
+        <Button size="small" disabled={trial.isPending} onClick={() => trial.mutate()}>
+          Try
+        </Button>
         <span className="grow" />
         <span className="text-[13px] text-muted">Answer of a chat</span>
         <Switch checked={isChat} onChange={setIsChat} label="Answer of a chat" />
       </div>
       {trial.error && <Problem error={trial.error} />}
-      {trial.data && [trial.data, ...(trial.data.more ?? [])].map((score) => <ScoreCard key={score.evaluator} score={score} />)}
+      {trial.data &&
+        [trial.data, ...(trial.data.more ?? [])].map((score) => <ScoreCard key={score.evaluator} score={score} />)}
     </div>
   );
 }
@@ -193,14 +289,19 @@ export const COMMON = ['target', 'stringify', 'expected_from', 'case_sensitive',
 /** An evaluator's schema as a form shows it best: what may be a list of texts or one text is a list of texts. Pure. */
 export function eased(schema: JsonSchema): JsonSchema {
   if (!isObject(schema['properties'])) return schema;
-  return { ...schema, properties: Object.fromEntries(Object.entries(schema['properties']).map(([name, one]) => [name, list(one)])) };
+  return {
+    ...schema,
+    properties: Object.fromEntries(Object.entries(schema['properties']).map(([name, one]) => [name, list(one)])),
+  };
 }
 
 function list(property: unknown): unknown {
   if (!isObject(property) || !Array.isArray(property['anyOf'])) return property;
   const { anyOf, ...rest } = property;
   const kinds = anyOf.filter(isObject);
-  const many = kinds.find((one) => one['type'] === 'array' && isObject(one['items']) && one['items']['type'] === 'string');
+  const many = kinds.find(
+    (one) => one['type'] === 'array' && isObject(one['items']) && one['items']['type'] === 'string',
+  );
   const others = kinds.filter((one) => one !== many && one['type'] !== 'string');
   if (!many || others.some((one) => one['type'] !== 'null')) return property;
   return others.length > 0 ? { ...rest, anyOf: [many, ...others] } : { ...rest, ...many };
@@ -208,7 +309,9 @@ function list(property: unknown): unknown {
 
 /** Its parameters but for those that all have. */
 export const ownNames = (schema: JsonSchema): string[] =>
-  isObject(schema['properties']) ? Object.keys(schema['properties']).filter((name) => name !== 'name' && !COMMON.includes(name)) : [];
+  isObject(schema['properties'])
+    ? Object.keys(schema['properties']).filter((name) => name !== 'name' && !COMMON.includes(name))
+    : [];
 
 export const commonNames = (schema: JsonSchema): string[] =>
   isObject(schema['properties']) ? COMMON.filter((name) => Object.hasOwn(schema['properties'] as object, name)) : [];

@@ -31,11 +31,14 @@ export function points(difference: number): string {
 /** 0.83; a score is mostly from 0 to 1, but an author's may be anything. */
 export function score(value: number): string {
   if (Number.isInteger(value)) return value.toLocaleString('en');
-  return Math.abs(value) < 1000 ? String(Number(value.toFixed(3))) : value.toLocaleString('en', { maximumFractionDigits: 0 });
+  return Math.abs(value) < 1000
+    ? String(Number(value.toFixed(3)))
+    : value.toLocaleString('en', { maximumFractionDigits: 0 });
 }
 
 /** A change of a score, with its sign. */
-export const change = (difference: number): string => (difference < 0 ? `−${score(-difference)}` : `+${score(difference)}`);
+export const change = (difference: number): string =>
+  difference < 0 ? `−${score(-difference)}` : `+${score(difference)}`;
 
 /** What one evaluator's figures are about: how many passed, or, where it says nothing of that, the mean score. */
 export interface Figure {
@@ -69,7 +72,9 @@ export function left(seconds: number): string {
 }
 
 /** Cells a second, or a minute where that reads better. */
-export const pace = (rate: number): string => (rate >= 1 ? `${Math.round(rate * 10) / 10} a second` : `${Math.round(rate * 600) / 10} a minute`);
+export const pace = (rate: number): string =>
+  rate >= 1 ? `${Math.round(rate * 10) / 10} a second` : `${Math.round(rate * 600) / 10} a minute`;
 
 /** The name that people gave it, else what it is of. */
-export const titleOf = ({ name, testset }: { name: string; testset: { name: string } }): string => name || `${testset.name}, unnamed`;
+export const titleOf = ({ name, testset }: { name: string; testset: { name: string } }): string =>
+  name || `${testset.name}, unnamed`;

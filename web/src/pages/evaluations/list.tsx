@@ -27,13 +27,20 @@ export default function EvaluationsPage(): ReactNode {
   const search = useDelayed(words.trim(), 250);
   const testset = params.get('testset');
   const isNew = params.get('new') === '1';
-  const { data, error, refetch, hasNextPage, isFetching, fetchNextPage } = useInfiniteQuery(evaluationPagesQuery(search, isNew ? null : testset));
+  const { data, error, refetch, hasNextPage, isFetching, fetchNextPage } = useInfiniteQuery(
+    evaluationPagesQuery(search, isNew ? null : testset),
+  );
   const rows = data?.pages.flatMap((page) => page.data) ?? [];
   const box = useRef<HTMLDivElement>(null);
   const card = useIsNarrow(box);
   const height = card ? CARD : LINE;
   // oxlint-disable-next-line react/incompatible-library -- nothing that it gives is kept for later
-  const virtual = useVirtualizer({ count: rows.length, getScrollElement: () => box.current, estimateSize: () => height, overscan: 6 });
+  const virtual = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => box.current,
+    estimateSize: () => height,
+    overscan: 6,
+  });
   const last = virtual.getVirtualItems().at(-1)?.index ?? 0;
   useEffect(() => {
     if (hasNextPage && !isFetching && last >= rows.length - 10) void fetchNextPage();
@@ -45,13 +52,40 @@ export default function EvaluationsPage(): ReactNode {
     <div className="flex h-full flex-col">
       <header className="flex shrink-0 flex-wrap items-center gap-2 border-b bg-surface px-4 py-2.5 sm:px-6">
         <h1 className="text-base font-semibold">Evaluations</h1>
-        {testset && !isNew && <Button size="small" look="quiet" onClick={() => setParams({})}>Of one test set. Show all</Button>}
-        <TextField type="search" aria-label="Find an evaluation" placeholder="Find by name" dir="auto" value={words} onChange={(event) => setWords(event.target.value)} className="ml-auto w-auto max-w-72 min-w-32 grow" />
-        <Button look="main" onClick={open}><Plus aria-hidden className="size-4" />New evaluation</Button>
+        {testset && !isNew && (
+          <Button size="small" look="quiet" onClick={() => setParams({})}>
+            Of one test set. Show all
+          </Button>
+        )}
+        <TextField
+          type="search"
+          aria-label="Find an evaluation"
+          placeholder="Find by name"
+          dir="auto"
+          value={words}
+          onChange={(event) => setWords(event.target.value)}
+          className="ml-auto w-auto max-w-72 min-w-32 grow"
+        />
+        <Button look="main" onClick={open}>
+          <Plus aria-hidden className="size-4" />
+          New evaluation
+        </Button>
       </header>
       <div ref={box} className="min-h-0 grow overflow-y-auto">
-        {error && <div className="p-4"><Problem error={error}><Button size="small" onClick={() => void refetch()}>Try again</Button></Problem></div>}
-        {!data && !error && <div className="p-6"><Spinner /></div>}
+        {error && (
+          <div className="p-4">
+            <Problem error={error}>
+              <Button size="small" onClick={() => void refetch()}>
+                Try again
+              </Button>
+            </Problem>
+          </div>
+        )}
+        {!data && !error && (
+          <div className="p-6">
+            <Spinner />
+          </div>
+        )}
         {data && rows.length === 0 && <None search={search} onNew={open} />}
         {rows.length > 0 && (
           <div role="table" aria-label="Evaluations" aria-rowcount={hasNextPage ? -1 : rows.length + 1}>
@@ -64,9 +98,17 @@ export default function EvaluationsPage(): ReactNode {
             </div>
           </div>
         )}
-        {hasNextPage && <div className="flex justify-center p-3"><Spinner label="Loading more" /></div>}
+        {hasNextPage && (
+          <div className="flex justify-center p-3">
+            <Spinner label="Loading more" />
+          </div>
+        )}
       </div>
-      {isNew && <Suspense><NewDialog testset={testset} like={params.get('like')} onClose={() => setParams({})} /></Suspense>}
+      {isNew && (
+        <Suspense>
+          <NewDialog testset={testset} like={params.get('like')} onClose={() => setParams({})} />
+        </Suspense>
+      )}
     </div>
   );
 }
@@ -75,10 +117,19 @@ function None({ search, onNew }: { search: string; onNew: () => void }): ReactNo
   if (search) return <Empty title="No evaluation is called that">The search looks at names.</Empty>;
   return (
     <Empty title="No evaluations yet" icon={<FlaskConical />}>
-      <p>An evaluation runs a test set over one or more workflows, scores what they answer, and says whether something got worse.</p>
-      <p className="my-4"><Button look="main" onClick={onNew}><Plus aria-hidden className="size-4" />New evaluation</Button></p>
+      <p>
+        An evaluation runs a test set over one or more workflows, scores what they answer, and says whether something
+        got worse.
+      </p>
+      <p className="my-4">
+        <Button look="main" onClick={onNew}>
+          <Plus aria-hidden className="size-4" />
+          New evaluation
+        </Button>
+      </p>
       <p className="text-[13px]">
-        Or in a terminal: <code className="font-mono text-xs wrap-anywhere">palaver eval app.py cases.csv --evaluator exact_match</code>
+        Or in a terminal:{' '}
+        <code className="font-mono text-xs wrap-anywhere">palaver eval app.py cases.csv --evaluator exact_match</code>
       </p>
     </Empty>
   );
@@ -105,12 +156,20 @@ export const CARD = 164;
 const COLUMNS = 'grid grid-cols-[minmax(0,1.3fr)_minmax(0,1fr)_9rem_minmax(0,1.2fr)_5rem] gap-x-4';
 
 export const ListHead = (): ReactNode => (
-  <div role="row" className={cn('sticky top-0 z-10 h-8 items-center border-b bg-canvas px-4 text-xs font-medium text-faint sm:px-6', COLUMNS)}>
+  <div
+    role="row"
+    className={cn(
+      'sticky top-0 z-10 h-8 items-center border-b bg-canvas px-4 text-xs font-medium text-faint sm:px-6',
+      COLUMNS,
+    )}
+  >
     <span role="columnheader">Name</span>
     <span role="columnheader">Variants</span>
     <span role="columnheader">State</span>
     <span role="columnheader">Result</span>
-    <span role="columnheader" className="text-right">Begun</span>
+    <span role="columnheader" className="text-right">
+      Begun
+    </span>
   </div>
 );
 
@@ -125,36 +184,67 @@ export function ListRow({ row, top, card }: Props): ReactNode {
   const href = `/evaluations/${row.id}`;
   const name = (
     <>
-      <Link href={href} dir="auto" className="block truncate font-medium" title={titleOf(row)}>{prose(titleOf(row))}</Link>
-      <span className="block truncate text-xs text-muted" dir="auto">{prose(row.testset.name)} · revision {row.testset.revision} · {pluralize(row.total, 'cell')}</span>
+      <Link href={href} dir="auto" className="block truncate font-medium" title={titleOf(row)}>
+        {prose(titleOf(row))}
+      </Link>
+      <span className="block truncate text-xs text-muted" dir="auto">
+        {prose(row.testset.name)} · revision {row.testset.revision} · {pluralize(row.total, 'cell')}
+      </span>
     </>
   );
-  const when = <time dateTime={row.created_at} title={formatDateTime(row.created_at)} className="text-xs text-muted">{formatAge(row.created_at)}</time>;
+  const when = (
+    <time dateTime={row.created_at} title={formatDateTime(row.created_at)} className="text-xs text-muted">
+      {formatAge(row.created_at)}
+    </time>
+  );
   return (
     // The link inside is what the keyboard reaches.
     // oxlint-disable-next-line jsx-a11y/click-events-have-key-events
     <div
       role="row"
       onClick={(event) => !(event.target as Element).closest('a') && navigate(href)}
-      className={cn('absolute inset-x-0 top-0 cursor-pointer border-b px-4 hover:bg-sunken/60 sm:px-6', card ? 'flex flex-col justify-center gap-1.5' : cn('items-center', COLUMNS))}
+      className={cn(
+        'absolute inset-x-0 top-0 cursor-pointer border-b px-4 hover:bg-sunken/60 sm:px-6',
+        card ? 'flex flex-col justify-center gap-1.5' : cn('items-center', COLUMNS),
+      )}
       style={{ height: card ? CARD : LINE, transform: `translateY(${top}px)` }}
     >
       {card ? (
         <>
-          <div role="cell" className="min-w-0">{name}</div>
-          <div role="cell" className="flex min-w-0 items-center gap-2"><StateCell row={row} /><span className="grow" />{when}</div>
-          <div role="cell" className="min-w-0"><Glance row={row} most={2} /></div>
+          <div role="cell" className="min-w-0">
+            {name}
+          </div>
+          <div role="cell" className="flex min-w-0 items-center gap-2">
+            <StateCell row={row} />
+            <span className="grow" />
+            {when}
+          </div>
+          <div role="cell" className="min-w-0">
+            <Glance row={row} most={2} />
+          </div>
         </>
       ) : (
         <>
-          <div role="cell" className="min-w-0">{name}</div>
           <div role="cell" className="min-w-0">
-            <span className="block truncate text-[13px]" dir="auto" title={row.variants.join(', ')}>{prose(row.variants.join(', '))}</span>
-            <span className="block truncate text-xs text-faint" title={row.evaluators.join(', ')}>{prose(row.evaluators.join(', '))}</span>
+            {name}
           </div>
-          <div role="cell" className="min-w-0"><StateCell row={row} /></div>
-          <div role="cell" className="min-w-0"><Glance row={row} most={3} /></div>
-          <div role="cell" className="text-right">{when}</div>
+          <div role="cell" className="min-w-0">
+            <span className="block truncate text-[13px]" dir="auto" title={row.variants.join(', ')}>
+              {prose(row.variants.join(', '))}
+            </span>
+            <span className="block truncate text-xs text-faint" title={row.evaluators.join(', ')}>
+              {prose(row.evaluators.join(', '))}
+            </span>
+          </div>
+          <div role="cell" className="min-w-0">
+            <StateCell row={row} />
+          </div>
+          <div role="cell" className="min-w-0">
+            <Glance row={row} most={3} />
+          </div>
+          <div role="cell" className="text-right">
+            {when}
+          </div>
         </>
       )}
     </div>
@@ -168,9 +258,17 @@ function StateCell({ row }: { row: EvaluationRow }): ReactNode {
     <span className="flex min-w-0 flex-col gap-1">
       <span className="flex items-center gap-2">
         <StateBadge state={state} reason={row.reason} />
-        {isOpen(state) && <span className="text-xs text-muted tabular-nums">{(done + failed).toLocaleString('en')} of {total.toLocaleString('en')}</span>}
+        {isOpen(state) && (
+          <span className="text-xs text-muted tabular-nums">
+            {(done + failed).toLocaleString('en')} of {total.toLocaleString('en')}
+          </span>
+        )}
       </span>
-      {isOpen(state) ? <ProgressBar state={state} done={done} failed={failed} total={total} /> : wrong && <span className="truncate text-xs text-bad">{wrong}</span>}
+      {isOpen(state) ? (
+        <ProgressBar state={state} done={done} failed={failed} total={total} />
+      ) : (
+        wrong && <span className="truncate text-xs text-bad">{wrong}</span>
+      )}
     </span>
   );
 }
@@ -181,10 +279,23 @@ function Glance({ row, most }: { row: EvaluationRow; most: number }): ReactNode 
   const told = data?.variants.flatMap((variant) =>
     variant.evaluators.flatMap((one) => {
       const figure = figureOf(one);
-      return figure ? [{ key: `${variant.name} ${one.name}`, name: data.variants.length > 1 ? `${variant.name} · ${one.name}` : one.name, figure }] : [];
+      return figure
+        ? [
+            {
+              key: `${variant.name} ${one.name}`,
+              name: data.variants.length > 1 ? `${variant.name} · ${one.name}` : one.name,
+              figure,
+            },
+          ]
+        : [];
     }),
   );
-  if (!told?.length) return <span aria-hidden className="text-faint">–</span>;
+  if (!told?.length)
+    return (
+      <span aria-hidden className="text-faint">
+        –
+      </span>
+    );
   const rest = told.length - most;
   return (
     <span className="flex min-w-0 flex-col">
@@ -192,7 +303,9 @@ function Glance({ row, most }: { row: EvaluationRow; most: number }): ReactNode 
         <span key={key} className="flex min-w-0 items-center gap-2 text-xs leading-[1.15rem]">
           <IntervalBar figure={figure} className="h-3 w-14" />
           <span className="w-13 shrink-0 tabular-nums">{figureWords(figure)}</span>
-          <span className="min-w-0 truncate text-muted" dir="auto">{prose(name)}</span>
+          <span className="min-w-0 truncate text-muted" dir="auto">
+            {prose(name)}
+          </span>
         </span>
       ))}
       {rest > 1 && <span className="text-xs text-faint">and {rest} more</span>}

@@ -9,7 +9,8 @@ import { rooted } from '@/lib/server-path';
 import { isOpen } from './format';
 import { evaluationQuery as asked, type Evaluation } from './queries';
 
-export type Told = paths['/api/evaluations/{evaluation}/events']['get']['responses'][200]['content']['text/event-stream'];
+export type Told =
+  paths['/api/evaluations/{evaluation}/events']['get']['responses'][200]['content']['text/event-stream'];
 export type Progress = Extract<Told, { type: 'progress' }>;
 
 /** Cells are read as a table, not one by one: after this number none is told. */
@@ -20,12 +21,15 @@ const AGAIN = 1000;
 export async function follow(id: string, tell: (told: Told) => void, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     try {
-      const answer = await streamFetch(rooted(`/api/evaluations/${encodeURIComponent(id)}/events?after=${NO_CELLS}`), { signal });
+      const answer = await streamFetch(rooted(`/api/evaluations/${encodeURIComponent(id)}/events?after=${NO_CELLS}`), {
+        signal,
+      });
       if (!answer.ok) throw await failure(answer);
       if (await heard(answer, tell)) return;
     } catch (error) {
       if (signal.aborted) return;
-      if (error instanceof Error && 'status' in error && Number(error.status) >= 400 && Number(error.status) < 500) return;
+      if (error instanceof Error && 'status' in error && Number(error.status) >= 400 && Number(error.status) < 500)
+        return;
     }
     await new Promise((done) => setTimeout(done, AGAIN));
   }
@@ -37,7 +41,9 @@ const ENDED: ReadonlySet<string> = new Set(['succeeded', 'partly', 'failed', 'ca
 async function heard(answer: Response, tell: (told: Told) => void): Promise<boolean> {
   if (!answer.body) return answer.status === 204;
   const frames = new Frames();
-  const reader = answer.body.pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>).getReader();
+  const reader = answer.body
+    .pipeThrough(new TextDecoderStream() as ReadableWritablePair<string, Uint8Array>)
+    .getReader();
   let ended = false;
   for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
     for (const data of frames.feed(piece.value)) {
@@ -57,7 +63,10 @@ export class Frames {
     const frames = (this.#rest + piece).split('\n\n');
     this.#rest = frames.pop() ?? '';
     return frames.flatMap((frame) => {
-      const data = frame.split('\n').filter((line) => line.startsWith('data:')).map((line) => line.slice(5).trimStart());
+      const data = frame
+        .split('\n')
+        .filter((line) => line.startsWith('data:'))
+        .map((line) => line.slice(5).trimStart());
       return data.length > 0 ? [data.join('\n')] : [];
     });
   }
@@ -88,7 +97,8 @@ export function useLive(id: string): Live {
       void queryClient.invalidateQueries({ queryKey: ['evaluation', id, 'summary'] });
       void queryClient.invalidateQueries({ queryKey: ['evaluation', id, 'results'] });
     };
-    const keep = (what: Partial<Evaluation>) => queryClient.setQueryData(asked(id).queryKey, (known) => known && { ...known, ...what });
+    const keep = (what: Partial<Evaluation>) =>
+      queryClient.setQueryData(asked(id).queryKey, (known) => known && { ...known, ...what });
     void follow(
       id,
       (told) => {

@@ -31,7 +31,11 @@ export default function NewDialog({ testset, like, onClose }: NewDialogProps): R
   const { data, error } = useQuery({ ...evaluationQuery(like ?? ''), enabled: like !== null });
   if (like === null) return <Form first={{ ...EMPTY, testset }} onClose={onClose} />;
   if (data) return <Form first={draftLike(data)} onClose={onClose} />;
-  return <Dialog open wide onClose={onClose} title="New evaluation">{error ? <Problem error={error} /> : <Spinner />}</Dialog>;
+  return (
+    <Dialog open wide onClose={onClose} title="New evaluation">
+      {error ? <Problem error={error} /> : <Spinner />}
+    </Dialog>
+  );
 }
 
 function Form({ first, onClose }: { first: Draft; onClose: () => void }): ReactNode {
@@ -40,7 +44,10 @@ function Form({ first, onClose }: { first: Draft; onClose: () => void }): ReactN
   const [kept] = useState(first);
   const [draft, setDraft] = useState(first);
   const change = (what: Partial<Draft>) => setDraft((before) => ({ ...before, ...what }));
-  const revision = useQuery({ ...testsetRevisionQuery(draft.testset ?? '', draft.revision), enabled: draft.testset !== null });
+  const revision = useQuery({
+    ...testsetRevisionQuery(draft.testset ?? '', draft.revision),
+    enabled: draft.testset !== null,
+  });
   const columns = revision.data?.kinds ?? [];
   const begin = useMutation({
     mutationFn: () => api('post', '/api/evaluations', { body: requestOf(draft) }),
@@ -53,7 +60,16 @@ function Form({ first, onClose }: { first: Draft; onClose: () => void }): ReactN
   // A click beside it is made soon, and much may have been chosen.
   const leave = async () => {
     const isTouched = !isEqual(requestOf(draft), requestOf(kept));
-    if (!isTouched || (await askYes({ title: 'Leave it?', text: 'What you chose for this evaluation is forgotten.', act: 'Leave', danger: true }))) onClose();
+    if (
+      !isTouched ||
+      (await askYes({
+        title: 'Leave it?',
+        text: 'What you chose for this evaluation is forgotten.',
+        act: 'Leave',
+        danger: true,
+      }))
+    )
+      onClose();
   };
   const faults = faultsIn(begin.error);
   const form = useRef<HTMLFormElement>(null);
@@ -77,26 +93,56 @@ function Form({ first, onClose }: { first: Draft; onClose: () => void }): ReactN
       >
         <div className="pb-4">
           <Labelled label="Name" hint="of the evaluation">
-            <TextField dir="auto" maxLength={200} placeholder="What is new about it, such as: prompt v3" value={draft.name} onChange={(event) => change({ name: event.target.value })} />
+            <TextField
+              dir="auto"
+              maxLength={200}
+              placeholder="What is new about it, such as: prompt v3"
+              value={draft.name}
+              onChange={(event) => change({ name: event.target.value })}
+            />
           </Labelled>
         </div>
         <TestsetPart draft={draft} onChange={change} faults={faults} />
-        <VariantsPart drafts={draft.variants} columns={columns} onChange={(variants) => change({ variants })} faults={faults} />
+        <VariantsPart
+          drafts={draft.variants}
+          columns={columns}
+          onChange={(variants) => change({ variants })}
+          faults={faults}
+        />
         <EvaluatorsPart drafts={draft.evaluators} onChange={(evaluators) => change({ evaluators })} faults={faults} />
-        {columns.length > 0 && <MappingPart map={draft.map} columns={columns} variants={draft.variants} onChange={(map) => change({ map })} faults={faults} />}
+        {columns.length > 0 && (
+          <MappingPart
+            map={draft.map}
+            columns={columns}
+            variants={draft.variants}
+            onChange={(map) => change({ map })}
+            faults={faults}
+          />
+        )}
         <Options draft={draft} onChange={change} faults={faults} />
         <footer className="sticky -bottom-5 -mx-5 -mb-5 flex flex-wrap items-center gap-3 rounded-b-2xl border-t bg-surface px-5 py-3">
           <div className="min-w-0 grow basis-40 text-[13px] text-muted">
-            {lack ?? (cells > 0 && `${pluralize(rows, 'row')} × ${pluralize(draft.variants.length, 'variant')}${draft.repeats > 1 ? ` × ${draft.repeats} times` : ''}: ${pluralize(cells, 'cell')}`)}
+            {lack ??
+              (cells > 0 &&
+                `${pluralize(rows, 'row')} × ${pluralize(draft.variants.length, 'variant')}${draft.repeats > 1 ? ` × ${draft.repeats} times` : ''}: ${pluralize(cells, 'cell')}`)}
             <Faults faults={unplaced(faults)} />
             {path && unplaced(faults).length === 0 && (
               <p role="status" className="text-xs text-bad">
-                This needs another look: <button type="button" className="font-medium wrap-anywhere underline" onClick={() => form.current && leadTo(form.current, path)}>{fieldOf(path, draft.evaluators)}</button>
+                This needs another look:{' '}
+                <button
+                  type="button"
+                  className="font-medium wrap-anywhere underline"
+                  onClick={() => form.current && leadTo(form.current, path)}
+                >
+                  {fieldOf(path, draft.evaluators)}
+                </button>
               </p>
             )}
           </div>
           <Button onClick={() => void leave()}>Cancel</Button>
-          <Button look="main" type="submit" disabled={lack !== null || begin.isPending}>{begin.isPending ? 'Beginning…' : 'Run'}</Button>
+          <Button look="main" type="submit" disabled={lack !== null || begin.isPending}>
+            {begin.isPending ? 'Beginning…' : 'Run'}
+          </Button>
         </footer>
       </form>
     </Dialog>
@@ -120,12 +166,50 @@ function Options({ draft, onChange, faults }: OptionsProps): ReactNode {
   return (
     <Section key={String(wrong.length > 0)} title="Repeats and limits" open={wrong.length > 0}>
       <div className="grid gap-3 py-1 pl-5 sm:grid-cols-4">
-        <NumberField label="Repeats" at="/repeats" wrong={isWrong('/repeats')} hint="of each row" least={1} most={100} value={draft.repeats} onChange={(repeats) => onChange({ repeats })} />
-        <NumberField label="At once" at="/limits/concurrency" wrong={isWrong('/limits/concurrency')} hint="calls" least={1} most={1000} value={draft.concurrency} onChange={(concurrency) => onChange({ concurrency })} />
-        <NumberField label="Timeout" at="/limits/timeout" wrong={isWrong('/limits/timeout')} hint="seconds" least={1} most={86_400} value={draft.timeout} onChange={(timeout) => onChange({ timeout })} />
-        <NumberField label="Retries" at="/limits/retries" wrong={isWrong('/limits/retries')} hint="of a call" least={0} most={20} value={draft.retries} onChange={(retries) => onChange({ retries })} />
+        <NumberField
+          label="Repeats"
+          at="/repeats"
+          wrong={isWrong('/repeats')}
+          hint="of each row"
+          least={1}
+          most={100}
+          value={draft.repeats}
+          onChange={(repeats) => onChange({ repeats })}
+        />
+        <NumberField
+          label="At once"
+          at="/limits/concurrency"
+          wrong={isWrong('/limits/concurrency')}
+          hint="calls"
+          least={1}
+          most={1000}
+          value={draft.concurrency}
+          onChange={(concurrency) => onChange({ concurrency })}
+        />
+        <NumberField
+          label="Timeout"
+          at="/limits/timeout"
+          wrong={isWrong('/limits/timeout')}
+          hint="seconds"
+          least={1}
+          most={86_400}
+          value={draft.timeout}
+          onChange={(timeout) => onChange({ timeout })}
+        />
+        <NumberField
+          label="Retries"
+          at="/limits/retries"
+          wrong={isWrong('/limits/retries')}
+          hint="of a call"
+          least={0}
+          most={20}
+          value={draft.retries}
+          onChange={(retries) => onChange({ retries })}
+        />
       </div>
-      <div className="pl-5"><Faults faults={wrong} /></div>
+      <div className="pl-5">
+        <Faults faults={wrong} />
+      </div>
     </Section>
   );
 }
@@ -156,7 +240,8 @@ function NumberField({ label, hint, at, wrong, least, most, value, onChange }: N
           value={text}
           onChange={({ target }) => {
             setText(target.value);
-            if (target.value !== '' && Number.isFinite(Number(target.value))) onChange(Math.max(least, Math.min(most, Number(target.value))));
+            if (target.value !== '' && Number.isFinite(Number(target.value)))
+              onChange(Math.max(least, Math.min(most, Number(target.value))));
           }}
           onBlur={() => setText(String(value))}
         />
@@ -180,25 +265,55 @@ export function TestsetPart({ draft, onChange, faults }: TestsetPartProps): Reac
   const isWrong = (at: string) => under(wrong, at).length > 0;
   return (
     <FormPart title="Test set" at="/testset">
-      {error && <Problem error={error}><Button size="small" onClick={() => void refetch()}>Try again</Button></Problem>}
+      {error && (
+        <Problem error={error}>
+          <Button size="small" onClick={() => void refetch()}>
+            Try again
+          </Button>
+        </Problem>
+      )}
       {!data && !error && <Spinner />}
       {data && known.length === 0 && (
-        <p className="text-muted">There is no test set yet. <Link href="/testsets" className="text-accent underline">Import a file or make one</Link>, then come back.</p>
+        <p className="text-muted">
+          There is no test set yet.{' '}
+          <Link href="/testsets" className="text-accent underline">
+            Import a file or make one
+          </Link>
+          , then come back.
+        </p>
       )}
       {known.length > 0 && (
         <div className="mt-2 grid gap-3 sm:grid-cols-[minmax(0,2fr)_minmax(0,2fr)_minmax(0,1fr)]">
           <Labelled label="Set">
-            <Select value={draft.testset ?? ''} aria-invalid={isWrong('/id')} onChange={(event) => onChange({ testset: event.target.value || null, revision: 'head', map: {} })}>
+            <Select
+              value={draft.testset ?? ''}
+              aria-invalid={isWrong('/id')}
+              onChange={(event) => onChange({ testset: event.target.value || null, revision: 'head', map: {} })}
+            >
               <option value="">Choose…</option>
-              {draft.testset && !known.some(({ id }) => id === draft.testset) && <option value={draft.testset}>{draft.testset}</option>}
-              {known.map(({ id, name, rows }) => <option key={id} value={id}>{name} ({pluralize(rows, 'row')})</option>)}
+              {draft.testset && !known.some(({ id }) => id === draft.testset) && (
+                <option value={draft.testset}>{draft.testset}</option>
+              )}
+              {known.map(({ id, name, rows }) => (
+                <option key={id} value={id}>
+                  {name} ({pluralize(rows, 'row')})
+                </option>
+              ))}
             </Select>
           </Labelled>
           <Labelled label="Revision">
-            <Select disabled={!draft.testset} value={draft.revision} aria-invalid={isWrong('/revision')} onChange={(event) => onChange({ revision: event.target.value, map: {} })}>
+            <Select
+              disabled={!draft.testset}
+              value={draft.revision}
+              aria-invalid={isWrong('/revision')}
+              onChange={(event) => onChange({ revision: event.target.value, map: {} })}
+            >
               <option value="head">The newest</option>
               {revisions.data?.data.map(({ revision, message, created_at: at }) => (
-                <option key={revision} value={String(revision)}>{revision}{message && `, ${message.slice(0, 60)}`} ({formatAge(at)})</option>
+                <option key={revision} value={String(revision)}>
+                  {revision}
+                  {message && `, ${message.slice(0, 60)}`} ({formatAge(at)})
+                </option>
               ))}
             </Select>
           </Labelled>
@@ -210,7 +325,11 @@ export function TestsetPart({ draft, onChange, faults }: TestsetPartProps): Reac
               aria-invalid={isWrong('/rows')}
               title="So many, drawn at random; all of them when it is empty"
               value={draft.sample ?? ''}
-              onChange={(event) => onChange({ sample: event.target.value === '' ? null : Math.max(1, Math.floor(Number(event.target.value))) })}
+              onChange={(event) =>
+                onChange({
+                  sample: event.target.value === '' ? null : Math.max(1, Math.floor(Number(event.target.value))),
+                })
+              }
             />
           </Labelled>
         </div>
@@ -224,10 +343,15 @@ const FIELDS = 'input, select, textarea, [contenteditable="true"]';
 
 /** Puts the focus on the field that a pointer is about, in the middle of what is seen. */
 export function leadTo(form: HTMLElement, path: string): void {
-  const parts = [...form.querySelectorAll<HTMLElement>('[data-at]')].filter(({ dataset: { at = '' } }) => path === at || path.startsWith(`${at}/`));
+  const parts = [...form.querySelectorAll<HTMLElement>('[data-at]')].filter(
+    ({ dataset: { at = '' } }) => path === at || path.startsWith(`${at}/`),
+  );
   // A part inside of another one comes after it, and is nearer.
   const part = parts.at(-1);
-  const field = part?.querySelector<HTMLElement>('[aria-invalid="true"]') ?? part?.querySelector('[role=alert]')?.parentElement?.querySelector<HTMLElement>(FIELDS) ?? part?.querySelector<HTMLElement>(FIELDS);
+  const field =
+    part?.querySelector<HTMLElement>('[aria-invalid="true"]') ??
+    part?.querySelector('[role=alert]')?.parentElement?.querySelector<HTMLElement>(FIELDS) ??
+    part?.querySelector<HTMLElement>(FIELDS);
   field?.focus({ preventScroll: true });
   (field ?? part)?.scrollIntoView({ block: 'center' });
 }

@@ -19,11 +19,13 @@ type EvaluationPage = Answer<'/api/evaluations', 'get'>;
 export const evaluationPagesQuery = (search: string, testset: string | null) =>
   infiniteQueryOptions({
     queryKey: ['evaluations', search, testset],
-    queryFn: ({ pageParam, signal }) => api('get', '/api/evaluations', { query: { search, testset, limit: 50, after: pageParam }, signal }),
+    queryFn: ({ pageParam, signal }) =>
+      api('get', '/api/evaluations', { query: { search, testset, limit: 50, after: pageParam }, signal }),
     initialPageParam: null as string | null,
     getNextPageParam: ({ next }: EvaluationPage) => next ?? null,
     placeholderData: keepPreviousData,
-    refetchInterval: ({ state: { data } }) => (data?.pages.some((page) => page.data.some((row) => isOpen(row.state))) ? REFRESH_INTERVAL_MS : false),
+    refetchInterval: ({ state: { data } }) =>
+      data?.pages.some((page) => page.data.some((row) => isOpen(row.state))) ? REFRESH_INTERVAL_MS : false,
   });
 
 /** Others of the same set, to compare with. */
@@ -34,12 +36,16 @@ export const evaluationsOfTestsetQuery = (testset: string) =>
   });
 
 export const evaluationQuery = (id: string) =>
-  queryOptions({ queryKey: ['evaluation', id], queryFn: ({ signal }) => api('get', '/api/evaluations/{evaluation}', { path: { evaluation: id }, signal }) });
+  queryOptions({
+    queryKey: ['evaluation', id],
+    queryFn: ({ signal }) => api('get', '/api/evaluations/{evaluation}', { path: { evaluation: id }, signal }),
+  });
 
 export const evaluationSummaryQuery = (id: string, slice: string | null) =>
   queryOptions({
     queryKey: ['evaluation', id, 'summary', slice],
-    queryFn: ({ signal }) => api('get', '/api/evaluations/{evaluation}/summary', { path: { evaluation: id }, query: { slice }, signal }),
+    queryFn: ({ signal }) =>
+      api('get', '/api/evaluations/{evaluation}/summary', { path: { evaluation: id }, query: { slice }, signal }),
     placeholderData: keepPreviousData,
   });
 
@@ -54,7 +60,11 @@ export const listSummaryQuery = ({ id, done, failed }: Pick<EvaluationRow, 'id' 
   });
 
 export const evaluatorsQuery = () =>
-  queryOptions({ queryKey: ['evaluators'], queryFn: ({ signal }) => api('get', '/api/evaluators', { signal }), staleTime: 300_000 });
+  queryOptions({
+    queryKey: ['evaluators'],
+    queryFn: ({ signal }) => api('get', '/api/evaluators', { signal }),
+    staleTime: 300_000,
+  });
 
 /** Test sets to choose from. */
 export const testsetsSearchQuery = (search: string) =>
@@ -65,19 +75,24 @@ export const testsetsSearchQuery = (search: string) =>
   });
 
 export const testsetQuery = (id: string) =>
-  queryOptions({ queryKey: ['testset', id, 'for-evaluation'], queryFn: ({ signal }) => api('get', '/api/testsets/{testset}', { path: { testset: id }, signal }) });
+  queryOptions({
+    queryKey: ['testset', id, 'for-evaluation'],
+    queryFn: ({ signal }) => api('get', '/api/testsets/{testset}', { path: { testset: id }, signal }),
+  });
 
 export const testsetRevisionsQuery = (id: string) =>
   queryOptions({
     queryKey: ['testset', id, 'revisions-for-evaluation'],
-    queryFn: ({ signal }) => api('get', '/api/testsets/{testset}/revisions', { path: { testset: id }, query: { limit: 100 }, signal }),
+    queryFn: ({ signal }) =>
+      api('get', '/api/testsets/{testset}/revisions', { path: { testset: id }, query: { limit: 100 }, signal }),
   });
 
 /** The columns of one revision. */
 export const testsetRevisionQuery = (id: string, revision: string) =>
   queryOptions({
     queryKey: ['testset', id, 'revision-for-evaluation', revision],
-    queryFn: ({ signal }) => api('get', '/api/testsets/{testset}/revisions/{revision}', { path: { testset: id, revision }, signal }),
+    queryFn: ({ signal }) =>
+      api('get', '/api/testsets/{testset}/revisions/{revision}', { path: { testset: id, revision }, signal }),
   });
 
 /** What the page of one evaluation asks the server. */
@@ -89,11 +104,22 @@ export type Said = Schemas['Message'];
 type ResultPage = Answer<'/api/evaluations/{evaluation}/results', 'get'>;
 
 export const resultPagesQuery = (id: string, { search, variant, evaluator, passed, status, flaky }: Asked) => {
-  const query = { search: search.trim(), variant, evaluator, status, ...(passed === null ? {} : { passed }), ...(flaky ? { flaky } : {}) };
+  const query = {
+    search: search.trim(),
+    variant,
+    evaluator,
+    status,
+    ...(passed === null ? {} : { passed }),
+    ...(flaky ? { flaky } : {}),
+  };
   return infiniteQueryOptions({
     queryKey: ['evaluation', id, 'results', query],
     queryFn: ({ pageParam, signal }) =>
-      api('get', '/api/evaluations/{evaluation}/results', { path: { evaluation: id }, query: { ...query, limit: 100, after: pageParam }, signal }),
+      api('get', '/api/evaluations/{evaluation}/results', {
+        path: { evaluation: id },
+        query: { ...query, limit: 100, after: pageParam },
+        signal,
+      }),
     initialPageParam: null as string | null,
     getNextPageParam: ({ next }: ResultPage) => next ?? null,
     placeholderData: keepPreviousData,
@@ -103,7 +129,8 @@ export const resultPagesQuery = (id: string, { search, variant, evaluator, passe
 export const resultQuery = (id: string, cell: string) =>
   queryOptions({
     queryKey: ['evaluation', id, 'result', cell],
-    queryFn: ({ signal }) => api('get', '/api/evaluations/{evaluation}/results/{cell}', { path: { evaluation: id, cell }, signal }),
+    queryFn: ({ signal }) =>
+      api('get', '/api/evaluations/{evaluation}/results/{cell}', { path: { evaluation: id, cell }, signal }),
     placeholderData: keepPreviousData,
     gcTime: 60_000,
   });
@@ -112,7 +139,8 @@ export const resultQuery = (id: string, cell: string) =>
 export const extractConversationQuery = (value: unknown) =>
   queryOptions({
     queryKey: ['extract', JSON.stringify(value)],
-    queryFn: async ({ signal }) => (await api('post', '/api/extract', { body: { value, prefer: 'output' }, signal })).conversation,
+    queryFn: async ({ signal }) =>
+      (await api('post', '/api/extract', { body: { value, prefer: 'output' }, signal })).conversation,
     staleTime: Number.POSITIVE_INFINITY,
     gcTime: 60_000,
   });
@@ -137,7 +165,11 @@ export const comparisonCellsQuery = (side: string) =>
       const cells: ResultRow[] = [];
       let after: string | null = null;
       do {
-        const page: { data: ResultRow[]; next?: string | null } = await api('get', '/api/evaluations/{evaluation}/results', { path: { evaluation: id }, query: { variant, limit: CELLS_PER_PAGE, after }, signal });
+        const page: { data: ResultRow[]; next?: string | null } = await api(
+          'get',
+          '/api/evaluations/{evaluation}/results',
+          { path: { evaluation: id }, query: { variant, limit: CELLS_PER_PAGE, after }, signal },
+        );
         cells.push(...page.data);
         after = page.next ?? null;
       } while (after !== null && cells.length < MAX_CELLS);
@@ -152,7 +184,11 @@ export const regressionsQuery = (side: string, other: string, evaluator: string)
     queryKey: ['comparison-lost', side, other, evaluator],
     queryFn: ({ signal }) => {
       const { id, variant } = split(side);
-      return api('get', '/api/evaluations/{evaluation}/results', { path: { evaluation: id }, query: { variant, evaluator, regression: other, limit: 100 }, signal });
+      return api('get', '/api/evaluations/{evaluation}/results', {
+        path: { evaluation: id },
+        query: { variant, evaluator, regression: other, limit: 100 },
+        signal,
+      });
     },
   });
 
@@ -162,7 +198,11 @@ export const comparisonRowQuery = (side: string, row: string) =>
     queryKey: ['comparison-row', side, row],
     queryFn: async ({ signal }) => {
       const { id, variant } = split(side);
-      const { data } = await api('get', '/api/evaluations/{evaluation}/results', { path: { evaluation: id }, query: { variant, row, limit: 1 }, signal });
+      const { data } = await api('get', '/api/evaluations/{evaluation}/results', {
+        path: { evaluation: id },
+        query: { variant, row, limit: 1 },
+        signal,
+      });
       return data[0] ?? null;
     },
   });

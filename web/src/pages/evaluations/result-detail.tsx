@@ -20,7 +20,14 @@ import { formatCompactNumber, formatDollars } from '@/lib/format';
 import { prose } from '@/lib/safe-text';
 import { lasted } from '@/pages/traces/detail/timeline';
 import { ScoreCard } from './badges';
-import { testsetQuery, type Evaluation, resultQuery as resultOf, resultPagesQuery, type Result, type Turn } from './queries';
+import {
+  testsetQuery,
+  type Evaluation,
+  resultQuery as resultOf,
+  resultPagesQuery,
+  type Result,
+  type Turn,
+} from './queries';
 import { isScripted, rowOf, wholeTalk, Talk, checksOf, type Check as Checked, ValueView } from './result-values';
 import { isFiltered, type Asked } from './results-query';
 
@@ -33,12 +40,21 @@ interface ResultDetailProps {
 }
 
 export function Drill({ evaluation, asked, cell, onCell, onClose }: ResultDetailProps): ReactNode {
-  const { data, error, isPlaceholderData, refetch } = useQuery({ ...resultOf(evaluation.id, cell), placeholderData: keepPreviousData });
+  const { data, error, isPlaceholderData, refetch } = useQuery({
+    ...resultOf(evaluation.id, cell),
+    placeholderData: keepPreviousData,
+  });
   const filtered = useNeighbours(evaluation.id, asked, cell);
   const { previous, next } = filtered ?? { previous: data?.previous, next: data?.next };
   const step = (to: string | null | undefined) => to && onCell(to);
   const onKey = (event: KeyboardEvent<HTMLElement>) => {
-    if (event.altKey || event.ctrlKey || event.metaKey || (event.target as Element).closest('input, textarea, select, [contenteditable]')) return;
+    if (
+      event.altKey ||
+      event.ctrlKey ||
+      event.metaKey ||
+      (event.target as Element).closest('input, textarea, select, [contenteditable]')
+    )
+      return;
     if (event.key === 'ArrowLeft' || event.key === 'k') step(previous);
     if (event.key === 'ArrowRight' || event.key === 'j') step(next);
   };
@@ -50,23 +66,47 @@ export function Drill({ evaluation, asked, cell, onCell, onClose }: ResultDetail
           aria-describedby={undefined}
           tabIndex={-1}
           // Not the first button: arrows lead from cell to cell.
-          onOpenAutoFocus={(event) => { event.preventDefault(); (event.currentTarget as HTMLElement).focus(); }}
+          onOpenAutoFocus={(event) => {
+            event.preventDefault();
+            (event.currentTarget as HTMLElement).focus();
+          }}
           onCloseAutoFocus={backToRow}
           onKeyDown={onKey}
           className="@container fixed inset-y-0 right-0 z-40 flex w-full flex-col border-l bg-canvas shadow-float outline-none lg:w-[min(76rem,92vw)]"
         >
           <header className="flex flex-wrap items-center gap-x-2 gap-y-1 border-b bg-surface py-2 pr-12 pl-4">
-            <IconButton label="Previous row" keys="←" size="small" disabled={!previous} onClick={() => step(previous)}><ChevronLeft /></IconButton>
-            <IconButton label="Next row" keys="→" size="small" disabled={!next} onClick={() => step(next)}><ChevronRight /></IconButton>
+            <IconButton label="Previous row" keys="←" size="small" disabled={!previous} onClick={() => step(previous)}>
+              <ChevronLeft />
+            </IconButton>
+            <IconButton label="Next row" keys="→" size="small" disabled={!next} onClick={() => step(next)}>
+              <ChevronRight />
+            </IconButton>
             <Dialog.Title className="font-semibold">Row {rowOf(cell, evaluation)}</Dialog.Title>
             {data && <Beside evaluation={evaluation} result={data} onCell={onCell} />}
             <span className="grow" />
             {data && <Ways evaluation={evaluation} result={data} />}
-            <IconButton label="Close" onClick={onClose} className="absolute top-2 right-3"><X /></IconButton>
+            <IconButton label="Close" onClick={onClose} className="absolute top-2 right-3">
+              <X />
+            </IconButton>
           </header>
-          <div aria-busy={isPlaceholderData} className={cn('min-h-0 grow overflow-y-auto', isPlaceholderData && 'opacity-60')}>
-            {error && <div className="p-4"><Problem error={isMissing(error) ? 'This cell has no result yet.' : error}><Button size="small" onClick={() => void refetch()}>Try again</Button></Problem></div>}
-            {!data && !error && <div className="p-6"><Spinner /></div>}
+          <div
+            aria-busy={isPlaceholderData}
+            className={cn('min-h-0 grow overflow-y-auto', isPlaceholderData && 'opacity-60')}
+          >
+            {error && (
+              <div className="p-4">
+                <Problem error={isMissing(error) ? 'This cell has no result yet.' : error}>
+                  <Button size="small" onClick={() => void refetch()}>
+                    Try again
+                  </Button>
+                </Problem>
+              </div>
+            )}
+            {!data && !error && (
+              <div className="p-6">
+                <Spinner />
+              </div>
+            )}
             {data && !error && <Body key={data.id} evaluation={evaluation} result={data} />}
           </div>
         </Dialog.Content>
@@ -76,7 +116,11 @@ export function Drill({ evaluation, asked, cell, onCell, onClose }: ResultDetail
 }
 
 /** Who looks at some results only goes from one of these to the next; null: all rows are meant, or it is none of these. */
-function useNeighbours(id: string, asked: Asked, cell: string): { previous: string | undefined; next: string | undefined } | null {
+function useNeighbours(
+  id: string,
+  asked: Asked,
+  cell: string,
+): { previous: string | undefined; next: string | undefined } | null {
   const { data, hasNextPage, isFetching, fetchNextPage } = useInfiniteQuery(resultPagesQuery(id, asked));
   const rows = data?.pages.flatMap((page) => page.data) ?? [];
   const place = isFiltered(asked) ? rows.findIndex((row) => row.id === cell) : -1;
@@ -96,9 +140,29 @@ function backToRow(event: Event): void {
 const isMissing = (error: Error): boolean => error instanceof ApiError && error.status === 404;
 
 /** The same row elsewhere: answered by other variants, or once more. */
-function Beside({ evaluation, result, onCell }: { evaluation: Evaluation; result: Result; onCell: (cell: string) => void }): ReactNode {
+function Beside({
+  evaluation,
+  result,
+  onCell,
+}: {
+  evaluation: Evaluation;
+  result: Result;
+  onCell: (cell: string) => void;
+}): ReactNode {
   const tab = (label: string, cell: string, here: boolean) => (
-    <button key={cell} type="button" aria-pressed={here} dir="auto" onClick={() => onCell(cell)} className={cn('h-6 max-w-48 truncate rounded-md px-2 text-[13px]', here ? 'bg-accent-soft font-medium text-accent' : 'text-muted hover:bg-sunken')}>{prose(label)}</button>
+    <button
+      key={cell}
+      type="button"
+      aria-pressed={here}
+      dir="auto"
+      onClick={() => onCell(cell)}
+      className={cn(
+        'h-6 max-w-48 truncate rounded-md px-2 text-[13px]',
+        here ? 'bg-accent-soft font-medium text-accent' : 'text-muted hover:bg-sunken',
+      )}
+    >
+      {prose(label)}
+    </button>
   );
   return (
     <>
@@ -118,14 +182,40 @@ function Ways({ evaluation, result }: { evaluation: Evaluation; result: Result }
   const { goOn, busy, question } = useGoOn();
   const variant = evaluation.variants.find(({ name }) => name === result.variant);
   const open = () =>
-    goOn(() => Promise.resolve({ workflow: variant?.workflow ?? null, messages: result.is_chat ? wholeTalk(result) : [], inputs: result.inputs, parameters: variant?.parameters ?? {}, tools: [] }), result.id).catch(tellError);
+    goOn(
+      () =>
+        Promise.resolve({
+          workflow: variant?.workflow ?? null,
+          messages: result.is_chat ? wholeTalk(result) : [],
+          inputs: result.inputs,
+          parameters: variant?.parameters ?? {},
+          tools: [],
+        }),
+      result.id,
+    ).catch(tellError);
   return (
     <>
       {result.trace_id && (
-        <Link href={`/traces/${result.trace_id}`} className="inline-flex h-7 items-center gap-1.5 rounded-lg px-2 text-[13px] text-muted hover:bg-sunken hover:text-ink"><ListTree aria-hidden className="size-3.5" />Trace</Link>
+        <Link
+          href={`/traces/${result.trace_id}`}
+          className="inline-flex h-7 items-center gap-1.5 rounded-lg px-2 text-[13px] text-muted hover:bg-sunken hover:text-ink"
+        >
+          <ListTree aria-hidden className="size-3.5" />
+          Trace
+        </Link>
       )}
-      {result.status === 'done' && !isScripted(result) && <Button size="small" look="quiet" onClick={() => void accept(evaluation, result).catch(tellError)}><BadgeCheck aria-hidden className="size-3.5" />Accept this answer</Button>}
-      {variant?.workflow && <Button size="small" look="quiet" disabled={busy} onClick={() => void open()}><MessageSquareShare aria-hidden className="size-3.5" />Open in playground</Button>}
+      {result.status === 'done' && !isScripted(result) && (
+        <Button size="small" look="quiet" onClick={() => void accept(evaluation, result).catch(tellError)}>
+          <BadgeCheck aria-hidden className="size-3.5" />
+          Accept this answer
+        </Button>
+      )}
+      {variant?.workflow && (
+        <Button size="small" look="quiet" disabled={busy} onClick={() => void open()}>
+          <MessageSquareShare aria-hidden className="size-3.5" />
+          Open in playground
+        </Button>
+      )}
       {question}
     </>
   );
@@ -133,10 +223,17 @@ function Ways({ evaluation, result }: { evaluation: Evaluation; result: Result }
 
 /** From the next revision of the test set on, this is what the row expects. */
 async function accept({ id, testset }: Evaluation, result: Result): Promise<void> {
-  const yes = await askYes({ title: 'Accept this answer?', text: `A new revision of ${testset.name} expects it in this row. This evaluation stays as it is.`, act: 'Accept' });
+  const yes = await askYes({
+    title: 'Accept this answer?',
+    text: `A new revision of ${testset.name} expects it in this row. This evaluation stays as it is.`,
+    act: 'Accept',
+  });
   if (!yes) return;
   const { head } = await queryClient.fetchQuery({ ...testsetQuery(testset.id), staleTime: 0 });
-  const made = await api('post', '/api/testsets/{testset}/rows/from', { path: { testset: testset.id }, body: { base: head, source: { kind: 'result', run: id, result: result.id }, message: 'An answer was accepted' } });
+  const made = await api('post', '/api/testsets/{testset}/rows/from', {
+    path: { testset: testset.id },
+    body: { base: head, source: { kind: 'result', run: id, result: result.id }, message: 'An answer was accepted' },
+  });
   tell(made.unchanged ? 'The row expects this already.' : `Revision ${made.revision} of ${testset.name} expects it.`);
 }
 
@@ -150,16 +247,24 @@ function Body({ evaluation, result }: { evaluation: Evaluation; result: Result }
       {!isScript && result.history.length > 0 && (
         <section aria-label="Asked" className="min-w-0">
           <h3 className="mb-1 text-[13px] font-medium text-muted">Asked</h3>
-          <div className="max-h-[45dvh] overflow-y-auto rounded-xl border bg-surface p-3"><Talk messages={result.history} label="What was sent" /></div>
+          <div className="max-h-[45dvh] overflow-y-auto rounded-xl border bg-surface p-3">
+            <Talk messages={result.history} label="What was sent" />
+          </div>
         </section>
       )}
-      {given > 0 && <Section title="Inputs" count={given} open={result.history.length === 0}><JsonBox value={result.inputs} /></Section>}
+      {given > 0 && (
+        <Section title="Inputs" count={given} open={result.history.length === 0}>
+          <JsonBox value={result.inputs} />
+        </Section>
+      )}
       <SideBySide evaluation={evaluation} result={result} isScript={isScript} />
       <section aria-label="Scores" className="min-w-0">
         <h3 className="mb-1 text-[13px] font-medium text-muted">Scores</h3>
         {result.scores.length === 0 && <p className="text-faint">No evaluator saw it.</p>}
         <div className="grid items-start gap-2 @3xl:grid-cols-2">
-          {result.scores.map((score) => <ScoreCard key={score.evaluator} score={score} />)}
+          {result.scores.map((score) => (
+            <ScoreCard key={score.evaluator} score={score} />
+          ))}
         </div>
       </section>
     </div>
@@ -167,7 +272,10 @@ function Body({ evaluation, result }: { evaluation: Evaluation; result: Result }
 }
 
 function Facts({ result }: { result: Result }): ReactNode {
-  const { input_tokens: given, output_tokens: made } = (result.usage ?? {}) as { input_tokens?: number; output_tokens?: number };
+  const { input_tokens: given, output_tokens: made } = (result.usage ?? {}) as {
+    input_tokens?: number;
+    output_tokens?: number;
+  };
   const facts = [
     result.latency_seconds !== null && lasted(result.latency_seconds * 1000),
     result.first_output_seconds !== null && `first words after ${lasted(result.first_output_seconds * 1000)}`,
@@ -180,7 +288,12 @@ function Facts({ result }: { result: Result }): ReactNode {
   return facts.length > 0 && <p className="text-xs text-muted tabular-nums">{facts.join(' · ')}</p>;
 }
 
-const NOTES: Readonly<Record<string, string>> = { no_text: 'calls, but no text', empty: 'an empty answer', refusal: 'refused', data_only: 'data, but no text' };
+const NOTES: Readonly<Record<string, string>> = {
+  no_text: 'calls, but no text',
+  empty: 'an empty answer',
+  refusal: 'refused',
+  data_only: 'data, but no text',
+};
 
 interface SideBySideProps {
   evaluation: Evaluation;
@@ -196,11 +309,21 @@ export function SideBySide({ evaluation, result, isScript }: SideBySideProps): R
   return (
     <>
       <div className="grid items-start gap-3 @3xl:grid-cols-2">
-        <Pane title="Expected">{hasExpected ? <ValueView value={result.expected} label="What was expected" namesAreCalls={aboutTools} /> : <p className="text-faint">The row says nothing of what is expected.</p>}</Pane>
-        <Pane title="Answered"><Answer result={result} /></Pane>
+        <Pane title="Expected">
+          {hasExpected ? (
+            <ValueView value={result.expected} label="What was expected" namesAreCalls={aboutTools} />
+          ) : (
+            <p className="text-faint">The row says nothing of what is expected.</p>
+          )}
+        </Pane>
+        <Pane title="Answered">
+          <Answer result={result} />
+        </Pane>
       </div>
       {typeof result.expected === 'string' && result.text && result.text !== result.expected && (
-        <Section title="Differences, word by word"><Words from={result.expected} to={result.text} /></Section>
+        <Section title="Differences, word by word">
+          <Words from={result.expected} to={result.text} />
+        </Section>
       )}
     </>
   );
@@ -218,7 +341,11 @@ function Pane({ title, children }: { title: string; children: ReactNode }): Reac
 function Answer({ result }: { result: Pick<Result, 'messages' | 'value' | 'text' | 'status'> }): ReactNode {
   if (result.messages.length > 0) return <Talk messages={result.messages} label="What was answered" />;
   if (Object.hasOwn(result, 'value')) return <ValueView value={result.value} label="What was answered" />;
-  return <p className="text-faint">{result.text || (result.status === 'failed' ? 'There is no answer.' : 'Nothing was said.')}</p>;
+  return (
+    <p className="text-faint">
+      {result.text || (result.status === 'failed' ? 'There is no answer.' : 'Nothing was said.')}
+    </p>
+  );
 }
 
 function Script({ result }: { result: Result }): ReactNode {
@@ -240,10 +367,16 @@ function TurnPart({ turn, place, checks }: { turn: Turn; place: number; checks: 
     <section aria-label={`Turn ${place + 1}`} className="min-w-0 rounded-xl border bg-surface">
       <h3 className="flex flex-wrap items-center gap-2 border-b px-3 py-1.5 text-[13px] font-medium">
         Turn {place + 1}
-        {checks.length > 0 && <span className={failed ? 'text-bad' : 'text-good'}>{failed ? `${failed} of ${checks.length} checks failed` : 'all checks passed'}</span>}
+        {checks.length > 0 && (
+          <span className={failed ? 'text-bad' : 'text-good'}>
+            {failed ? `${failed} of ${checks.length} checks failed` : 'all checks passed'}
+          </span>
+        )}
         {turn.reached === false && <span className="text-warn">not reached</span>}
         <span className="grow" />
-        {typeof turn.latency_seconds === 'number' && turn.reached !== false && <span className="font-normal text-muted tabular-nums">{lasted(turn.latency_seconds * 1000)}</span>}
+        {typeof turn.latency_seconds === 'number' && turn.reached !== false && (
+          <span className="font-normal text-muted tabular-nums">{lasted(turn.latency_seconds * 1000)}</span>
+        )}
       </h3>
       <div className="grid items-start gap-3 p-3 @3xl:grid-cols-[minmax(0,2fr)_minmax(0,3fr)]">
         <div className="min-w-0">
@@ -252,7 +385,11 @@ function TurnPart({ turn, place, checks }: { turn: Turn; place: number; checks: 
         </div>
         <div className="min-w-0">
           <h4 className="mb-1 text-xs text-muted">Said</h4>
-          {said.length > 0 ? <Talk messages={said} label={`What was said in turn ${place + 1}`} /> : <p className="text-faint">Nothing was said.</p>}
+          {said.length > 0 ? (
+            <Talk messages={said} label={`What was said in turn ${place + 1}`} />
+          ) : (
+            <p className="text-faint">Nothing was said.</p>
+          )}
         </div>
       </div>
     </section>
@@ -262,16 +399,35 @@ function TurnPart({ turn, place, checks }: { turn: Turn; place: number; checks: 
 /** Each check with what it wanted, and why it failed. */
 function Expectations({ expect, checks }: { expect: unknown; checks: readonly Checked[] }): ReactNode {
   const wanted = isObject(expect) ? expect : {};
-  if (checks.length === 0) return Object.keys(wanted).length > 0 ? <JsonBox value={wanted} /> : <p className="text-faint">Nothing in particular.</p>;
+  if (checks.length === 0)
+    return Object.keys(wanted).length > 0 ? (
+      <JsonBox value={wanted} />
+    ) : (
+      <p className="text-faint">Nothing in particular.</p>
+    );
   return (
     <ul className="flex flex-col gap-2">
       {checks.map(({ name, passed, reason }) => (
         <li key={name} className="flex min-w-0 items-start gap-2">
-          <span role="img" aria-label={passed ? 'passed' : 'failed'} className={cn('mt-0.5 shrink-0 [&>svg]:size-4', passed ? 'text-good' : 'text-bad')}>{passed ? <Check /> : <X />}</span>
+          <span
+            role="img"
+            aria-label={passed ? 'passed' : 'failed'}
+            className={cn('mt-0.5 shrink-0 [&>svg]:size-4', passed ? 'text-good' : 'text-bad')}
+          >
+            {passed ? <Check /> : <X />}
+          </span>
           <span className="min-w-0">
             <span className="text-[13px] font-medium">{name}</span>{' '}
-            {Object.hasOwn(wanted, name) && <span className="font-mono text-xs wrap-anywhere text-muted">{prose(JSON.stringify(wanted[name]) ?? '').slice(0, 500)}</span>}
-            {reason && <span dir="auto" className="block text-[13px] wrap-anywhere text-bad">{prose(reason)}</span>}
+            {Object.hasOwn(wanted, name) && (
+              <span className="font-mono text-xs wrap-anywhere text-muted">
+                {prose(JSON.stringify(wanted[name]) ?? '').slice(0, 500)}
+              </span>
+            )}
+            {reason && (
+              <span dir="auto" className="block text-[13px] wrap-anywhere text-bad">
+                {prose(reason)}
+              </span>
+            )}
           </span>
         </li>
       ))}
@@ -287,10 +443,18 @@ function Words({ from, to }: { from: string; to: string }): ReactNode {
       {pieces.map(({ text, change }, place) => {
         const Tag = change === 'added' ? 'ins' : change === 'removed' ? 'del' : 'span';
         // oxlint-disable-next-line react/no-array-index-key -- a diff is drawn once, in order
-        return <Tag key={place} className={LOOKS[change]}>{prose(text)}</Tag>;
+        return (
+          <Tag key={place} className={LOOKS[change]}>
+            {prose(text)}
+          </Tag>
+        );
       })}
     </p>
   );
 }
 
-const LOOKS = { same: '', added: 'rounded-sm bg-good-soft text-good no-underline', removed: 'rounded-sm bg-bad-soft text-bad line-through' };
+const LOOKS = {
+  same: '',
+  added: 'rounded-sm bg-good-soft text-good no-underline',
+  removed: 'rounded-sm bg-bad-soft text-bad line-through',
+};

@@ -19,11 +19,21 @@ interface Call {
 
 /** Calls that are wanted, as one message of an assistant; null where the value holds none. */
 export function wantedCalls(value: unknown, namesAreCalls: boolean): Said[] | null {
-  const list = isObject(value) && Array.isArray(value['tool_calls']) ? value['tool_calls'] : Array.isArray(value) ? (value as unknown[]) : null;
+  const list =
+    isObject(value) && Array.isArray(value['tool_calls'])
+      ? value['tool_calls']
+      : Array.isArray(value)
+        ? (value as unknown[])
+        : null;
   if (!list || list.length === 0) return null;
   const calls = list.map((one) => callIn(one, namesAreCalls));
   if (!calls.every((call) => call !== null)) return null;
-  const parts = calls.map((call, place) => ({ type: 'tool-call' as const, call_id: `wanted-${place}`, name: call.name, arguments: written(call.arguments) }));
+  const parts = calls.map((call, place) => ({
+    type: 'tool-call' as const,
+    call_id: `wanted-${place}`,
+    name: call.name,
+    arguments: written(call.arguments),
+  }));
   return [{ role: 'assistant', parts }];
 }
 
@@ -34,7 +44,8 @@ function callIn(value: unknown, namesAreCalls: boolean): Call | null {
   return typeof inner['name'] === 'string' ? { name: inner['name'], arguments: inner['arguments'] } : null;
 }
 
-const written = (value: unknown): string => (typeof value === 'string' ? value : value === undefined ? '' : JSON.stringify(value));
+const written = (value: unknown): string =>
+  typeof value === 'string' ? value : value === undefined ? '' : JSON.stringify(value);
 
 /** All that was said in a case, in order: what was sent, and the answers; of a script turn by turn. */
 export function wholeTalk({ history, messages, turns }: Pick<Result, 'history' | 'messages' | 'turns'>): Said[] {
@@ -42,14 +53,24 @@ export function wholeTalk({ history, messages, turns }: Pick<Result, 'history' |
   const said = turns.flatMap(({ user, messages: answered = [] }) => [...(user ? [user] : []), ...answered]);
   // What a script begins with is what was sent before its first turn.
   const first = turns[0]?.user;
-  const start = first ? history.slice(0, Math.max(0, history.findIndex((one) => same(one, first)))) : history;
+  const start = first
+    ? history.slice(
+        0,
+        Math.max(
+          0,
+          history.findIndex((one) => same(one, first)),
+        ),
+      )
+    : history;
   return [...start, ...said];
 }
 
-const same = (one: Said, other: Said): boolean => one.role === other.role && JSON.stringify(one.parts) === JSON.stringify(other.parts);
+const same = (one: Said, other: Said): boolean =>
+  one.role === other.role && JSON.stringify(one.parts) === JSON.stringify(other.parts);
 
 /** Was a script played? Then each turn has its own expectations. */
-export const isScripted = ({ turns }: Pick<Result, 'turns'>): boolean => turns.length > 1 || turns.some(({ expect }) => expect !== null && expect !== undefined);
+export const isScripted = ({ turns }: Pick<Result, 'turns'>): boolean =>
+  turns.length > 1 || turns.some(({ expect }) => expect !== null && expect !== undefined);
 
 /** Which row of the test set a cell is of, as people count: `cell_7` of two variants is of row 4. */
 export function rowOf(cell: string, { variants, repeats }: { variants: readonly unknown[]; repeats: number }): number {
@@ -67,13 +88,16 @@ export function checksOf({ scores }: Pick<Result, 'scores'>): (readonly Check[])
   for (const { details } of scores) {
     const turns = details?.['turns'];
     if (!Array.isArray(turns)) continue;
-    const all = (turns as unknown[]).map((turn) => (isObject(turn) && Array.isArray(turn['checks']) ? (turn['checks'] as unknown[]).filter(isCheck) : []));
+    const all = (turns as unknown[]).map((turn) =>
+      isObject(turn) && Array.isArray(turn['checks']) ? (turn['checks'] as unknown[]).filter(isCheck) : [],
+    );
     if (all.some((turn) => turn.length > 0)) return all;
   }
   return [];
 }
 
-const isCheck = (value: unknown): value is Check => isObject(value) && typeof value['name'] === 'string' && typeof value['passed'] === 'boolean';
+const isCheck = (value: unknown): value is Check =>
+  isObject(value) && typeof value['name'] === 'string' && typeof value['passed'] === 'boolean';
 
 const NO_ACTS = {};
 const EPOCH = '1970-01-01T00:00:00Z';
@@ -88,13 +112,23 @@ export function Talk({ messages, label }: { messages: readonly Said[]; label: st
   }, [messages]);
   return (
     <div role="group" aria-label={label} className="flex min-w-0 flex-col gap-1">
-      {shown.map((message) => <MessageView key={message.id} message={message} streaming={false} acts={NO_ACTS} />)}
+      {shown.map((message) => (
+        <MessageView key={message.id} message={message} streaming={false} acts={NO_ACTS} />
+      ))}
     </div>
   );
 }
 
 /** `namesAreCalls`: a list of texts names tools. */
-export function ValueView({ value, label, namesAreCalls = false }: { value: unknown; label: string; namesAreCalls?: boolean }): ReactNode {
+export function ValueView({
+  value,
+  label,
+  namesAreCalls = false,
+}: {
+  value: unknown;
+  label: string;
+  namesAreCalls?: boolean;
+}): ReactNode {
   const calls = useMemo(() => wantedCalls(value, namesAreCalls), [value, namesAreCalls]);
   const isDeep = typeof value === 'object' && value !== null;
   const { data, isPending } = useQuery({ ...extractConversationQuery(value), enabled: isDeep && calls === null });

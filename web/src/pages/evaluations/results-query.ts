@@ -15,7 +15,16 @@ export interface Asked {
 /** To ask something else is to go there; `replace`: no step that Back takes back. */
 export type Ask = (asked: Asked, options?: { replace?: boolean }) => void;
 
-export const NOTHING: Asked = { search: '', variant: null, evaluator: null, passed: null, status: null, flaky: false, cell: null, slice: null };
+export const NOTHING: Asked = {
+  search: '',
+  variant: null,
+  evaluator: null,
+  passed: null,
+  status: null,
+  flaky: false,
+  cell: null,
+  slice: null,
+};
 
 const STATUSES = ['done', 'failed', 'error'] as const;
 

@@ -1,7 +1,17 @@
 /** The results, cell by cell: found, filtered, and opened. */
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import { X } from 'lucide-react';
-import { useCallback, useEffect, useMemo, useRef, useState, type ReactNode, memo, type KeyboardEvent, type MouseEvent } from 'react';
+import {
+  useCallback,
+  useEffect,
+  useMemo,
+  useRef,
+  useState,
+  type ReactNode,
+  memo,
+  type KeyboardEvent,
+  type MouseEvent,
+} from 'react';
 import { useCommand } from '@/app/commands';
 import { Button } from '@/components/button';
 import { Select } from '@/components/form-fields';
@@ -29,11 +39,18 @@ interface ResultsProps {
 }
 
 export function Results({ evaluation, asked, ask, box }: ResultsProps): ReactNode {
-  const { data, error, refetch, hasNextPage, isFetching, fetchNextPage, isPlaceholderData, isFetchNextPageError } = useInfiniteQuery(resultPagesQuery(evaluation.id, asked));
+  const { data, error, refetch, hasNextPage, isFetching, fetchNextPage, isPlaceholderData, isFetchNextPageError } =
+    useInfiniteQuery(resultPagesQuery(evaluation.id, asked));
   const rows = useMemo(() => data?.pages.flatMap((page) => page.data) ?? [], [data]);
   const list = useRef<HTMLDivElement>(null);
   const [active, setActive] = useState(0);
-  const { virtual, margin, card } = useLongRows({ list, box, count: rows.length, active, heights: { line: LINE, card: CARD } });
+  const { virtual, margin, card } = useLongRows({
+    list,
+    box,
+    count: rows.length,
+    active,
+    heights: { line: LINE, card: CARD },
+  });
   const items = virtual.getVirtualItems();
   const last = items.at(-1)?.index ?? 0;
   useEffect(() => {
@@ -49,11 +66,34 @@ export function Results({ evaluation, asked, ask, box }: ResultsProps): ReactNod
   return (
     <section aria-label="Results" className="border-t">
       <Filters evaluation={evaluation} asked={asked} ask={ask} />
-      {error && <div className="px-4 pb-3 sm:px-6"><Problem error={error}><Button size="small" onClick={() => void refetch()}>Try again</Button></Problem></div>}
-      {!data && !error && <div className="flex justify-center py-10"><Spinner /></div>}
+      {error && (
+        <div className="px-4 pb-3 sm:px-6">
+          <Problem error={error}>
+            <Button size="small" onClick={() => void refetch()}>
+              Try again
+            </Button>
+          </Problem>
+        </div>
+      )}
+      {!data && !error && (
+        <div className="flex justify-center py-10">
+          <Spinner />
+        </div>
+      )}
       {data && rows.length === 0 && (
         <div className="flex flex-col items-center gap-2 px-6 py-10 text-center text-muted">
-          {isFiltered(asked) ? <>No result is like that.<Button size="small" onClick={() => ask({ ...NOTHING, slice: asked.slice })}>Clear the filters</Button></> : isOpen(evaluation.state) ? 'The first results are on their way.' : 'Nothing was answered.'}
+          {isFiltered(asked) ? (
+            <>
+              No result is like that.
+              <Button size="small" onClick={() => ask({ ...NOTHING, slice: asked.slice })}>
+                Clear the filters
+              </Button>
+            </>
+          ) : isOpen(evaluation.state) ? (
+            'The first results are on their way.'
+          ) : (
+            'Nothing was answered.'
+          )}
         </div>
       )}
       {rows.length > 0 && (
@@ -66,13 +106,32 @@ export function Results({ evaluation, asked, ask, box }: ResultsProps): ReactNod
           onKeyDown={(event) => onArrows(event, active, move)}
         >
           {!card && <Head />}
-          <div ref={list} role="rowgroup" className={cn('relative transition-opacity', isPlaceholderData && 'opacity-50')} style={{ height: virtual.getTotalSize() }}>
+          <div
+            ref={list}
+            role="rowgroup"
+            className={cn('relative transition-opacity', isPlaceholderData && 'opacity-50')}
+            style={{ height: virtual.getTotalSize() }}
+          >
             {items.map(({ index, key, start, size }) => {
               const row = rows[index];
               return (
                 row && (
-                  <div key={key} role="presentation" className="absolute inset-x-0 top-0" style={{ height: size, transform: `translateY(${start - margin}px)` }}>
-                    <ResultLine evaluation={evaluation} row={row} place={index} active={index === active} card={card} still={asked.cell !== null} open={open} enter={setActive} />
+                  <div
+                    key={key}
+                    role="presentation"
+                    className="absolute inset-x-0 top-0"
+                    style={{ height: size, transform: `translateY(${start - margin}px)` }}
+                  >
+                    <ResultLine
+                      evaluation={evaluation}
+                      row={row}
+                      place={index}
+                      active={index === active}
+                      card={card}
+                      still={asked.cell !== null}
+                      open={open}
+                      enter={setActive}
+                    />
                   </div>
                 )
               );
@@ -80,7 +139,14 @@ export function Results({ evaluation, asked, ask, box }: ResultsProps): ReactNod
           </div>
           <div className="flex h-12 items-center justify-center gap-2 text-xs text-faint">
             {hasNextPage && !isFetchNextPageError && <Spinner label="Loading more" />}
-            {isFetchNextPageError && <>More could not be read.<Button size="small" onClick={() => void fetchNextPage()}>Retry</Button></>}
+            {isFetchNextPageError && (
+              <>
+                More could not be read.
+                <Button size="small" onClick={() => void fetchNextPage()}>
+                  Retry
+                </Button>
+              </>
+            )}
             {!hasNextPage && rows.length > 20 && 'That is all.'}
           </div>
         </div>
@@ -90,12 +156,20 @@ export function Results({ evaluation, asked, ask, box }: ResultsProps): ReactNod
 }
 
 const Head = (): ReactNode => (
-  <div role="row" className={cn('sticky top-0 z-10 h-8 items-center border-b bg-canvas px-4 text-xs font-medium text-faint sm:px-6', COLUMNS)}>
+  <div
+    role="row"
+    className={cn(
+      'sticky top-0 z-10 h-8 items-center border-b bg-canvas px-4 text-xs font-medium text-faint sm:px-6',
+      COLUMNS,
+    )}
+  >
     <span role="columnheader">Row</span>
     <span role="columnheader">Asked</span>
     <span role="columnheader">Answered</span>
     <span role="columnheader">Scores</span>
-    <span role="columnheader" className="text-right">Latency</span>
+    <span role="columnheader" className="text-right">
+      Latency
+    </span>
   </div>
 );
 
@@ -103,7 +177,8 @@ const Head = (): ReactNode => (
 export const LINE = 60;
 /** One cell in the table of results: a line of columns, or a card where there is little room. */
 export const CARD = 128;
-export const COLUMNS = 'grid gap-x-4 grid-cols-[minmax(6rem,9rem)_minmax(0,1fr)_minmax(0,1fr)_minmax(9rem,17rem)_4.25rem]';
+export const COLUMNS =
+  'grid gap-x-4 grid-cols-[minmax(6rem,9rem)_minmax(0,1fr)_minmax(0,1fr)_minmax(9rem,17rem)_4.25rem]';
 /** Badges beyond these are counted. */
 const MOST = 6;
 
@@ -120,7 +195,16 @@ interface ResultLineProps {
   enter: (place: number) => void;
 }
 
-export const ResultLine = memo(function ResultLine({ evaluation, row, place, active, card, still, open, enter }: ResultLineProps): ReactNode {
+export const ResultLine = memo(function ResultLine({
+  evaluation,
+  row,
+  place,
+  active,
+  card,
+  still,
+  open,
+  enter,
+}: ResultLineProps): ReactNode {
   const on = {
     // What is shown over the page is not in the row, though its events come by here.
     onClick: (event: MouseEvent<HTMLElement>) => {
@@ -144,7 +228,11 @@ export const ResultLine = memo(function ResultLine({ evaluation, row, place, act
         active && 'focus-within:bg-sunken/60',
       )}
     >
-      {card ? <Card evaluation={evaluation} row={row} /> : <Line evaluation={evaluation} row={row} active={active} place={place} still={still} />}
+      {card ? (
+        <Card evaluation={evaluation} row={row} />
+      ) : (
+        <Line evaluation={evaluation} row={row} active={active} place={place} still={still} />
+      )}
     </div>
   );
 });
@@ -155,7 +243,9 @@ const Named = ({ evaluation, row }: { evaluation: Evaluation; row: ResultRow }):
   return (
     <>
       <span className="block truncate text-[13px] font-medium tabular-nums">Row {rowOf(row.id, evaluation)}</span>
-      <span dir="auto" className="block truncate text-xs text-muted">{prose([several && row.variant, repeat].filter(Boolean).join(', '))}</span>
+      <span dir="auto" className="block truncate text-xs text-muted">
+        {prose([several && row.variant, repeat].filter(Boolean).join(', '))}
+      </span>
     </>
   );
 };
@@ -166,11 +256,27 @@ function Line(props: LineProps): ReactNode {
   const { evaluation, row } = props;
   return (
     <>
-      <div role="gridcell" className="min-w-0"><Named evaluation={evaluation} row={row} /></div>
-      <div role="gridcell" className="min-w-0 text-muted"><Side {...props} side="in" /></div>
-      <div role="gridcell" className="min-w-0">{row.error ? <Failed row={row} /> : <Side {...props} side="out" />}</div>
-      <div role="gridcell" className="min-w-0"><Badges row={row} named={evaluation.evaluators.length <= 3} /></div>
-      <div role="gridcell" className="truncate text-right text-[13px] tabular-nums">{row.latency_seconds === null ? <span aria-hidden className="text-faint">–</span> : lasted(row.latency_seconds * 1000)}</div>
+      <div role="gridcell" className="min-w-0">
+        <Named evaluation={evaluation} row={row} />
+      </div>
+      <div role="gridcell" className="min-w-0 text-muted">
+        <Side {...props} side="in" />
+      </div>
+      <div role="gridcell" className="min-w-0">
+        {row.error ? <Failed row={row} /> : <Side {...props} side="out" />}
+      </div>
+      <div role="gridcell" className="min-w-0">
+        <Badges row={row} named={evaluation.evaluators.length <= 3} />
+      </div>
+      <div role="gridcell" className="truncate text-right text-[13px] tabular-nums">
+        {row.latency_seconds === null ? (
+          <span aria-hidden className="text-faint">
+            –
+          </span>
+        ) : (
+          lasted(row.latency_seconds * 1000)
+        )}
+      </div>
     </>
   );
 }
@@ -179,25 +285,43 @@ function Card({ evaluation, row }: { evaluation: Evaluation; row: ResultRow }): 
   const text = (side: 'in' | 'out') => prose(previewIn(row[side]).text ?? '') || 'Empty';
   return (
     <>
-      <div role="gridcell" className="flex min-w-0 items-baseline gap-2"><Named evaluation={evaluation} row={row} /></div>
-      <div role="gridcell" className="min-w-0">
-        <span dir="auto" className="block truncate text-muted"><span className="sr-only">Asked: </span>{text('in')}</span>
-        {row.error ? <Failed row={row} /> : <span dir="auto" className="block truncate"><span className="sr-only">Answered: </span>{text('out')}</span>}
+      <div role="gridcell" className="flex min-w-0 items-baseline gap-2">
+        <Named evaluation={evaluation} row={row} />
       </div>
-      <div role="gridcell" className="min-w-0"><Badges row={row} named /></div>
+      <div role="gridcell" className="min-w-0">
+        <span dir="auto" className="block truncate text-muted">
+          <span className="sr-only">Asked: </span>
+          {text('in')}
+        </span>
+        {row.error ? (
+          <Failed row={row} />
+        ) : (
+          <span dir="auto" className="block truncate">
+            <span className="sr-only">Answered: </span>
+            {text('out')}
+          </span>
+        )}
+      </div>
+      <div role="gridcell" className="min-w-0">
+        <Badges row={row} named />
+      </div>
     </>
   );
 }
 
 const Failed = ({ row }: { row: ResultRow }): ReactNode => (
-  <span dir="auto" className="block truncate text-bad" title={row.error?.message}>{prose(row.error?.message ?? 'It failed.')}</span>
+  <span dir="auto" className="block truncate text-bad" title={row.error?.message}>
+    {prose(row.error?.message ?? 'It failed.')}
+  </span>
 );
 
 function Badges({ row, named }: { row: ResultRow; named: boolean }): ReactNode {
   const more = row.scores.length - MOST;
   return (
     <span className="flex max-h-11 min-w-0 flex-wrap gap-1 overflow-hidden">
-      {row.scores.slice(0, MOST).map((score) => <ScoreBadge key={score.evaluator} score={score} name={named} />)}
+      {row.scores.slice(0, MOST).map((score) => (
+        <ScoreBadge key={score.evaluator} score={score} name={named} />
+      ))}
       {more > 0 && <span className="text-xs text-faint">+{more}</span>}
     </span>
   );
@@ -207,7 +331,12 @@ const SIDES = { in: 'Asked', out: 'Answered' };
 
 function Side({ evaluation, row, side, active, place, still }: LineProps & { side: 'in' | 'out' }): ReactNode {
   const preview = previewIn(row[side]);
-  if (still) return <span dir="auto" className="block truncate">{prose(preview.text ?? '') || 'Empty'}</span>;
+  if (still)
+    return (
+      <span dir="auto" className="block truncate">
+        {prose(preview.text ?? '') || 'Empty'}
+      </span>
+    );
   return (
     <PreviewCell
       size="line"
@@ -224,11 +353,21 @@ function Side({ evaluation, row, side, active, place, still }: LineProps & { sid
 function Whole({ evaluation, row, side }: { evaluation: string; row: ResultRow; side: 'in' | 'out' }): ReactNode {
   const { data, isPlaceholderData } = useQuery(resultQuery(evaluation, row.id));
   const preview = previewIn(row[side]);
-  if (!data || isPlaceholderData) return <div className="flex w-144 max-w-full flex-col gap-2"><PreviewView preview={preview} roomy /><Spinner /></div>;
+  if (!data || isPlaceholderData)
+    return (
+      <div className="flex w-144 max-w-full flex-col gap-2">
+        <PreviewView preview={preview} roomy />
+        <Spinner />
+      </div>
+    );
   const messages = side === 'in' ? data.history : data.messages;
   return (
     <div className="w-144 max-w-full">
-      {messages.length > 0 ? <Talk messages={messages} label={SIDES[side]} /> : <ValueView value={side === 'in' ? data.inputs : (data.value ?? data.text)} label={SIDES[side]} />}
+      {messages.length > 0 ? (
+        <Talk messages={messages} label={SIDES[side]} />
+      ) : (
+        <ValueView value={side === 'in' ? data.inputs : (data.value ?? data.text)} label={SIDES[side]} />
+      )}
     </div>
   );
 }
@@ -239,27 +378,76 @@ const OUTCOMES = { '': 'Any outcome', yes: 'Passed', no: 'Not passed', failed: '
 /** Which results are shown; what is chosen stands in the address. */
 export function Filters({ evaluation, asked, ask }: { evaluation: Evaluation; asked: Asked; ask: Ask }): ReactNode {
   const field = useRef<HTMLInputElement>(null);
-  useCommand({ id: 'results-search', title: 'Search the results', group: 'Evaluations', keys: '/', run: () => field.current?.focus() });
-  const outcome = asked.status === 'failed' || asked.status === 'error' ? asked.status : asked.passed === null ? '' : asked.passed ? 'yes' : 'no';
+  useCommand({
+    id: 'results-search',
+    title: 'Search the results',
+    group: 'Evaluations',
+    keys: '/',
+    run: () => field.current?.focus(),
+  });
+  const outcome =
+    asked.status === 'failed' || asked.status === 'error'
+      ? asked.status
+      : asked.passed === null
+        ? ''
+        : asked.passed
+          ? 'yes'
+          : 'no';
   const choose = (value: string) =>
-    ask({ ...asked, passed: value === 'yes' ? true : value === 'no' ? false : null, status: value === 'failed' || value === 'error' ? value : null });
+    ask({
+      ...asked,
+      passed: value === 'yes' ? true : value === 'no' ? false : null,
+      status: value === 'failed' || value === 'error' ? value : null,
+    });
   return (
     <div data-above role="group" aria-label="Filters" className="flex flex-wrap items-center gap-2 px-4 py-2.5 sm:px-6">
       <h2 className="mr-1 font-semibold">Results</h2>
-      <SearchBox value={asked.search} onChange={(search) => ask({ ...asked, search }, { replace: true })} field={field} placeholder="Search what was asked and answered" />
+      <SearchBox
+        value={asked.search}
+        onChange={(search) => ask({ ...asked, search }, { replace: true })}
+        field={field}
+        placeholder="Search what was asked and answered"
+      />
       {evaluation.variants.length > 1 && (
-        <Choice label="Variant" all="All variants" value={asked.variant} options={evaluation.variants.map(({ name }) => name)} onChange={(variant) => ask({ ...asked, variant })} />
+        <Choice
+          label="Variant"
+          all="All variants"
+          value={asked.variant}
+          options={evaluation.variants.map(({ name }) => name)}
+          onChange={(variant) => ask({ ...asked, variant })}
+        />
       )}
       {evaluation.evaluators.length > 1 && (
-        <Choice label="Evaluator" all="Any evaluator" value={asked.evaluator} options={evaluation.evaluators.map(({ name }) => name)} onChange={(evaluator) => ask({ ...asked, evaluator })} />
+        <Choice
+          label="Evaluator"
+          all="Any evaluator"
+          value={asked.evaluator}
+          options={evaluation.evaluators.map(({ name }) => name)}
+          onChange={(evaluator) => ask({ ...asked, evaluator })}
+        />
       )}
       <Select aria-label="Outcome" className={FIELD} value={outcome} onChange={(event) => choose(event.target.value)}>
-        {Object.entries(OUTCOMES).map(([value, title]) => <option key={value} value={value}>{title}</option>)}
+        {Object.entries(OUTCOMES).map(([value, title]) => (
+          <option key={value} value={value}>
+            {title}
+          </option>
+        ))}
       </Select>
       {(evaluation.repeats > 1 || asked.flaky) && (
-        <Button aria-pressed={asked.flaky} className={asked.flaky ? '!border-accent !text-accent' : ''} onClick={() => ask({ ...asked, flaky: !asked.flaky })}>Flaky</Button>
+        <Button
+          aria-pressed={asked.flaky}
+          className={asked.flaky ? '!border-accent !text-accent' : ''}
+          onClick={() => ask({ ...asked, flaky: !asked.flaky })}
+        >
+          Flaky
+        </Button>
       )}
-      {isFiltered(asked) && <Button look="quiet" onClick={() => ask({ ...NOTHING, slice: asked.slice })}><X aria-hidden className="size-4" />Clear</Button>}
+      {isFiltered(asked) && (
+        <Button look="quiet" onClick={() => ask({ ...NOTHING, slice: asked.slice })}>
+          <X aria-hidden className="size-4" />
+          Clear
+        </Button>
+      )}
     </div>
   );
 }
@@ -274,10 +462,17 @@ interface ChoiceProps {
 
 function Choice({ label, all, value, options, onChange }: ChoiceProps): ReactNode {
   return (
-    <Select aria-label={label} className={FIELD} value={value ?? ''} onChange={(event) => onChange(event.target.value || null)}>
+    <Select
+      aria-label={label}
+      className={FIELD}
+      value={value ?? ''}
+      onChange={(event) => onChange(event.target.value || null)}
+    >
       <option value="">{all}</option>
       {value && !options.includes(value) && <option>{value}</option>}
-      {options.map((one) => <option key={one}>{one}</option>)}
+      {options.map((one) => (
+        <option key={one}>{one}</option>
+      ))}
     </Select>
   );
 }

@@ -2,14 +2,14 @@
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
-import { IntervalBar, scaleOf } from './badges';
-import { testsetRevisionQuery, type Evaluation, type Summary } from './queries';
-import { figureOf, figureWords, intervalWords } from './format';
+import { Select } from '@/components/form-fields';
+import { Problem, Spinner } from '@/components/status';
+import { pluralize, formatDollars } from '@/lib/format';
 import { prose } from '@/lib/safe-text';
 import { lasted } from '@/pages/traces/detail/timeline';
-import { pluralize, formatDollars } from '@/lib/format';
-import { Problem, Spinner } from '@/components/status';
-import { Select } from '@/components/form-fields';
+import { IntervalBar, scaleOf } from './badges';
+import { figureOf, figureWords, intervalWords } from './format';
+import { testsetRevisionQuery, type Evaluation, type Summary } from './queries';
 import type { Asked } from './results-query';
 
 interface Props {
@@ -37,10 +37,16 @@ export function SummaryPart({ evaluation, summary, error, slice, onSlice, onShow
           // oxlint-disable-next-line jsx-a11y/label-has-associated-control -- the choice is its child
           <label className="flex items-center gap-2 text-[13px] text-muted">
             By column
-            <Select className="h-7 w-auto max-w-48 text-[13px]" value={slice ?? ''} onChange={(event) => onSlice(event.target.value || null)}>
+            <Select
+              className="h-7 w-auto max-w-48 text-[13px]"
+              value={slice ?? ''}
+              onChange={(event) => onSlice(event.target.value || null)}
+            >
               <option value="">None</option>
               {slice && !columns.some(({ name }) => name === slice) && <option>{slice}</option>}
-              {columns.map(({ name }) => <option key={name}>{name}</option>)}
+              {columns.map(({ name }) => (
+                <option key={name}>{name}</option>
+              ))}
             </Select>
           </label>
         )}
@@ -52,14 +58,39 @@ export function SummaryPart({ evaluation, summary, error, slice, onSlice, onShow
           <table className="w-full text-left text-[13px]">
             <thead className="text-xs text-faint">
               <tr className="border-b">
-                <th scope="col" className="px-3 py-2 font-medium">Variant</th>
-                {names.map((name) => <th key={name} scope="col" dir="auto" className="max-w-60 min-w-40 truncate px-3 py-2 font-medium" title={name}>{prose(name)}</th>)}
-                <th scope="col" className="px-3 py-2 text-right font-medium">Latency</th>
-                <th scope="col" className="px-3 py-2 text-right font-medium">Cost</th>
+                <th scope="col" className="px-3 py-2 font-medium">
+                  Variant
+                </th>
+                {names.map((name) => (
+                  <th
+                    key={name}
+                    scope="col"
+                    dir="auto"
+                    className="max-w-60 min-w-40 truncate px-3 py-2 font-medium"
+                    title={name}
+                  >
+                    {prose(name)}
+                  </th>
+                ))}
+                <th scope="col" className="px-3 py-2 text-right font-medium">
+                  Latency
+                </th>
+                <th scope="col" className="px-3 py-2 text-right font-medium">
+                  Cost
+                </th>
               </tr>
             </thead>
             <tbody>
-              {summary.variants.map((variant) => <VariantLine key={variant.name} evaluation={evaluation.id} variant={variant} all={summary} names={names} onShow={onShow} />)}
+              {summary.variants.map((variant) => (
+                <VariantLine
+                  key={variant.name}
+                  evaluation={evaluation.id}
+                  variant={variant}
+                  all={summary}
+                  names={names}
+                  onShow={onShow}
+                />
+              ))}
             </tbody>
           </table>
         </div>
@@ -86,27 +117,74 @@ function VariantLine({ evaluation, variant, all, names, onShow }: LineProps): Re
         <bdi className="wrap-anywhere">{prose(variant.name)}</bdi>
         <span className="block text-xs font-normal text-muted">
           {pluralize(variant.cells, 'cell')}
-          {variant.failed > 0 && <button type="button" className="ml-1 text-bad hover:underline" onClick={() => onShow({ variant: variant.name, status: 'failed', evaluator: null, passed: null })}>{variant.failed} failed</button>}
+          {variant.failed > 0 && (
+            <button
+              type="button"
+              className="ml-1 text-bad hover:underline"
+              onClick={() => onShow({ variant: variant.name, status: 'failed', evaluator: null, passed: null })}
+            >
+              {variant.failed} failed
+            </button>
+          )}
         </span>
         {first !== variant.name && (
-          <Link href={`/evaluations/compare?${new URLSearchParams({ base: `${evaluation}:${first}`, candidate: `${evaluation}:${variant.name}` })}`} className="text-xs font-normal text-accent hover:underline">Compare</Link>
+          <Link
+            href={`/evaluations/compare?${new URLSearchParams({ base: `${evaluation}:${first}`, candidate: `${evaluation}:${variant.name}` })}`}
+            className="text-xs font-normal text-accent hover:underline"
+          >
+            Compare
+          </Link>
         )}
       </th>
       {names.map((name) => {
         const figures = variant.evaluators.find((one) => one.name === name);
-        const others = all.variants.flatMap(({ evaluators }) => evaluators.filter((one) => one.name === name)).map(figureOf);
-        return <td key={name} className="px-3 py-2">{figures && <FigureCell figures={figures} scale={scaleOf(others)} variant={variant.name} onShow={onShow} />}</td>;
+        const others = all.variants
+          .flatMap(({ evaluators }) => evaluators.filter((one) => one.name === name))
+          .map(figureOf);
+        return (
+          <td key={name} className="px-3 py-2">
+            {figures && <FigureCell figures={figures} scale={scaleOf(others)} variant={variant.name} onShow={onShow} />}
+          </td>
+        );
       })}
       <td className="px-3 py-2 text-right whitespace-nowrap tabular-nums">
-        {p50 === null ? <span aria-hidden className="text-faint">–</span> : lasted(p50 * 1000)}
-        {p95 !== null && <span className="block text-xs text-muted" title="One call in twenty takes longer">p95 {lasted(p95 * 1000)}</span>}
+        {p50 === null ? (
+          <span aria-hidden className="text-faint">
+            –
+          </span>
+        ) : (
+          lasted(p50 * 1000)
+        )}
+        {p95 !== null && (
+          <span className="block text-xs text-muted" title="One call in twenty takes longer">
+            p95 {lasted(p95 * 1000)}
+          </span>
+        )}
       </td>
-      <td className="px-3 py-2 text-right tabular-nums">{variant.cost === null ? <span aria-hidden className="text-faint">–</span> : formatDollars(variant.cost)}</td>
+      <td className="px-3 py-2 text-right tabular-nums">
+        {variant.cost === null ? (
+          <span aria-hidden className="text-faint">
+            –
+          </span>
+        ) : (
+          formatDollars(variant.cost)
+        )}
+      </td>
     </tr>
   );
 }
 
-function FigureCell({ figures, scale, variant, onShow }: { figures: Figures; scale: readonly [number, number]; variant: string; onShow: Props['onShow'] }): ReactNode {
+function FigureCell({
+  figures,
+  scale,
+  variant,
+  onShow,
+}: {
+  figures: Figures;
+  scale: readonly [number, number];
+  variant: string;
+  onShow: Props['onShow'];
+}): ReactNode {
   const figure = figureOf(figures);
   const { errors, skipped, flaky, name } = figures;
   const behind = { variant, evaluator: name };
@@ -114,7 +192,9 @@ function FigureCell({ figures, scale, variant, onShow }: { figures: Figures; sca
     <div className="min-w-0">
       {figure ? (
         <div className="flex items-center gap-2">
-          <span className="w-14 shrink-0 font-medium tabular-nums" title={intervalWords(figure)}>{figureWords(figure)}</span>
+          <span className="w-14 shrink-0 font-medium tabular-nums" title={intervalWords(figure)}>
+            {figureWords(figure)}
+          </span>
           <IntervalBar figure={figure} scale={scale} />
         </div>
       ) : (
@@ -124,13 +204,33 @@ function FigureCell({ figures, scale, variant, onShow }: { figures: Figures; sca
         <span>{pluralize(figures.n, 'row')}</span>
         {figure?.kind === 'mean' && <span>mean</span>}
         {figures.pass_rate !== null && figures.pass_rate < 1 && figures.n > 0 && (
-          <button type="button" className="text-bad hover:underline" onClick={() => onShow({ ...behind, passed: false, status: null })}>
+          <button
+            type="button"
+            className="text-bad hover:underline"
+            onClick={() => onShow({ ...behind, passed: false, status: null })}
+          >
             {Math.round((1 - figures.pass_rate) * figures.n).toLocaleString('en')} not passed
           </button>
         )}
-        {errors > 0 && <button type="button" className="text-warn hover:underline" onClick={() => onShow({ ...behind, status: 'error', passed: null })}>{pluralize(errors, 'error')}</button>}
+        {errors > 0 && (
+          <button
+            type="button"
+            className="text-warn hover:underline"
+            onClick={() => onShow({ ...behind, status: 'error', passed: null })}
+          >
+            {pluralize(errors, 'error')}
+          </button>
+        )}
         {skipped > 0 && <span>{skipped.toLocaleString('en')} skipped</span>}
-        {flaky !== null && flaky > 0 && <button type="button" className="text-warn hover:underline" onClick={() => onShow({ ...behind, flaky: true, passed: null, status: null })}>{flaky.toLocaleString('en')} flaky</button>}
+        {flaky !== null && flaky > 0 && (
+          <button
+            type="button"
+            className="text-warn hover:underline"
+            onClick={() => onShow({ ...behind, flaky: true, passed: null, status: null })}
+          >
+            {flaky.toLocaleString('en')} flaky
+          </button>
+        )}
       </p>
     </div>
   );
@@ -139,8 +239,13 @@ function FigureCell({ figures, scale, variant, onShow }: { figures: Figures; sca
 /** For each evaluator: values down, variants across. */
 function Slices({ summary, names }: { summary: Summary; names: readonly string[] }): ReactNode {
   return names.map((name) => {
-    const found = summary.variants.map((variant) => ({ variant: variant.name, slices: variant.evaluators.find((one) => one.name === name)?.slices ?? [] }));
-    const values = [...new Map(found.flatMap(({ slices }) => slices.map(({ value }) => [JSON.stringify(value), value])))];
+    const found = summary.variants.map((variant) => ({
+      variant: variant.name,
+      slices: variant.evaluators.find((one) => one.name === name)?.slices ?? [],
+    }));
+    const values = [
+      ...new Map(found.flatMap(({ slices }) => slices.map(({ value }) => [JSON.stringify(value), value]))),
+    ];
     if (values.length === 0) return null;
     const scale = scaleOf(found.flatMap(({ slices }) => slices.map(figureOf)));
     return (
@@ -148,23 +253,44 @@ function Slices({ summary, names }: { summary: Summary; names: readonly string[]
         <table aria-label={`${name}, by column`} className="w-full text-left text-[13px]">
           <thead className="text-xs text-faint">
             <tr className="border-b">
-              <th scope="col" dir="auto" className="px-3 py-1.5 font-medium">{prose(name)}</th>
-              {found.map(({ variant }) => <th key={variant} scope="col" dir="auto" className="px-3 py-1.5 font-medium">{prose(variant)}</th>)}
+              <th scope="col" dir="auto" className="px-3 py-1.5 font-medium">
+                {prose(name)}
+              </th>
+              {found.map(({ variant }) => (
+                <th key={variant} scope="col" dir="auto" className="px-3 py-1.5 font-medium">
+                  {prose(variant)}
+                </th>
+              ))}
             </tr>
           </thead>
           <tbody>
             {values.map(([key, value]) => (
               <tr key={key} className="border-b last:border-0">
-                <th scope="row" dir="auto" className="max-w-80 truncate px-3 py-1.5 font-normal" title={valueWords(value)}>{prose(valueWords(value))}</th>
+                <th
+                  scope="row"
+                  dir="auto"
+                  className="max-w-80 truncate px-3 py-1.5 font-normal"
+                  title={valueWords(value)}
+                >
+                  {prose(valueWords(value))}
+                </th>
                 {found.map(({ variant, slices }) => {
                   const slice = slices.find((one) => JSON.stringify(one.value) === key);
                   const figure = slice && figureOf(slice);
                   return (
                     <td key={variant} className="px-3 py-1.5">
                       {slice && figure ? (
-                        <span className="flex items-center gap-2"><span className="w-14 shrink-0 tabular-nums">{figureWords(figure)}</span><IntervalBar figure={figure} scale={scale} className="h-4 w-20" /><span className="text-xs whitespace-nowrap text-faint tabular-nums">{pluralize(slice.n, 'row')}</span></span>
+                        <span className="flex items-center gap-2">
+                          <span className="w-14 shrink-0 tabular-nums">{figureWords(figure)}</span>
+                          <IntervalBar figure={figure} scale={scale} className="h-4 w-20" />
+                          <span className="text-xs whitespace-nowrap text-faint tabular-nums">
+                            {pluralize(slice.n, 'row')}
+                          </span>
+                        </span>
                       ) : (
-                        <span aria-hidden className="text-faint">–</span>
+                        <span aria-hidden className="text-faint">
+                          –
+                        </span>
                       )}
                     </td>
                   );
@@ -178,4 +304,5 @@ function Slices({ summary, names }: { summary: Summary; names: readonly string[]
   });
 }
 
-const valueWords = (value: unknown): string => (typeof value === 'string' ? value || 'Empty text' : value === undefined ? 'Nothing' : JSON.stringify(value));
+const valueWords = (value: unknown): string =>
+  typeof value === 'string' ? value || 'Empty text' : value === undefined ? 'Nothing' : JSON.stringify(value);

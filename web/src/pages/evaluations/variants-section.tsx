@@ -43,11 +43,34 @@ export function VariantsPart({ drafts, columns, onChange, faults }: Props): Reac
         ))}
       </div>
       <div className="mt-2 flex flex-wrap gap-1.5">
-        <Button size="small" disabled={!first} onClick={() => add(last ? { workflow: last.workflow, variant: last.variant, parameters: last.parameters } : { workflow: first?.name ?? '' })}>
-          <Plus aria-hidden className="size-3.5" />{drafts.length === 0 ? 'Add a workflow' : 'Add another variant'}
+        <Button
+          size="small"
+          disabled={!first}
+          onClick={() =>
+            add(
+              last
+                ? { workflow: last.workflow, variant: last.variant, parameters: last.parameters }
+                : { workflow: first?.name ?? '' },
+            )
+          }
+        >
+          <Plus aria-hidden className="size-3.5" />
+          {drafts.length === 0 ? 'Add a workflow' : 'Add another variant'}
         </Button>
-        <Button size="small" look="quiet" disabled={columns.length === 0} onClick={() => add({ kind: 'column', column: columns.find(({ name }) => /old|answer|output|recorded/.test(name))?.name ?? columns[0]?.name ?? '' })}>
-          <Plus aria-hidden className="size-3.5" />Answers from a column
+        <Button
+          size="small"
+          look="quiet"
+          disabled={columns.length === 0}
+          onClick={() =>
+            add({
+              kind: 'column',
+              column:
+                columns.find(({ name }) => /old|answer|output|recorded/.test(name))?.name ?? columns[0]?.name ?? '',
+            })
+          }
+        >
+          <Plus aria-hidden className="size-3.5" />
+          Answers from a column
         </Button>
       </div>
       <Faults faults={faults.filter(({ path }) => path === '/variants')} />
@@ -68,43 +91,88 @@ function VariantView({ draft, place, columns, onChange, onRemove, faults }: View
   const isColumn = draft.kind === 'column';
   const isWrong = (at: string) => under(faults, at).length > 0;
   return (
-    <div role="group" aria-label={`Variant ${place + 1}`} data-at={`/variants/${place}`} className="relative min-w-0 rounded-xl border px-3 py-2.5">
+    <div
+      role="group"
+      aria-label={`Variant ${place + 1}`}
+      data-at={`/variants/${place}`}
+      className="relative min-w-0 rounded-xl border px-3 py-2.5"
+    >
       <div className="grid gap-3 pr-8 sm:grid-cols-3">
         {isColumn ? (
           <Labelled label="Column">
-            <Select value={draft.column} aria-invalid={isWrong('/column')} onChange={(event) => onChange({ ...draft, column: event.target.value })}>
-              {columns.map(({ name, kind }) => <option key={name} value={name}>{name} ({kind})</option>)}
+            <Select
+              value={draft.column}
+              aria-invalid={isWrong('/column')}
+              onChange={(event) => onChange({ ...draft, column: event.target.value })}
+            >
+              {columns.map(({ name, kind }) => (
+                <option key={name} value={name}>
+                  {name} ({kind})
+                </option>
+              ))}
             </Select>
           </Labelled>
         ) : (
           <WorkflowChoice draft={draft} onChange={onChange} isWrong={isWrong} />
         )}
         <Labelled label="Name" hint="in this evaluation">
-          <TextField dir="auto" maxLength={200} aria-invalid={isWrong('/name')} placeholder={nameOf({ ...draft, name: '' })} value={draft.name} onChange={(event) => onChange({ ...draft, name: event.target.value })} />
+          <TextField
+            dir="auto"
+            maxLength={200}
+            aria-invalid={isWrong('/name')}
+            placeholder={nameOf({ ...draft, name: '' })}
+            value={draft.name}
+            onChange={(event) => onChange({ ...draft, name: event.target.value })}
+          />
         </Labelled>
       </div>
-      <IconButton label={`Remove variant ${place + 1}`} size="small" className="absolute top-2 right-2" onClick={onRemove}><X /></IconButton>
+      <IconButton
+        label={`Remove variant ${place + 1}`}
+        size="small"
+        className="absolute top-2 right-2"
+        onClick={onRemove}
+      >
+        <X />
+      </IconButton>
       {!isColumn && <Parameters draft={draft} onChange={onChange} faults={under(faults, '/parameters')} />}
       <Faults faults={faults.filter(({ path }) => !path.startsWith('/parameters'))} />
     </div>
   );
 }
 
-function WorkflowChoice({ draft, onChange, isWrong }: Pick<ViewProps, 'draft' | 'onChange'> & { isWrong: (at: string) => boolean }): ReactNode {
+function WorkflowChoice({
+  draft,
+  onChange,
+  isWrong,
+}: Pick<ViewProps, 'draft' | 'onChange'> & { isWrong: (at: string) => boolean }): ReactNode {
   const known = useQuery(workflowsQuery()).data?.data ?? [];
   const saved = useQuery({ ...variantsQuery(draft.workflow), enabled: draft.workflow !== '' }).data?.data ?? [];
   return (
     <>
       <Labelled label="Workflow">
-        <Select value={draft.workflow} aria-invalid={isWrong('/workflow')} onChange={(event) => onChange({ ...draft, workflow: event.target.value, variant: 'default', parameters: {} })}>
-          {!known.some(({ name }) => name === draft.workflow) && <option value={draft.workflow}>{draft.workflow || 'Choose…'}</option>}
-          {known.map(({ name }) => <option key={name}>{name}</option>)}
+        <Select
+          value={draft.workflow}
+          aria-invalid={isWrong('/workflow')}
+          onChange={(event) => onChange({ ...draft, workflow: event.target.value, variant: 'default', parameters: {} })}
+        >
+          {!known.some(({ name }) => name === draft.workflow) && (
+            <option value={draft.workflow}>{draft.workflow || 'Choose…'}</option>
+          )}
+          {known.map(({ name }) => (
+            <option key={name}>{name}</option>
+          ))}
         </Select>
       </Labelled>
       <Labelled label="Saved variant">
-        <Select value={draft.variant} aria-invalid={isWrong('/variant')} onChange={(event) => onChange({ ...draft, variant: event.target.value })}>
+        <Select
+          value={draft.variant}
+          aria-invalid={isWrong('/variant')}
+          onChange={(event) => onChange({ ...draft, variant: event.target.value })}
+        >
           {!saved.some(({ name }) => name === 'default') && <option>default</option>}
-          {saved.map(({ id, name }) => <option key={id}>{name}</option>)}
+          {saved.map(({ id, name }) => (
+            <option key={id}>{name}</option>
+          ))}
         </Select>
       </Labelled>
     </>
@@ -119,9 +187,19 @@ function Parameters({ draft, onChange, faults }: Pick<ViewProps, 'draft' | 'onCh
   const edits = Object.keys(draft.parameters).length;
   return (
     <div className="mt-2">
-      <Section key={String(faults.length > 0)} title={edits ? `Parameters, ${edits} changed` : 'Parameters'} open={edits > 0 || faults.length > 0}>
+      <Section
+        key={String(faults.length > 0)}
+        title={edits ? `Parameters, ${edits} changed` : 'Parameters'}
+        open={edits > 0 || faults.length > 0}
+      >
         <div className="pt-1 pl-5">
-          <SchemaForm schema={schema} value={draft.parameters} placeholder={data?.parameters ?? {}} errors={faults} onChange={(parameters) => onChange({ ...draft, parameters })} />
+          <SchemaForm
+            schema={schema}
+            value={draft.parameters}
+            placeholder={data?.parameters ?? {}}
+            errors={faults}
+            onChange={(parameters) => onChange({ ...draft, parameters })}
+          />
         </div>
       </Section>
     </div>

@@ -8,9 +8,9 @@ import { Button } from '@/components/button';
 import { Dialog } from '@/components/dialog';
 import { Faults, FormPart, Switch, TextField, Labelled } from '@/components/form-fields';
 import { isObject } from '@/components/forms/json-schema';
+import { useTitle } from '@/lib/hooks';
 import type { EvaluatorDraft } from '@/pages/evaluations/draft';
 import { EvaluatorsPart } from '@/pages/evaluations/evaluators-section';
-import { useTitle } from '@/lib/hooks';
 import { Chips, ConditionEditor } from '@/pages/traces/condition-editor';
 import { filterOf, NOTHING, type Asked } from '@/pages/traces/query';
 
@@ -34,7 +34,11 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
           sample: Number((Number(sample) / 100).toPrecision(6)),
           per_minute: Number(perMinute),
           session,
-          evaluators: evaluators.map((one) => ({ key: one.key, ...(one.name.trim() ? { name: one.name.trim() } : {}), parameters: { ...one.parameters } })),
+          evaluators: evaluators.map((one) => ({
+            key: one.key,
+            ...(one.name.trim() ? { name: one.name.trim() } : {}),
+            parameters: { ...one.parameters },
+          })),
         },
       }),
     onSuccess: () => {
@@ -42,11 +46,19 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
       onClose();
     },
   });
-  const faults = make.error ? [{ path: make.error instanceof ApiError ? (make.error.path ?? '') : '', message: make.error.message }] : [];
+  const faults = make.error
+    ? [{ path: make.error instanceof ApiError ? (make.error.path ?? '') : '', message: make.error.message }]
+    : [];
   const elsewhere = faults.filter(({ path }) => !path.startsWith('/evaluators'));
   const lack = missing(name, sample, perMinute, evaluators.length);
   return (
-    <Dialog open wide onClose={onClose} title="New rule" description="Live traces are scored as they come, from now on.">
+    <Dialog
+      open
+      wide
+      onClose={onClose}
+      title="New rule"
+      description="Live traces are scored as they come, from now on."
+    >
       <form
         noValidate
         onSubmit={(event) => {
@@ -55,29 +67,75 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
           if (event.target === event.currentTarget && !lack) make.mutate();
         }}
       >
-        <div className="pb-4"><Labelled label="Name"><TextField dir="auto" maxLength={200} placeholder="Refusals in the shop" value={name} onChange={({ target }) => setName(target.value)} /></Labelled></div>
+        <div className="pb-4">
+          <Labelled label="Name">
+            <TextField
+              dir="auto"
+              maxLength={200}
+              placeholder="Refusals in the shop"
+              value={name}
+              onChange={({ target }) => setName(target.value)}
+            />
+          </Labelled>
+        </div>
         <FormPart title="Traces" hint="Which of them. Those of evaluations and judges are never scored.">
-          <div className="-mx-4"><Chips asked={asked} seen={NONE_SEEN} onChange={setAsked} /></div>
+          <div className="-mx-4">
+            <Chips asked={asked} seen={NONE_SEEN} onChange={setAsked} />
+          </div>
           <ConditionEditor
             seen={NONE_SEEN}
             onDone={(condition) => setAsked({ ...asked, conditions: [...asked.conditions, condition] })}
-            trigger={<Button size="small"><Plus aria-hidden className="size-3.5" />{asked.conditions.length === 0 ? 'All of them. Add a filter' : 'Add a filter'}</Button>}
+            trigger={
+              <Button size="small">
+                <Plus aria-hidden className="size-3.5" />
+                {asked.conditions.length === 0 ? 'All of them. Add a filter' : 'Add a filter'}
+              </Button>
+            }
           />
           <div className="mt-3 flex flex-wrap items-start gap-x-6 gap-y-3">
-            <Labelled label="Sample" hint="percent"><TextField type="number" min={0} max={100} step="any" className="w-28" value={sample} onChange={({ target }) => setSample(target.value)} /></Labelled>
-            <Labelled label="At most" hint="a minute"><TextField type="number" min={1} max={10_000} className="w-28" value={perMinute} onChange={({ target }) => setPerMinute(target.value)} /></Labelled>
+            <Labelled label="Sample" hint="percent">
+              <TextField
+                type="number"
+                min={0}
+                max={100}
+                step="any"
+                className="w-28"
+                value={sample}
+                onChange={({ target }) => setSample(target.value)}
+              />
+            </Labelled>
+            <Labelled label="At most" hint="a minute">
+              <TextField
+                type="number"
+                min={1}
+                max={10_000}
+                className="w-28"
+                value={perMinute}
+                onChange={({ target }) => setPerMinute(target.value)}
+              />
+            </Labelled>
             <div className="flex items-start gap-3">
               <Switch label="Whole sessions" checked={session} onChange={setSession} />
-              <span><span className="font-medium">Whole sessions</span><span className="block text-[13px] text-muted">Each is scored as one conversation, after 10 idle minutes.</span></span>
+              <span>
+                <span className="font-medium">Whole sessions</span>
+                <span className="block text-[13px] text-muted">
+                  Each is scored as one conversation, after 10 idle minutes.
+                </span>
+              </span>
             </div>
           </div>
         </FormPart>
         <EvaluatorsPart drafts={evaluators} onChange={setEvaluators} faults={faults} />
         <footer className="sticky -bottom-5 -mx-5 -mb-5 flex flex-wrap items-center gap-3 rounded-b-2xl border-t bg-surface px-5 py-3">
-          <div className="min-w-0 grow basis-40 text-[13px] text-muted">{lack}<Faults faults={elsewhere} /></div>
+          <div className="min-w-0 grow basis-40 text-[13px] text-muted">
+            {lack}
+            <Faults faults={elsewhere} />
+          </div>
           <div className="ml-auto flex gap-2">
             <Button onClick={onClose}>Cancel</Button>
-            <Button look="main" type="submit" disabled={lack !== null || make.isPending}>{make.isPending ? 'One moment…' : 'Begin'}</Button>
+            <Button look="main" type="submit" disabled={lack !== null || make.isPending}>
+              {make.isPending ? 'One moment…' : 'Begin'}
+            </Button>
           </div>
         </footer>
       </form>
@@ -88,7 +146,9 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
 /** What is still missing, in words; null: it can begin. */
 function missing(name: string, sample: string, perMinute: string, evaluators: number): string | null {
   if (!name.trim()) return 'Give it a name.';
-  if (sample.trim() === '' || !(Number(sample) > 0 && Number(sample) <= 100)) return 'The sample is more than 0 and at most 100 percent.';
-  if (!(Number.isInteger(Number(perMinute)) && Number(perMinute) >= 1 && Number(perMinute) <= 10_000)) return 'How many a minute? From 1 to 10,000.';
+  if (sample.trim() === '' || !(Number(sample) > 0 && Number(sample) <= 100))
+    return 'The sample is more than 0 and at most 100 percent.';
+  if (!(Number.isInteger(Number(perMinute)) && Number(perMinute) >= 1 && Number(perMinute) <= 10_000))
+    return 'How many a minute? From 1 to 10,000.';
   return evaluators === 0 ? 'Add an evaluator: what is a good answer?' : null;
 }

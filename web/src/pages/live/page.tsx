@@ -31,21 +31,51 @@ export default function OnlinePage(): ReactNode {
     <div className="flex h-full flex-col">
       <header className="flex shrink-0 flex-wrap items-center gap-2 border-b bg-surface px-4 py-2.5 sm:px-6">
         <h1 className="mr-auto text-base font-semibold">Online rules</h1>
-        <Button look="main" onClick={open}><Plus aria-hidden className="size-4" />New rule</Button>
+        <Button look="main" onClick={open}>
+          <Plus aria-hidden className="size-4" />
+          New rule
+        </Button>
       </header>
       <div className="min-h-0 grow overflow-y-auto px-4 py-4 sm:px-6">
-        {error && !data && <Problem error={error}><Button size="small" onClick={() => void refetch()}>Try again</Button></Problem>}
+        {error && !data && (
+          <Problem error={error}>
+            <Button size="small" onClick={() => void refetch()}>
+              Try again
+            </Button>
+          </Problem>
+        )}
         {!data && !error && <Spinner />}
         {data && rules.length === 0 && (
           <Empty title="No rules yet" icon={<Radio />}>
-            <p>A rule scores a share of your live traffic with evaluators, as traces come in, and shows how many pass.</p>
-            <p className="my-4"><Button look="main" onClick={open}><Plus aria-hidden className="size-4" />New rule</Button></p>
+            <p>
+              A rule scores a share of your live traffic with evaluators, as traces come in, and shows how many pass.
+            </p>
+            <p className="my-4">
+              <Button look="main" onClick={open}>
+                <Plus aria-hidden className="size-4" />
+                New rule
+              </Button>
+            </p>
           </Empty>
         )}
-        <ul aria-label="Rules" className="mx-auto flex max-w-5xl flex-col gap-3">{rules.map((rule) => <RuleCard key={rule.id} rule={rule} />)}</ul>
-        {hasNextPage && <div className="flex justify-center p-3"><Button size="small" disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>More</Button></div>}
+        <ul aria-label="Rules" className="mx-auto flex max-w-5xl flex-col gap-3">
+          {rules.map((rule) => (
+            <RuleCard key={rule.id} rule={rule} />
+          ))}
+        </ul>
+        {hasNextPage && (
+          <div className="flex justify-center p-3">
+            <Button size="small" disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>
+              More
+            </Button>
+          </div>
+        )}
       </div>
-      {params.get('new') === '1' && <Suspense><NewDialog onClose={() => setParams({})} /></Suspense>}
+      {params.get('new') === '1' && (
+        <Suspense>
+          <NewDialog onClose={() => setParams({})} />
+        </Suspense>
+      )}
     </div>
   );
 }
@@ -55,9 +85,21 @@ const fresh = () => queryClient.invalidateQueries({ queryKey: ['rules'] });
 /** One rule: what it means, whether it is on, and what its evaluators said lately. */
 export function RuleCard({ rule }: { rule: Rule }): ReactNode {
   const path = { rule: rule.id };
-  const turn = useMutation({ mutationFn: (enabled: boolean) => api('patch', '/api/online/{rule}', { path, body: { enabled } }), onSuccess: fresh, onError: tellError });
+  const turn = useMutation({
+    mutationFn: (enabled: boolean) => api('patch', '/api/online/{rule}', { path, body: { enabled } }),
+    onSuccess: fresh,
+    onError: tellError,
+  });
   const remove = async () => {
-    if (!(await askYes({ title: 'Delete this rule?', text: 'Its scores go with it. The traces stay.', act: 'Delete', danger: true }))) return;
+    if (
+      !(await askYes({
+        title: 'Delete this rule?',
+        text: 'Its scores go with it. The traces stay.',
+        act: 'Delete',
+        danger: true,
+      }))
+    )
+      return;
     await api('delete', '/api/online/{rule}', { path });
     await fresh();
   };
@@ -66,14 +108,30 @@ export function RuleCard({ rule }: { rule: Rule }): ReactNode {
     <li aria-label={rule.name} className="min-w-0 rounded-xl border bg-surface">
       <div className="flex items-start gap-3 px-4 py-3">
         <div className="min-w-0 grow">
-          <h2 dir="auto" className="font-medium wrap-anywhere">{prose(rule.name)}</h2>
+          <h2 dir="auto" className="font-medium wrap-anywhere">
+            {prose(rule.name)}
+          </h2>
           <p dir="auto" className="text-[13px] wrap-anywhere text-muted">
-            {prose(filterWords(rule.filter))} · {share(rule.sample)} of {rule.session ? 'sessions' : 'them'} · at most {rule.per_minute.toLocaleString('en')} a minute
+            {prose(filterWords(rule.filter))} · {share(rule.sample)} of {rule.session ? 'sessions' : 'them'} · at most{' '}
+            {rule.per_minute.toLocaleString('en')} a minute
           </p>
         </div>
-        <span className="flex items-center gap-2 pt-0.5"><span aria-hidden className="text-[13px] text-muted">{enabled ? 'On' : 'Off'}</span><Switch label={`Score with ${rule.name}`} checked={enabled} onChange={(on) => turn.mutate(on)} /></span>
-        <Menu trigger={<IconButton label={`More of ${rule.name}`} size="small"><MoreHorizontal /></IconButton>}>
-          <MenuItem icon={<Trash2 />} danger onSelect={() => void remove().catch(tellError)}>Delete</MenuItem>
+        <span className="flex items-center gap-2 pt-0.5">
+          <span aria-hidden className="text-[13px] text-muted">
+            {enabled ? 'On' : 'Off'}
+          </span>
+          <Switch label={`Score with ${rule.name}`} checked={enabled} onChange={(on) => turn.mutate(on)} />
+        </span>
+        <Menu
+          trigger={
+            <IconButton label={`More of ${rule.name}`} size="small">
+              <MoreHorizontal />
+            </IconButton>
+          }
+        >
+          <MenuItem icon={<Trash2 />} danger onSelect={() => void remove().catch(tellError)}>
+            Delete
+          </MenuItem>
         </Menu>
       </div>
       <Figures rule={rule} />
@@ -84,7 +142,9 @@ export function RuleCard({ rule }: { rule: Rule }): ReactNode {
 function Figures({ rule }: { rule: Rule }): ReactNode {
   const { data, error } = useQuery(ruleStats(rule.id));
   const said = totals(data?.data ?? []);
-  const rows = rule.evaluators.map(({ name }) => name).filter((name) => !said.some(({ evaluator }) => evaluator === name || evaluator.startsWith(`${name}.`)));
+  const rows = rule.evaluators
+    .map(({ name }) => name)
+    .filter((name) => !said.some(({ evaluator }) => evaluator === name || evaluator.startsWith(`${name}.`)));
   const none = (evaluator: string): Total => ({ evaluator, n: 0, passRate: null, mean: null, skipped: 0, errors: 0 });
   const thing = rule.session ? 'session' : 'trace';
   return (
@@ -92,22 +152,41 @@ function Figures({ rule }: { rule: Rule }): ReactNode {
       {error && <Problem error={error} />}
       <table className="w-full text-[13px]">
         <caption className="pb-1 text-left text-xs text-faint">
-          {`Last ${DAYS} days`}{data && ` · ${pluralize(data.done, thing)} scored in all${data.waiting > 0 ? `, ${data.waiting.toLocaleString('en')} waiting` : ''}${data.dropped > 0 ? `, ${data.dropped.toLocaleString('en')} dropped` : ''}`}
+          {`Last ${DAYS} days`}
+          {data &&
+            ` · ${pluralize(data.done, thing)} scored in all${data.waiting > 0 ? `, ${data.waiting.toLocaleString('en')} waiting` : ''}${data.dropped > 0 ? `, ${data.dropped.toLocaleString('en')} dropped` : ''}`}
         </caption>
-        <thead className="sr-only"><tr><th scope="col">Evaluator</th><th scope="col">Passed</th><th scope="col">Scores</th></tr></thead>
-        <tbody>{[...said, ...rows.map(none)].map((total) => <FigureRow key={total.evaluator} total={total} />)}</tbody>
+        <thead className="sr-only">
+          <tr>
+            <th scope="col">Evaluator</th>
+            <th scope="col">Passed</th>
+            <th scope="col">Scores</th>
+          </tr>
+        </thead>
+        <tbody>
+          {[...said, ...rows.map(none)].map((total) => (
+            <FigureRow key={total.evaluator} total={total} />
+          ))}
+        </tbody>
       </table>
     </div>
   );
 }
 
 function FigureRow({ total: { evaluator, n, passRate, mean, skipped, errors } }: { total: Total }): ReactNode {
-  const rest = [skipped > 0 && `${skipped.toLocaleString('en')} skipped`, errors > 0 && pluralize(errors, 'error')].filter(Boolean).join(', ');
+  const rest = [skipped > 0 && `${skipped.toLocaleString('en')} skipped`, errors > 0 && pluralize(errors, 'error')]
+    .filter(Boolean)
+    .join(', ');
   return (
     <tr className="[&>td]:py-0.5 [&>td]:pr-3 [&>td]:align-baseline">
-      <td dir="auto" className="w-1/3 wrap-anywhere">{prose(evaluator)}</td>
+      <td dir="auto" className="w-1/3 wrap-anywhere">
+        {prose(evaluator)}
+      </td>
       <td className="w-1/3 tabular-nums">{figure(n, passRate, mean)}</td>
-      <td className="text-muted tabular-nums">{pluralize(n, 'score')}{rest && <span className={errors > 0 ? 'text-warn' : undefined}> · {rest}</span>}</td>
+      <td className="text-muted tabular-nums">
+        {pluralize(n, 'score')}
+        {rest && <span className={errors > 0 ? 'text-warn' : undefined}> · {rest}</span>}
+      </td>
     </tr>
   );
 }

@@ -4,7 +4,14 @@ import { filterWords, share, totals } from './rules';
 test('a filter reads as a sentence, and what our form never makes as it is', () => {
   expect(filterWords(null)).toBe('All traces');
   expect(filterWords({ field: 'status', op: 'eq', value: 'error' })).toBe('Status is error');
-  expect(filterWords({ or: [{ field: 'model', op: 'in', value: ['a', 'b'] }, { attribute: 'http.route', op: 'exists' }] })).toBe('Model is one of a, b or http.route is there');
+  expect(
+    filterWords({
+      or: [
+        { field: 'model', op: 'in', value: ['a', 'b'] },
+        { attribute: 'http.route', op: 'exists' },
+      ],
+    }),
+  ).toBe('Model is one of a, b or http.route is there');
   expect(filterWords({ and: [{ or: [] }] })).toBe('{"and":[{"or":[]}]}');
 });
 

@@ -25,7 +25,12 @@ export const rulePages = () =>
 export const ruleStats = (rule: string) =>
   queryOptions({
     queryKey: ['rule', rule, 'stats'],
-    queryFn: ({ signal }) => api('get', '/api/online/{rule}/stats', { path: { rule }, query: { by: 'day', from: new Date(Date.now() - DAYS * DAY).toISOString() }, signal }),
+    queryFn: ({ signal }) =>
+      api('get', '/api/online/{rule}/stats', {
+        path: { rule },
+        query: { by: 'day', from: new Date(Date.now() - DAYS * DAY).toISOString() },
+        signal,
+      }),
     refetchInterval: AGAIN,
   });
 
@@ -44,7 +49,11 @@ function leafWords(leaf: unknown): string | null {
   const name = leaf[of];
   const op = OPS.find((one) => one === leaf['op']);
   if (typeof name !== 'string' || !op) return null;
-  const value = Array.isArray(leaf['value']) ? leaf['value'].map(String).join(', ') : leaf['value'] === undefined ? '' : String(leaf['value']);
+  const value = Array.isArray(leaf['value'])
+    ? leaf['value'].map(String).join(', ')
+    : leaf['value'] === undefined
+      ? ''
+      : String(leaf['value']);
   const { subject, verb, value: told } = wordsOf({ of, name, op, value });
   return [subject, verb, told].filter(Boolean).join(' ');
 }

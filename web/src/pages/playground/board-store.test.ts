@@ -3,11 +3,22 @@ import type { Board } from '@/api/types';
 import { BoardStore, free } from './board-store';
 
 const BOARD: Board = {
-  id: 'brd_1', name: 'One', mode: 'chat', testset: null, layout: {},
-  columns: [{ id: 'c1', workflow: 'tutor', variant: 'default', parameters: {} }, { id: 'c2', workflow: 'tutor', variant: 'default', parameters: {} }],
+  id: 'brd_1',
+  name: 'One',
+  mode: 'chat',
+  testset: null,
+  layout: {},
+  columns: [
+    { id: 'c1', workflow: 'tutor', variant: 'default', parameters: {} },
+    { id: 'c2', workflow: 'tutor', variant: 'default', parameters: {} },
+  ],
   rows: [{ id: 'r1', name: '', inputs: {} }],
-  cells: [{ row: 'r1', column: 'c1', thread: 'conv_1', run: null }, { row: 'r1', column: 'c2', thread: 'conv_2', run: null }],
-  created_at: '2026-01-01T00:00:00Z', updated_at: '2026-01-01T00:00:00Z',
+  cells: [
+    { row: 'r1', column: 'c1', thread: 'conv_1', run: null },
+    { row: 'r1', column: 'c2', thread: 'conv_2', run: null },
+  ],
+  created_at: '2026-01-01T00:00:00Z',
+  updated_at: '2026-01-01T00:00:00Z',
 };
 const DRAFT = { name: '', mode: 'chat' as const, columns: BOARD.columns, rows: BOARD.rows, layout: {} };
 
@@ -33,10 +44,13 @@ class Server {
     this.sent.push({ method, path, etag: headers.get('if-match'), body });
     await this.held;
     if (this.broken) throw new TypeError('Failed to fetch');
-    if (method === 'PUT' && headers.get('if-match') !== this.etag) return Response.json({ error: { code: 'stale_base', message: 'Changed.' } }, { status: 412 });
+    if (method === 'PUT' && headers.get('if-match') !== this.etag)
+      return Response.json({ error: { code: 'stale_base', message: 'Changed.' } }, { status: 412 });
     if (method !== 'GET') {
       const { cells, ...grid } = body;
-      const kept = cells ? this.board.cells.filter((cell) => cells.some((one) => one.row === cell.row && one.column === cell.column)) : this.board.cells;
+      const kept = cells
+        ? this.board.cells.filter((cell) => cells.some((one) => one.row === cell.row && one.column === cell.column))
+        : this.board.cells;
       this.board = { ...this.board, ...grid, cells: method === 'POST' ? [] : kept };
       this.version += 1;
     }
@@ -84,7 +98,9 @@ describe('a change', () => {
     await vi.advanceTimersByTimeAsync(399);
     expect(server.sent).toEqual([]);
     await vi.advanceTimersByTimeAsync(1);
-    expect(server.sent).toEqual([{ method: 'PUT', path: '/api/boards/brd_1', etag: '"1"', body: { ...GRID, name: 'Two' } }]);
+    expect(server.sent).toEqual([
+      { method: 'PUT', path: '/api/boards/brd_1', etag: '"1"', body: { ...GRID, name: 'Two' } },
+    ]);
     await vi.advanceTimersByTimeAsync(5000);
     expect(server.sent).toHaveLength(1);
   });
@@ -107,7 +123,10 @@ describe('a change', () => {
     await saved;
     expect(store.board.name).toBe('Three');
     await vi.advanceTimersByTimeAsync(400);
-    expect(server.sent.map(({ etag, body }) => [etag, body.name])).toEqual([['"1"', 'Two'], ['"2"', 'Three']]);
+    expect(server.sent.map(({ etag, body }) => [etag, body.name])).toEqual([
+      ['"1"', 'Two'],
+      ['"2"', 'Three'],
+    ]);
   });
 
   test('is tried again when the server is away, and told to nobody', async () => {
@@ -129,7 +148,9 @@ describe('a draft', () => {
     expect(server.sent).toEqual([]);
     const boards = await Promise.all([store.ensure(), store.ensure(), store.ensure()]);
     expect(boards.map(({ id }) => id)).toEqual(['brd_1', 'brd_1', 'brd_1']);
-    expect(server.sent).toEqual([{ method: 'POST', path: '/api/boards', etag: null, body: { ...DRAFT, name: 'Mine' } }]);
+    expect(server.sent).toEqual([
+      { method: 'POST', path: '/api/boards', etag: null, body: { ...DRAFT, name: 'Mine' } },
+    ]);
   });
 
   test('that is changed while it is made is saved before it is used', async () => {
@@ -140,7 +161,10 @@ describe('a draft', () => {
     store.change(name('Late'));
     release();
     expect((await made).name).toBe('Late');
-    expect(server.sent.map(({ method, etag, body }) => [method, etag, body.name])).toEqual([['POST', null, ''], ['PUT', '"2"', 'Late']]);
+    expect(server.sent.map(({ method, etag, body }) => [method, etag, body.name])).toEqual([
+      ['POST', null, ''],
+      ['PUT', '"2"', 'Late'],
+    ]);
   });
 
   test('that could not be made is made when it is wanted again', async () => {
@@ -160,7 +184,10 @@ describe('what others change', () => {
     await store.refresh();
     store.change(name('Ours'));
     await store.save();
-    expect(server.sent.map(({ method, etag }) => [method, etag])).toEqual([['GET', null], ['PUT', '"2"']]);
+    expect(server.sent.map(({ method, etag }) => [method, etag])).toEqual([
+      ['GET', null],
+      ['PUT', '"2"'],
+    ]);
   });
 
   test('and is the same is not shown again', async () => {
@@ -176,7 +203,10 @@ describe('what others change', () => {
     store.change(name('Ours'));
     server.board = { ...BOARD, name: 'Theirs', cells: [{ row: 'r1', column: 'c1', thread: 'conv_9', run: null }] };
     await store.refresh();
-    expect([store.board.name, store.board.cells]).toEqual(['Ours', [{ row: 'r1', column: 'c1', thread: 'conv_9', run: null }]]);
+    expect([store.board.name, store.board.cells]).toEqual([
+      'Ours',
+      [{ row: 'r1', column: 'c1', thread: 'conv_9', run: null }],
+    ]);
   });
 
   test('does not undo what is being saved', async () => {
@@ -242,7 +272,11 @@ describe('cells', () => {
     release();
     await saved;
     await store.save();
-    expect(store.board.cells.map(({ row, column, thread }) => [row, column, thread])).toEqual([['r1', 'c1', 'conv_1'], ['r1', 'c2', 'conv_2'], ['r2', 'c1', 'conv_3']]);
+    expect(store.board.cells.map(({ row, column, thread }) => [row, column, thread])).toEqual([
+      ['r1', 'c1', 'conv_1'],
+      ['r1', 'c2', 'conv_2'],
+      ['r2', 'c1', 'conv_3'],
+    ]);
   });
 
   test('are not named when the board is saved: the server has filled some that we do not know', async () => {
@@ -256,13 +290,25 @@ describe('cells', () => {
     const store = opened();
     const [first] = BOARD.columns;
     store.change((board) => ({ ...board, columns: board.columns.slice(0, 1) }));
-    store.change((board) => ({ ...board, columns: [...board.columns, { id: free('c', board.columns), workflow: first?.workflow ?? '', variant: 'default', parameters: {} }] }));
+    store.change((board) => ({
+      ...board,
+      columns: [
+        ...board.columns,
+        { id: free('c', board.columns), workflow: first?.workflow ?? '', variant: 'default', parameters: {} },
+      ],
+    }));
     await store.save();
-    expect(server.puts.map(({ cells, columns }) => [columns?.map(({ id }) => id), cells])).toEqual([[['c1', 'c2'], [{ row: 'r1', column: 'c1' }]]]);
+    expect(server.puts.map(({ cells, columns }) => [columns?.map(({ id }) => id), cells])).toEqual([
+      [['c1', 'c2'], [{ row: 'r1', column: 'c1' }]],
+    ]);
     expect(store.board.cells).toEqual([BOARD.cells[0]]);
   });
 });
 
 test('the first free name is taken', () => {
-  expect([free('c', []), free('c', [{ id: 'c1' }, { id: 'c3' }]), free('r', [{ id: 'c1' }])]).toEqual(['c1', 'c2', 'r1']);
+  expect([free('c', []), free('c', [{ id: 'c1' }, { id: 'c3' }]), free('r', [{ id: 'c1' }])]).toEqual([
+    'c1',
+    'c2',
+    'r1',
+  ]);
 });

@@ -54,7 +54,10 @@ export class BoardStore {
     const stays = new Set(lines(after));
     for (const line of lines(before)) if (!stays.has(line)) this.#gone.add(line);
     this.#unsaved = true;
-    this.#set({ ...after, cells: after.cells.filter((cell) => stays.has(`row ${cell.row}`) && stays.has(`column ${cell.column}`)) });
+    this.#set({
+      ...after,
+      cells: after.cells.filter((cell) => stays.has(`row ${cell.row}`) && stays.has(`column ${cell.column}`)),
+    });
     if (this.board.id) this.#saveIn(SAVE_AFTER);
   }
 
@@ -164,7 +167,9 @@ export class BoardStore {
     const { board } = this;
     const ours = new Set(lines(board).filter((line) => !this.#gone.has(line)));
     const cells = theirs.cells.filter((cell) => ours.has(`row ${cell.row}`) && ours.has(`column ${cell.column}`));
-    const since = board.cells.filter((cell) => isOlder && !cells.some((one) => one.row === cell.row && one.column === cell.column));
+    const since = board.cells.filter(
+      (cell) => isOlder && !cells.some((one) => one.row === cell.row && one.column === cell.column),
+    );
     return [...cells, ...since];
   }
 
@@ -173,15 +178,23 @@ export class BoardStore {
   }
 }
 
-const lines = ({ rows, columns }: Pick<Board, 'rows' | 'columns'>): string[] => [...rows.map(({ id }) => `row ${id}`), ...columns.map(({ id }) => `column ${id}`)];
+const lines = ({ rows, columns }: Pick<Board, 'rows' | 'columns'>): string[] => [
+  ...rows.map(({ id }) => `row ${id}`),
+  ...columns.map(({ id }) => `column ${id}`),
+];
 
-const isStale = (error: unknown): boolean => error instanceof ApiError && (error.code === 'stale_base' || error.status === 412);
+const isStale = (error: unknown): boolean =>
+  error instanceof ApiError && (error.code === 'stale_base' || error.status === 412);
 
 /** The server drops the cells of rows and columns that are gone by itself; those that are there again it would keep. */
 function kept({ rows, columns }: Board, gone: ReadonlySet<string>): { cells?: { row: string; column: string }[] } {
   if (!lines({ rows, columns }).some((line) => gone.has(line))) return {};
   const old = columns.filter(({ id }) => !gone.has(`column ${id}`));
-  return { cells: rows.filter(({ id }) => !gone.has(`row ${id}`)).flatMap((row) => old.map((column) => ({ row: row.id, column: column.id }))) };
+  return {
+    cells: rows
+      .filter(({ id }) => !gone.has(`row ${id}`))
+      .flatMap((row) => old.map((column) => ({ row: row.id, column: column.id }))),
+  };
 }
 
 async function read(id: string, signal?: AbortSignal): Promise<{ board: Board; etag: string | null }> {

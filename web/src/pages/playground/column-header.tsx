@@ -23,20 +23,34 @@ export function ColumnHead({ column }: { column: Column }): ReactNode {
   const known = useQuery(workflowsQuery()).data?.data ?? [];
   const versions = useQuery(variantsQuery(column.workflow)).data?.data ?? [];
   const change = (what: Partial<Column>) =>
-    store.change((now) => ({ ...now, columns: now.columns.map((one) => (one.id === column.id ? { ...one, ...what } : one)) }));
-  const duplicate = () => store.change((now) => ({ ...now, columns: [...now.columns, { ...column, id: free('c', now.columns) }] }));
+    store.change((now) => ({
+      ...now,
+      columns: now.columns.map((one) => (one.id === column.id ? { ...one, ...what } : one)),
+    }));
+  const duplicate = () =>
+    store.change((now) => ({ ...now, columns: [...now.columns, { ...column, id: free('c', now.columns) }] }));
   const remove = () => store.change((now) => ({ ...now, columns: now.columns.filter((one) => one.id !== column.id) }));
   const offered = known.filter((one) => board.mode === 'single' || one.is_chat || one.name === column.workflow);
   return (
     <div className="flex h-10 min-w-0 items-center gap-1 px-2">
-      <select aria-label="Workflow" className={`${SELECT} max-w-1/2 font-medium`} value={column.workflow} onChange={(event) => change({ workflow: event.target.value, variant: 'default', parameters: {} })}>
+      <select
+        aria-label="Workflow"
+        className={`${SELECT} max-w-1/2 font-medium`}
+        value={column.workflow}
+        onChange={(event) => change({ workflow: event.target.value, variant: 'default', parameters: {} })}
+      >
         {!offered.some((one) => one.name === column.workflow) && <option>{column.workflow}</option>}
         {offered.map((one) => (
           <option key={one.name}>{one.name}</option>
         ))}
       </select>
       {(versions.length > 1 || column.variant !== 'default') && (
-        <select aria-label="Variant" className={`${SELECT} text-muted`} value={column.variant} onChange={(event) => change({ variant: event.target.value })}>
+        <select
+          aria-label="Variant"
+          className={`${SELECT} text-muted`}
+          value={column.variant}
+          onChange={(event) => change({ variant: event.target.value })}
+        >
           {!versions.some((one) => one.name === column.variant) && <option>{column.variant}</option>}
           {versions.map((one) => (
             <option key={one.id}>{one.name}</option>
@@ -44,8 +58,18 @@ export function ColumnHead({ column }: { column: Column }): ReactNode {
         </select>
       )}
       <span className="grow" />
-      <Parameters column={column} onChange={(parameters) => change({ parameters })} onSaved={(variant) => change({ variant, parameters: {} })} />
-      <Menu trigger={<IconButton label="Column menu" size="small"><MoreHorizontal /></IconButton>}>
+      <Parameters
+        column={column}
+        onChange={(parameters) => change({ parameters })}
+        onSaved={(variant) => change({ variant, parameters: {} })}
+      />
+      <Menu
+        trigger={
+          <IconButton label="Column menu" size="small">
+            <MoreHorizontal />
+          </IconButton>
+        }
+      >
         <MenuItem icon={<Columns2 />} onSelect={duplicate} disabled={board.columns.length >= 8}>
           Duplicate column
         </MenuItem>
@@ -83,7 +107,12 @@ function Parameters({ column, onChange, onSaved }: ParametersProps): ReactNode {
       <h3 className="mb-3 font-semibold">
         Parameters of {column.workflow} <span className="font-normal text-muted">{column.variant}</span>
       </h3>
-      <SchemaForm schema={schema} value={column.parameters ?? {}} placeholder={data?.parameters ?? {}} onChange={onChange} />
+      <SchemaForm
+        schema={schema}
+        value={column.parameters ?? {}}
+        placeholder={data?.parameters ?? {}}
+        onChange={onChange}
+      />
       {edits > 0 && <SaveAs column={column} onSaved={onSaved} />}
     </Popover>
   );
@@ -98,10 +127,24 @@ function SaveAs({ column, onSaved }: { column: Column; onSaved: (variant: string
     const { data } = await api('get', '/api/workflows/{workflow}/variants', { path: { workflow: column.workflow } });
     const known = data.find((one) => one.name === name);
     const base = data.find((one) => one.name === variant);
-    const before = base ? (await api('get', '/api/variants/{variant}/versions/{number}', { path: { variant: base.id, number: base.head } })).parameters : {};
+    const before = base
+      ? (
+          await api('get', '/api/variants/{variant}/versions/{number}', {
+            path: { variant: base.id, number: base.head },
+          })
+        ).parameters
+      : {};
     const parameters = { ...(variant === 'default' ? {} : before), ...column.parameters };
-    if (known) await api('post', '/api/variants/{variant}/versions', { path: { variant: known.id }, body: { base: known.head, parameters } });
-    else await api('post', '/api/workflows/{workflow}/variants', { path: { workflow: column.workflow }, body: { name, parameters } });
+    if (known)
+      await api('post', '/api/variants/{variant}/versions', {
+        path: { variant: known.id },
+        body: { base: known.head, parameters },
+      });
+    else
+      await api('post', '/api/workflows/{workflow}/variants', {
+        path: { workflow: column.workflow },
+        body: { name, parameters },
+      });
     await cache.invalidateQueries({ queryKey: ['variants', column.workflow] });
     onSaved(name);
     tell(known ? `Saved as version ${known.head + 1} of ${name}.` : `Saved as the variant ${name}.`);
@@ -114,7 +157,14 @@ function SaveAs({ column, onSaved }: { column: Column; onSaved: (variant: string
         save().catch(tellError);
       }}
     >
-      <TextField aria-label="Name of the variant" placeholder="Name of the variant" value={name} onChange={(event) => setName(event.target.value)} pattern="[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}" required />
+      <TextField
+        aria-label="Name of the variant"
+        placeholder="Name of the variant"
+        value={name}
+        onChange={(event) => setName(event.target.value)}
+        pattern="[A-Za-z0-9][A-Za-z0-9_.\-]{0,63}"
+        required
+      />
       <Button type="submit" disabled={!name || name === 'default'}>
         <Save className="size-4" /> Save
       </Button>
@@ -129,13 +179,32 @@ export function AddColumn(): ReactNode {
   const known = useQuery(workflowsQuery()).data?.data ?? [];
   const last = board.columns.at(-1);
   const add = (workflow: string, variant = 'default', parameters = {}) =>
-    store.change((now) => ({ ...now, columns: [...now.columns, { id: free('c', now.columns), workflow, variant, parameters }] }));
-  useCommand(last && { id: 'add-variant', title: 'Add a variant', group: 'Chat', keys: 'alt+v', run: () => add(last.workflow, last.variant, last.parameters) });
+    store.change((now) => ({
+      ...now,
+      columns: [...now.columns, { id: free('c', now.columns), workflow, variant, parameters }],
+    }));
+  useCommand(
+    last && {
+      id: 'add-variant',
+      title: 'Add a variant',
+      group: 'Chat',
+      keys: 'alt+v',
+      run: () => add(last.workflow, last.variant, last.parameters),
+    },
+  );
   return (
-    <Menu trigger={<IconButton label="Add variant" size="small"><Plus /></IconButton>}>
+    <Menu
+      trigger={
+        <IconButton label="Add variant" size="small">
+          <Plus />
+        </IconButton>
+      }
+    >
       {last && (
         <>
-          <MenuItem onSelect={() => add(last.workflow, last.variant, last.parameters)}>{last.workflow} once more</MenuItem>
+          <MenuItem onSelect={() => add(last.workflow, last.variant, last.parameters)}>
+            {last.workflow} once more
+          </MenuItem>
           <MenuLine />
         </>
       )}

@@ -3,13 +3,18 @@ import type { Bootstrap } from '@/api/queries';
 import { beginsWith, open } from './open-board';
 
 const flow = (name: string, more: object = {}) => ({ name, is_chat: true, default: false, ...more });
-const told = (board_id: string | null, ...data: object[]) => ({ board_id, workflows: { data } }) as unknown as Bootstrap;
+const told = (board_id: string | null, ...data: object[]) =>
+  ({ board_id, workflows: { data } }) as unknown as Bootstrap;
 const { signal } = new AbortController();
 
 afterEach(() => void vi.unstubAllGlobals());
 
 function serving(answers: Record<string, object>) {
-  const asked = vi.fn(async (path: string) => (answers[path] ? Response.json(answers[path], { headers: { etag: '"1"' } }) : Response.json({ error: { code: 'not_found', message: 'There is none.' } }, { status: 404 })));
+  const asked = vi.fn(async (path: string) =>
+    answers[path]
+      ? Response.json(answers[path], { headers: { etag: '"1"' } })
+      : Response.json({ error: { code: 'not_found', message: 'There is none.' } }, { status: 404 }),
+  );
   vi.stubGlobal('fetch', asked);
   return asked;
 }
@@ -29,8 +34,14 @@ describe('an address', () => {
 
   test('of a board opens it; of nothing the one that was saved last', async () => {
     const asked = serving({ '/api/boards/brd_1': saved });
-    const opened = [await open('brd_1', null, false, told(null), signal), await open(undefined, null, false, told('brd_1'), signal)];
-    expect(opened.map((one) => [one?.store.board.id, one?.title, one?.alone])).toEqual([['brd_1', 'One', false], ['brd_1', 'One', false]]);
+    const opened = [
+      await open('brd_1', null, false, told(null), signal),
+      await open(undefined, null, false, told('brd_1'), signal),
+    ];
+    expect(opened.map((one) => [one?.store.board.id, one?.title, one?.alone])).toEqual([
+      ['brd_1', 'One', false],
+      ['brd_1', 'One', false],
+    ]);
     expect(opened[0]?.key).not.toBe(opened[1]?.key);
     expect(asked).toHaveBeenCalledTimes(2);
   });
@@ -38,25 +49,68 @@ describe('an address', () => {
   test('that asks for a workflow, or for a new board, opens a draft that is nowhere else', async () => {
     const asked = serving({});
     const known = [flow('eliza'), flow('headline', { is_chat: false })];
-    const opened = [await open(undefined, 'headline', false, told('brd_1', ...known), signal), await open(undefined, null, true, told('brd_1', ...known), signal)];
-    expect(opened.map((one) => [one?.store.board.id, one?.store.board.mode, one?.store.board.columns, one?.store.board.rows])).toEqual([
-      ['', 'single', [{ id: 'c1', workflow: 'headline', variant: 'default', parameters: {} }], [{ id: 'r1', name: '', inputs: {} }]],
-      ['', 'chat', [{ id: 'c1', workflow: 'eliza', variant: 'default', parameters: {} }], [{ id: 'r1', name: '', inputs: {} }]],
+    const opened = [
+      await open(undefined, 'headline', false, told('brd_1', ...known), signal),
+      await open(undefined, null, true, told('brd_1', ...known), signal),
+    ];
+    expect(
+      opened.map((one) => [
+        one?.store.board.id,
+        one?.store.board.mode,
+        one?.store.board.columns,
+        one?.store.board.rows,
+      ]),
+    ).toEqual([
+      [
+        '',
+        'single',
+        [{ id: 'c1', workflow: 'headline', variant: 'default', parameters: {} }],
+        [{ id: 'r1', name: '', inputs: {} }],
+      ],
+      [
+        '',
+        'chat',
+        [{ id: 'c1', workflow: 'eliza', variant: 'default', parameters: {} }],
+        [{ id: 'r1', name: '', inputs: {} }],
+      ],
     ]);
     expect(asked.mock.calls.map(([path]) => path)).toEqual(['/api/workflows/headline', '/api/workflows/eliza']); // What they are given, which nobody knows here.
   });
 
   test('of a new board begins with the example that its workflow gives', async () => {
-    serving({ '/api/workflows/mender': { name: 'mender', schemas: { inputs: { properties: { context: { examples: [{ code: 'f()' }] } } } } } });
+    serving({
+      '/api/workflows/mender': {
+        name: 'mender',
+        schemas: { inputs: { properties: { context: { examples: [{ code: 'f()' }] } } } },
+      },
+    });
     const opened = await open(undefined, 'mender', false, told(null, flow('mender')), signal);
     expect(opened?.store.board.rows).toEqual([{ id: 'r1', name: '', inputs: { context: { code: 'f()' } } }]);
   });
 
   test('of a thread shows it alone, with what it gives its runs', async () => {
-    serving({ '/api/threads/conv_1': { id: 'conv_1', title: 'Why?', workflow: 'tutor', variant: 'short:3', parameters: { t: 1 }, inputs: { subject: 'physics' } } });
+    serving({
+      '/api/threads/conv_1': {
+        id: 'conv_1',
+        title: 'Why?',
+        workflow: 'tutor',
+        variant: 'short:3',
+        parameters: { t: 1 },
+        inputs: { subject: 'physics' },
+      },
+    });
     const opened = await open('conv_1', null, false, told(null), signal);
-    expect([opened?.alone, opened?.title, opened?.store.board.columns, opened?.store.board.rows, opened?.store.board.cells]).toEqual([
-      true, 'Why?', [{ id: 'c1', workflow: 'tutor', variant: 'short:3', parameters: { t: 1 } }], [{ id: 'r1', name: '', inputs: { subject: 'physics' } }],
+    expect([
+      opened?.alone,
+      opened?.title,
+      opened?.store.board.columns,
+      opened?.store.board.rows,
+      opened?.store.board.cells,
+    ]).toEqual([
+      true,
+      'Why?',
+      [{ id: 'c1', workflow: 'tutor', variant: 'short:3', parameters: { t: 1 } }],
+      [{ id: 'r1', name: '', inputs: { subject: 'physics' } }],
       [{ row: 'r1', column: 'c1', thread: 'conv_1', run: null }],
     ]);
   });

@@ -19,12 +19,21 @@ type Known = Pick<WorkflowRow, 'name' | 'is_chat' | 'default'>;
 /** The workflow that a new board begins with: the one that was asked for, the default, the first chat, or any. */
 export function beginsWith(known: readonly Known[], wanted: string | null): Known | undefined {
   return (
-    known.find((one) => one.name === wanted) ?? known.find((one) => one.default && one.is_chat) ?? known.find((one) => one.is_chat) ?? known[0]
+    known.find((one) => one.name === wanted) ??
+    known.find((one) => one.default && one.is_chat) ??
+    known.find((one) => one.is_chat) ??
+    known[0]
   );
 }
 
 /** `fresh`: a new one, whatever was used last. */
-export async function open(what: string | undefined, wanted: string | null, fresh: boolean, told: Bootstrap, signal: AbortSignal): Promise<Opened | null> {
+export async function open(
+  what: string | undefined,
+  wanted: string | null,
+  fresh: boolean,
+  told: Bootstrap,
+  signal: AbortSignal,
+): Promise<Opened | null> {
   if (what?.startsWith('conv_')) return openThread(what, signal);
   const saved = what ?? (wanted || fresh ? null : told.board_id);
   if (saved) return board(await BoardStore.open(saved, signal));
@@ -53,7 +62,14 @@ async function openThread(id: string, signal: AbortSignal): Promise<Opened> {
   const store = BoardStore.draft({
     name: thread.title,
     mode: 'chat',
-    columns: [{ id: 'c1', workflow: thread.workflow ?? '', variant: thread.variant ?? 'default', parameters: thread.parameters }],
+    columns: [
+      {
+        id: 'c1',
+        workflow: thread.workflow ?? '',
+        variant: thread.variant ?? 'default',
+        parameters: thread.parameters,
+      },
+    ],
     rows: [{ id: 'r1', name: '', inputs: thread.inputs }],
     layout: {},
   });

@@ -16,7 +16,9 @@ import { ChatBoard } from './chat/chat-board';
 import { open, type Opened } from './open-board';
 import { addRow } from './row-inputs';
 
-const SingleBoard = lazy(() => import('./single-turn/board').then(({ SingleBoard: component }) => ({ default: component })));
+const SingleBoard = lazy(() =>
+  import('./single-turn/board').then(({ SingleBoard: component }) => ({ default: component })),
+);
 
 /** What was opened last: a draft gets its address when it is saved, and must not be opened anew for that. */
 let last: Opened | null = null;
@@ -55,7 +57,12 @@ export function BoardPage({ what }: { what: string | undefined }): ReactNode {
       </div>
     );
   }
-  if (shown === undefined) return <div className="grid h-full place-items-center"><Spinner /></div>;
+  if (shown === undefined)
+    return (
+      <div className="grid h-full place-items-center">
+        <Spinner />
+      </div>
+    );
   return shown ? <Opening key={shown.key} opened={shown} /> : <NoWorkflows />;
 }
 
@@ -85,14 +92,21 @@ function Shown({ opened: { title, alone } }: { opened: Opened }): ReactNode {
     setActive(cell);
     if (board.id) setSearch({ cell: `${cell.row}.${cell.column}` }, { replace: true });
   };
-  const there = board.rows.some((row) => row.id === active.row) && board.columns.some((column) => column.id === active.column);
+  const there =
+    board.rows.some((row) => row.id === active.row) && board.columns.some((column) => column.id === active.column);
   return (
     <div className="flex h-full min-h-0 flex-col">
       <Toolbar title={title} alone={alone} />
       {board.mode === 'chat' ? (
         <ChatBoard cells={cells} active={there ? active : firstOf(board)} onActive={activate} alone={alone} />
       ) : (
-        <Suspense fallback={<div className="p-8"><Spinner /></div>}>
+        <Suspense
+          fallback={
+            <div className="p-8">
+              <Spinner />
+            </div>
+          }
+        >
           <SingleBoard />
         </Suspense>
       )}

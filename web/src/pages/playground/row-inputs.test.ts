@@ -5,21 +5,37 @@ import { BoardStore } from './board-store';
 import { beginning, rowInputs } from './row-inputs';
 
 const BOARD = {
-  id: '', name: '', mode: 'chat', testset: null, layout: {}, cells: [],
+  id: '',
+  name: '',
+  mode: 'chat',
+  testset: null,
+  layout: {},
+  cells: [],
   columns: [{ id: 'c1', workflow: 'mender', variant: 'default', parameters: {} }],
-  rows: [{ id: 'r1', name: '', inputs: { context: { code: 'a' } } }, { id: 'r2', name: '', inputs: {} }],
+  rows: [
+    { id: 'r1', name: '', inputs: { context: { code: 'a' } } },
+    { id: 'r2', name: '', inputs: {} },
+  ],
 } as unknown as Board;
 
-const known = (name: string, properties: object) => queryClient.setQueryData(workflowQuery(name).queryKey, { schemas: { inputs: { properties } } } as never);
+const known = (name: string, properties: object) =>
+  queryClient.setQueryData(workflowQuery(name).queryKey, { schemas: { inputs: { properties } } } as never);
 
 beforeEach(() => {
-  known('mender', { context: { type: 'object', default: { code: '', adaptor: 'http' } }, log: { type: 'string', default: null }, text: { examples: ['Hi'] } });
+  known('mender', {
+    context: { type: 'object', default: { code: '', adaptor: 'http' } },
+    log: { type: 'string', default: null },
+    text: { examples: ['Hi'] },
+  });
   known('tutor', { text: { examples: ['Ho'] }, subject: { examples: ['maths'] } });
 });
 afterEach(() => queryClient.clear());
 
 test('a new row begins with the examples of its workflows, the first one’s first', () => {
-  expect(beginning([{ workflow: 'mender' }, { workflow: 'tutor' }, { workflow: 'unknown' }])).toEqual({ text: 'Hi', subject: 'maths' });
+  expect(beginning([{ workflow: 'mender' }, { workflow: 'tutor' }, { workflow: 'unknown' }])).toEqual({
+    text: 'Hi',
+    subject: 'maths',
+  });
 });
 
 describe('the inputs of a row', () => {

@@ -18,7 +18,10 @@ const schemaOf = (workflow: string) => queryClient.getQueryData(workflowQuery(wo
 
 /** The examples of the columns' workflows, as far as they are known; the first column's go first. */
 export const beginning = (columns: readonly Pick<Column, 'workflow'>[]): Record<string, unknown> =>
-  Object.assign({}, ...columns.map(({ workflow }) => exampleOf(schemaOf(workflow))).toReversed()) as Record<string, unknown>;
+  Object.assign({}, ...columns.map(({ workflow }) => exampleOf(schemaOf(workflow))).toReversed()) as Record<
+    string,
+    unknown
+  >;
 
 /** For what a cell shows. Changed as if somebody had typed it: shown at once, saved soon, in every tab. */
 export function rowInputs(store: BoardStore, row: string, workflow: string): Inputs {
@@ -27,15 +30,32 @@ export function rowInputs(store: BoardStore, row: string, workflow: string): Inp
     read: () => store.board.rows.find(({ id }) => id === row)?.inputs ?? NOTHING,
     usual: () => {
       const { fields } = formOf(schemaOf(workflow) ?? {});
-      return Object.fromEntries(fields.flatMap(({ name, shape }) => (shape.fallback === undefined || shape.fallback === null ? [] : [[name, shape.fallback]])));
+      return Object.fromEntries(
+        fields.flatMap(({ name, shape }) =>
+          shape.fallback === undefined || shape.fallback === null ? [] : [[name, shape.fallback]],
+        ),
+      );
     },
     change: (update) =>
-      store.change((board) => ({ ...board, rows: board.rows.map((one) => (one.id === row ? { ...one, inputs: { ...update(one.inputs ?? NOTHING) } } : one)) })),
+      store.change((board) => ({
+        ...board,
+        rows: board.rows.map((one) =>
+          one.id === row ? { ...one, inputs: { ...update(one.inputs ?? NOTHING) } } : one,
+        ),
+      })),
   };
 }
 
 /** Around what a cell shows: lets it change the inputs of its row. */
-export function BesideInputs({ row, workflow, children }: { row: string; workflow: string; children: ReactNode }): ReactNode {
+export function BesideInputs({
+  row,
+  workflow,
+  children,
+}: {
+  row: string;
+  workflow: string;
+  children: ReactNode;
+}): ReactNode {
   const store = useBoardStore();
   const inputs = useMemo(() => rowInputs(store, row, workflow), [store, row, workflow]);
   return <InputsContext value={inputs}>{children}</InputsContext>;
@@ -63,12 +83,20 @@ export const useHasInputs = (columns: readonly Column[]): boolean =>
   Object.keys(useInputs(columns).properties ?? {}).some((name) => name !== 'messages');
 
 export function addRow(store: BoardStore): void {
-  store.change((now) => (now.rows.length >= 50 ? now : { ...now, rows: [...now.rows, { id: free('r', now.rows), name: '', inputs: beginning(now.columns) }] }));
+  store.change((now) =>
+    now.rows.length >= 50
+      ? now
+      : { ...now, rows: [...now.rows, { id: free('r', now.rows), name: '', inputs: beginning(now.columns) }] },
+  );
 }
 
 /** Of an object its names: what is in them is seen when it is opened. */
 const inShort = (value: unknown): string =>
-  typeof value === 'string' ? (value.trimStart().split('\n', 1)[0] ?? '').slice(0, 200) : isObject(value) ? Object.keys(value).slice(0, 20).join(', ') : summary(value);
+  typeof value === 'string'
+    ? (value.trimStart().split('\n', 1)[0] ?? '').slice(0, 200)
+    : isObject(value)
+      ? Object.keys(value).slice(0, 20).join(', ')
+      : summary(value);
 
 interface Props {
   row: Row;
@@ -102,12 +130,19 @@ export function RowStrip({ row, number }: Props): ReactNode {
           trigger={
             <Button size="small" look="quiet" className="shrink min-w-0">
               <Braces className="size-3.5 shrink-0" />
-              <span className="truncate">{set.length === 0 ? 'Inputs' : set.map(([name, value]) => `${name}: ${inShort(value)}`).join(' · ')}</span>
+              <span className="truncate">
+                {set.length === 0 ? 'Inputs' : set.map(([name, value]) => `${name}: ${inShort(value)}`).join(' · ')}
+              </span>
             </Button>
           }
         >
           <h3 className="mb-3 font-semibold">Inputs of this thread</h3>
-          <SchemaForm schema={schema} value={row.inputs ?? {}} without={['messages']} onChange={(inputs) => change({ inputs })} />
+          <SchemaForm
+            schema={schema}
+            value={row.inputs ?? {}}
+            without={['messages']}
+            onChange={(inputs) => change({ inputs })}
+          />
         </Popover>
       )}
       <span className="grow" />

@@ -44,7 +44,16 @@ export function AnswerForm({ questions, busy, error, onChange, onSave, onSkip, o
   };
   const onKey = useEffectEvent((event: KeyboardEvent) => {
     const target = event.target instanceof Element ? event.target : null;
-    if (event.defaultPrevented || event.isComposing || event.ctrlKey || event.metaKey || event.altKey || target?.closest('[role=dialog],[role=menu]') || isWriting(target)) return;
+    if (
+      event.defaultPrevented ||
+      event.isComposing ||
+      event.ctrlKey ||
+      event.metaKey ||
+      event.altKey ||
+      target?.closest('[role=dialog],[role=menu]') ||
+      isWriting(target)
+    )
+      return;
     const question = questions[at];
     const option = question && optionsOf(question)?.find(({ press }) => press === event.key);
     if (option) set(at, option.value, { moves: true });
@@ -81,21 +90,61 @@ export function AnswerForm({ questions, busy, error, onChange, onSave, onSkip, o
             onChange={(value) => set(place, value, { moves: false })}
           />
         ))}
-        <div className="pl-3.5"><Labelled label="Comment" hint="if you like"><TextArea dir="auto" maxLength={4000} value={comment} onChange={(event) => { setComment(event.target.value); onChange(); }} /></Labelled></div>
+        <div className="pl-3.5">
+          <Labelled label="Comment" hint="if you like">
+            <TextArea
+              dir="auto"
+              maxLength={4000}
+              value={comment}
+              onChange={(event) => {
+                setComment(event.target.value);
+                onChange();
+              }}
+            />
+          </Labelled>
+        </div>
       </div>
       <footer className="flex shrink-0 flex-col gap-2 border-t bg-surface px-4 py-3">
-        {error && <Problem error={error}>{error instanceof ApiError && error.status === 409 && <Button size="small" onClick={onNext}>Next item</Button>}</Problem>}
-        {tried && lack.length > 0 && <p role="status" className="text-xs text-bad" dir="auto">{lack.map(titleOf).join(', ')}: wants an answer.</p>}
-        {tried && lack.length === 0 && isEmpty && <p role="status" className="text-xs text-bad">Nothing is answered yet. You can skip it.</p>}
+        {error && (
+          <Problem error={error}>
+            {error instanceof ApiError && error.status === 409 && (
+              <Button size="small" onClick={onNext}>
+                Next item
+              </Button>
+            )}
+          </Problem>
+        )}
+        {tried && lack.length > 0 && (
+          <p role="status" className="text-xs text-bad" dir="auto">
+            {lack.map(titleOf).join(', ')}: wants an answer.
+          </p>
+        )}
+        {tried && lack.length === 0 && isEmpty && (
+          <p role="status" className="text-xs text-bad">
+            Nothing is answered yet. You can skip it.
+          </p>
+        )}
         <div className="flex gap-2">
-          <Button type="submit" look="main" disabled={busy} className="grow">{busy ? 'One moment…' : 'Save and next'}</Button>
-          <Button disabled={busy} onClick={onSkip}>Skip</Button>
+          <Button type="submit" look="main" disabled={busy} className="grow">
+            {busy ? 'One moment…' : 'Save and next'}
+          </Button>
+          <Button disabled={busy} onClick={onSkip}>
+            Skip
+          </Button>
         </div>
         <p className="flex flex-wrap items-center gap-x-3 gap-y-1 text-xs text-muted pointer-coarse:hidden">
-          <span><Kbd>1</Kbd>…<Kbd>9</Kbd> choose</span>
-          <span><Kbd>Enter</Kbd> saves</span>
-          <span><Kbd>S</Kbd> skips</span>
-          <span><Kbd>{shown('mod+enter')}</Kbd> saves while you write</span>
+          <span>
+            <Kbd>1</Kbd>…<Kbd>9</Kbd> choose
+          </span>
+          <span>
+            <Kbd>Enter</Kbd> saves
+          </span>
+          <span>
+            <Kbd>S</Kbd> skips
+          </span>
+          <span>
+            <Kbd>{shown('mod+enter')}</Kbd> saves while you write
+          </span>
         </p>
       </footer>
     </form>
@@ -103,7 +152,8 @@ export function AnswerForm({ questions, busy, error, onChange, onSave, onSkip, o
 }
 
 /** Is it a field that letters and digits belong to? */
-const isWriting = (target: Element | null): boolean => target?.matches('textarea, select, [contenteditable], input:not([type=radio], [type=checkbox])') ?? false;
+const isWriting = (target: Element | null): boolean =>
+  target?.matches('textarea, select, [contenteditable], input:not([type=radio], [type=checkbox])') ?? false;
 
 interface QuestionFieldProps {
   question: Question;
@@ -121,7 +171,13 @@ export function QuestionField({ question, value, active, missing, onFocus, onCha
   const options = optionsOf(question);
   const isOptional = question.required === false;
   return (
-    <fieldset onFocus={onFocus} className={cn('min-w-0 border-l-2 pl-3', missing ? 'border-bad' : active ? 'border-accent' : 'border-transparent')}>
+    <fieldset
+      onFocus={onFocus}
+      className={cn(
+        'min-w-0 border-l-2 pl-3',
+        missing ? 'border-bad' : active ? 'border-accent' : 'border-transparent',
+      )}
+    >
       <legend className="float-left mb-1.5 w-full font-medium wrap-anywhere" dir="auto">
         {prose(titleOf(question))} {isOptional && <span className="font-normal text-faint">optional</span>}
       </legend>
@@ -129,9 +185,23 @@ export function QuestionField({ question, value, active, missing, onFocus, onCha
         {options && <Options question={question} options={options} value={value} active={active} onChange={onChange} />}
         {question.type === 'score' && !options && <Score question={question} value={value} onChange={onChange} />}
         {question.type === 'text' && (
-          <TextArea dir="auto" aria-label={titleOf(question)} maxLength={20_000} value={typeof value === 'string' ? value : ''} onChange={({ target }) => onChange(target.value.trim() ? target.value : undefined)} />
+          <TextArea
+            dir="auto"
+            aria-label={titleOf(question)}
+            maxLength={20_000}
+            value={typeof value === 'string' ? value : ''}
+            onChange={({ target }) => onChange(target.value.trim() ? target.value : undefined)}
+          />
         )}
-        {isOptional && value !== undefined && options && <button type="button" onClick={() => onChange(undefined)} className="mt-1 text-xs text-muted hover:text-accent hover:underline">Take it back</button>}
+        {isOptional && value !== undefined && options && (
+          <button
+            type="button"
+            onClick={() => onChange(undefined)}
+            className="mt-1 text-xs text-muted hover:text-accent hover:underline"
+          >
+            Take it back
+          </button>
+        )}
       </div>
     </fieldset>
   );
@@ -149,12 +219,26 @@ function Options({ question, options, value, active, onChange }: OptionsProps): 
           key={String(option.value)}
           className={cn(
             'relative flex min-h-8 cursor-pointer items-center gap-2 rounded-lg border px-3 py-1 transition-colors has-focus-visible:outline-2 has-focus-visible:outline-offset-1 has-focus-visible:outline-accent',
-            value === option.value ? 'border-accent bg-accent-soft font-medium text-accent' : 'hover:border-strong-line hover:bg-sunken',
+            value === option.value
+              ? 'border-accent bg-accent-soft font-medium text-accent'
+              : 'hover:border-strong-line hover:bg-sunken',
           )}
         >
-          <input type="radio" name={question.key} checked={value === option.value} onChange={() => onChange(option.value)} className="absolute inset-0 cursor-pointer opacity-0" />
-          <span dir="auto" className="min-w-0 grow wrap-anywhere">{prose(option.label)}</span>
-          {active && option.press !== null && option.press !== option.label && <kbd aria-hidden className="font-sans text-xs text-faint pointer-coarse:hidden">{option.press}</kbd>}
+          <input
+            type="radio"
+            name={question.key}
+            checked={value === option.value}
+            onChange={() => onChange(option.value)}
+            className="absolute inset-0 cursor-pointer opacity-0"
+          />
+          <span dir="auto" className="min-w-0 grow wrap-anywhere">
+            {prose(option.label)}
+          </span>
+          {active && option.press !== null && option.press !== option.label && (
+            <kbd aria-hidden className="font-sans text-xs text-faint pointer-coarse:hidden">
+              {option.press}
+            </kbd>
+          )}
         </label>
       ))}
     </div>
@@ -181,7 +265,11 @@ function Score({ question, value, onChange }: Pick<QuestionFieldProps, 'question
           onChange(typeof next === 'number' ? next : undefined);
         }}
       />
-      {isWrong && <p role="status" className="mt-1 text-xs text-bad">{read}</p>}
+      {isWrong && (
+        <p role="status" className="mt-1 text-xs text-bad">
+          {read}
+        </p>
+      )}
     </>
   );
 }

@@ -13,7 +13,9 @@ import { itemPages, type ItemRow, type Review, agreement, type Agreement } from 
 import { numberOf } from './queue';
 
 export function AnswersPart({ review }: { review: Review }): ReactNode {
-  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(itemPages(review.id));
+  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
+    itemPages(review.id),
+  );
   const rows = data?.pages.flatMap((page) => page.data) ?? [];
   return (
     <section aria-label="Answers" className="min-w-0">
@@ -21,39 +23,94 @@ export function AnswersPart({ review }: { review: Review }): ReactNode {
       <p className="mb-2 text-[13px] text-muted">
         {review.progress.reviewers.length === 0
           ? 'Nobody has answered yet.'
-          : review.progress.reviewers.map(({ reviewer, answered, skipped }) => `${prose(reviewer)}: ${pluralize(answered, 'item')}${skipped > 0 ? `, ${skipped} skipped` : ''}`).join(' · ')}
+          : review.progress.reviewers
+              .map(
+                ({ reviewer, answered, skipped }) =>
+                  `${prose(reviewer)}: ${pluralize(answered, 'item')}${skipped > 0 ? `, ${skipped} skipped` : ''}`,
+              )
+              .join(' · ')}
       </p>
-      {error && <Problem error={error}><Button size="small" onClick={() => void refetch()}>Try again</Button></Problem>}
+      {error && (
+        <Problem error={error}>
+          <Button size="small" onClick={() => void refetch()}>
+            Try again
+          </Button>
+        </Problem>
+      )}
       {!data && !error && <Spinner />}
-      <ul aria-label="Items" className="flex flex-col gap-2">{rows.map((item) => <ItemLine key={item.id} item={item} review={review} />)}</ul>
-      {hasNextPage && <div className="flex justify-center p-3"><Button size="small" disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>More items</Button></div>}
+      <ul aria-label="Items" className="flex flex-col gap-2">
+        {rows.map((item) => (
+          <ItemLine key={item.id} item={item} review={review} />
+        ))}
+      </ul>
+      {hasNextPage && (
+        <div className="flex justify-center p-3">
+          <Button size="small" disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>
+            More items
+          </Button>
+        </div>
+      )}
     </section>
   );
 }
 
-const STATES = { open: null, done: <Badge tone="good">Done</Badge>, gone: <Badge tone="warn" title="What it is about is no longer there">Gone</Badge> };
+const STATES = {
+  open: null,
+  done: <Badge tone="good">Done</Badge>,
+  gone: (
+    <Badge tone="warn" title="What it is about is no longer there">
+      Gone
+    </Badge>
+  ),
+};
 
 function ItemLine({ item, review }: { item: ItemRow; review: Review }): ReactNode {
   const said = item.annotations.filter(({ counts }) => counts);
-  const href = review.run && item.result ? `/evaluations/${review.run}?cell=${item.result}` : item.trace_id ? `/traces/${item.trace_id}` : null;
+  const href =
+    review.run && item.result
+      ? `/evaluations/${review.run}?cell=${item.result}`
+      : item.trace_id
+        ? `/traces/${item.trace_id}`
+        : null;
   return (
     <li className="min-w-0 rounded-xl border bg-surface px-3 py-2">
       <div className="flex flex-wrap items-center gap-2">
-        {href && item.state !== 'gone' ? <Link href={href} className="font-medium hover:text-accent hover:underline">Item {numberOf(item)}</Link> : <span className="font-medium">Item {numberOf(item)}</span>}
+        {href && item.state !== 'gone' ? (
+          <Link href={href} className="font-medium hover:text-accent hover:underline">
+            Item {numberOf(item)}
+          </Link>
+        ) : (
+          <span className="font-medium">Item {numberOf(item)}</span>
+        )}
         {STATES[item.state]}
-        <span className="text-xs text-muted tabular-nums">{item.answered} of {pluralize(review.reviewers, 'answer')}</span>
+        <span className="text-xs text-muted tabular-nums">
+          {item.answered} of {pluralize(review.reviewers, 'answer')}
+        </span>
       </div>
       {said.length > 0 && (
         <ul className="mt-1 flex flex-col gap-1">
           {said.map(({ number, reviewer, answers, comment, created_at: at }) => (
             <li key={number} className="min-w-0 text-[13px]">
               <span className="flex min-w-0 flex-wrap items-baseline gap-x-3 gap-y-0.5">
-                <bdi title={formatDateTime(at)} className="min-w-20 text-muted wrap-anywhere">{prose(reviewer)}</bdi>
-                {review.questions.filter(({ key }) => Object.hasOwn(answers, key)).map(({ key }) => (
-                  <span key={key} className="min-w-0 wrap-anywhere"><span className="text-faint">{prose(key)}</span> <bdi className="font-medium whitespace-pre-wrap"><LongText text={told(answers[key])} /></bdi></span>
-                ))}
+                <bdi title={formatDateTime(at)} className="min-w-20 text-muted wrap-anywhere">
+                  {prose(reviewer)}
+                </bdi>
+                {review.questions
+                  .filter(({ key }) => Object.hasOwn(answers, key))
+                  .map(({ key }) => (
+                    <span key={key} className="min-w-0 wrap-anywhere">
+                      <span className="text-faint">{prose(key)}</span>{' '}
+                      <bdi className="font-medium whitespace-pre-wrap">
+                        <LongText text={told(answers[key])} />
+                      </bdi>
+                    </span>
+                  ))}
               </span>
-              {comment && <p dir="auto" className="text-muted wrap-anywhere whitespace-pre-wrap"><LongText text={comment} /></p>}
+              {comment && (
+                <p dir="auto" className="text-muted wrap-anywhere whitespace-pre-wrap">
+                  <LongText text={comment} />
+                </p>
+              )}
             </li>
           ))}
         </ul>
@@ -69,10 +126,25 @@ export function AgreementPart({ review }: { review: Review }): ReactNode {
   return (
     <section aria-label="Agreement" className="min-w-0">
       <h2 className="font-semibold">Agreement</h2>
-      <p className="mb-2 text-[13px] text-muted">Of the items that both have answered: how many alike, and Cohen’s kappa, which takes away what chance alone would give. Of scores, a near miss is less of a disagreement than a far one.</p>
-      {error && <Problem error={error}><Button size="small" onClick={() => void refetch()}>Try again</Button></Problem>}
+      <p className="mb-2 text-[13px] text-muted">
+        Of the items that both have answered: how many alike, and Cohen’s kappa, which takes away what chance alone
+        would give. Of scores, a near miss is less of a disagreement than a far one.
+      </p>
+      {error && (
+        <Problem error={error}>
+          <Button size="small" onClick={() => void refetch()}>
+            Try again
+          </Button>
+        </Problem>
+      )}
       {!data && !error && <Spinner />}
-      {data && rows.length === 0 && <p className="text-faint">{review.reviewers < 2 ? 'Each item is answered by one person, so there is nobody to agree with.' : 'There is none yet: no two have answered the same item.'}</p>}
+      {data && rows.length === 0 && (
+        <p className="text-faint">
+          {review.reviewers < 2
+            ? 'Each item is answered by one person, so there is nobody to agree with.'
+            : 'There is none yet: no two have answered the same item.'}
+        </p>
+      )}
       {rows.length > 0 && (
         <div className="overflow-x-auto rounded-xl border bg-surface">
           <table className="w-full text-[13px]">
@@ -80,12 +152,20 @@ export function AgreementPart({ review }: { review: Review }): ReactNode {
               <tr className="border-b text-left text-xs text-faint [&>th]:px-2 [&>th]:py-1.5 sm:[&>th]:px-3 [&>th]:font-medium">
                 <th scope="col">Question</th>
                 <th scope="col">Who</th>
-                <th scope="col" className="text-right">Items</th>
-                <th scope="col" className="text-right">Alike</th>
+                <th scope="col" className="text-right">
+                  Items
+                </th>
+                <th scope="col" className="text-right">
+                  Alike
+                </th>
                 <th scope="col">Kappa</th>
               </tr>
             </thead>
-            <tbody>{rows.map((row) => <Row key={`${row.question} ${row.kind} ${row.raters.join(' ')}`} row={row} />)}</tbody>
+            <tbody>
+              {rows.map((row) => (
+                <Row key={`${row.question} ${row.kind} ${row.raters.join(' ')}`} row={row} />
+              ))}
+            </tbody>
           </table>
         </div>
       )}
@@ -96,12 +176,27 @@ export function AgreementPart({ review }: { review: Review }): ReactNode {
 function Row({ row: { question, raters, kind, n, percent, kappa } }: { row: Agreement }): ReactNode {
   return (
     <tr className="border-b last:border-0 [&>td]:px-2 [&>td]:py-1.5 sm:[&>td]:px-3">
-      <td dir="auto" className="max-w-48 wrap-anywhere">{prose(question)}</td>
-      <td className="wrap-anywhere sm:min-w-40"><bdi>{prose(raters[0])}</bdi> <span className="text-faint">and</span> <bdi>{prose(raters[1])}</bdi> {kind === 'judge' && <Badge>Judge</Badge>}</td>
+      <td dir="auto" className="max-w-48 wrap-anywhere">
+        {prose(question)}
+      </td>
+      <td className="wrap-anywhere sm:min-w-40">
+        <bdi>{prose(raters[0])}</bdi> <span className="text-faint">and</span> <bdi>{prose(raters[1])}</bdi>{' '}
+        {kind === 'judge' && <Badge>Judge</Badge>}
+      </td>
       <td className="text-right tabular-nums">{n.toLocaleString('en')}</td>
-      <td className="text-right whitespace-nowrap tabular-nums">{percent === null ? '–' : `${Math.round(percent)} %`}</td>
+      <td className="text-right whitespace-nowrap tabular-nums">
+        {percent === null ? '–' : `${Math.round(percent)} %`}
+      </td>
       <td className="whitespace-nowrap tabular-nums">
-        {kappa === null ? <span className="text-faint" title="One of them always says the same, or there is nothing to compare.">–</span> : <>{score(Math.round(kappa * 100) / 100)} <span className="text-muted max-sm:hidden">{kappaWords(kappa)}</span></>}
+        {kappa === null ? (
+          <span className="text-faint" title="One of them always says the same, or there is nothing to compare.">
+            –
+          </span>
+        ) : (
+          <>
+            {score(Math.round(kappa * 100) / 100)} <span className="text-muted max-sm:hidden">{kappaWords(kappa)}</span>
+          </>
+        )}
       </td>
     </tr>
   );

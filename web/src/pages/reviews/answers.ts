@@ -18,14 +18,26 @@ const MOST_STEPS = 11;
 export function optionsOf({ type = 'boolean', choices, range }: Question): readonly Option[] | null {
   switch (type) {
     case 'boolean':
-      return [{ value: true, label: 'Yes', press: '1' }, { value: false, label: 'No', press: '2' }];
+      return [
+        { value: true, label: 'Yes', press: '1' },
+        { value: false, label: 'No', press: '2' },
+      ];
     case 'choice':
-      return (choices ?? []).map((label, place) => ({ value: label, label, press: place < 9 ? String(place + 1) : null }));
+      return (choices ?? []).map((label, place) => ({
+        value: label,
+        label,
+        press: place < 9 ? String(place + 1) : null,
+      }));
     case 'score': {
       const [least, most] = range ?? [0.5, 0];
-      if (!Number.isInteger(least) || !Number.isInteger(most) || most - least + 1 > MOST_STEPS || most < least) return null;
+      if (!Number.isInteger(least) || !Number.isInteger(most) || most - least + 1 > MOST_STEPS || most < least)
+        return null;
       // A score is its own key.
-      return Array.from({ length: most - least + 1 }, (_, step) => least + step).map((value) => ({ value, label: score(value), press: value >= 0 && value <= 9 ? String(value) : null }));
+      return Array.from({ length: most - least + 1 }, (_, step) => least + step).map((value) => ({
+        value,
+        label: score(value),
+        press: value >= 0 && value <= 9 ? String(value) : null,
+      }));
     }
     case 'text':
       return null;
@@ -58,7 +70,7 @@ export const lacking = (questions: readonly Question[], answers: Answers): reado
 export function told(value: unknown): string {
   if (typeof value === 'boolean') return value ? 'Yes' : 'No';
   if (typeof value === 'number') return score(value);
-  return typeof value === 'string' ? value : JSON.stringify(value) ?? '';
+  return typeof value === 'string' ? value : (JSON.stringify(value) ?? '');
 }
 
 /** What a kappa is usually called (Landis and Koch, 1977). */
@@ -85,8 +97,13 @@ export function atGlance(all: readonly Agreement[]): Glance[] {
   return [...new Set(people.map(({ question }) => question))].map((question) => {
     const pairs = people.filter((pair) => pair.question === question);
     const weighed = pairs.flatMap(({ kappa, n }) => (kappa === null ? [] : [{ value: kappa, n }]));
-    return { question, percent: mean(pairs.map(({ percent, n }) => ({ value: percent ?? 0, n }))), kappa: weighed.length > 0 ? mean(weighed) : null };
+    return {
+      question,
+      percent: mean(pairs.map(({ percent, n }) => ({ value: percent ?? 0, n }))),
+      kappa: weighed.length > 0 ? mean(weighed) : null,
+    };
   });
 }
 
-const mean = (values: readonly { value: number; n: number }[]): number => values.reduce((sum, { value, n }) => sum + value * n, 0) / values.reduce((sum, { n }) => sum + n, 0);
+const mean = (values: readonly { value: number; n: number }[]): number =>
+  values.reduce((sum, { value, n }) => sum + value * n, 0) / values.reduce((sum, { n }) => sum + n, 0);

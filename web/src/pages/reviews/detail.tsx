@@ -29,8 +29,22 @@ export default function ReviewPage({ id }: { id: string }): ReactNode {
   const tab = params.get('tab') === 'answers' ? 'answers' : 'queue';
   const me = useQuery(session());
   const [name, setName] = useState(readReviewer);
-  if (error && !review) return <div className="p-4"><Problem error={error}><Button size="small" onClick={() => void refetch()}>Try again</Button></Problem></div>;
-  if (!review || me.isPending) return <div className="p-6"><Spinner /></div>;
+  if (error && !review)
+    return (
+      <div className="p-4">
+        <Problem error={error}>
+          <Button size="small" onClick={() => void refetch()}>
+            Try again
+          </Button>
+        </Problem>
+      </div>
+    );
+  if (!review || me.isPending)
+    return (
+      <div className="p-6">
+        <Spinner />
+      </div>
+    );
   const keyed = Boolean(me.data?.key);
   const known = (given: string) => {
     keepReviewer(given);
@@ -38,7 +52,12 @@ export default function ReviewPage({ id }: { id: string }): ReactNode {
   };
   return (
     <div className="flex h-full flex-col">
-      <Header review={review} tab={tab} onTab={(next) => setParams(next === 'answers' ? { tab: next } : {})} {...(keyed || !name ? {} : { name, onName: () => setName(null) })} />
+      <Header
+        review={review}
+        tab={tab}
+        onTab={(next) => setParams(next === 'answers' ? { tab: next } : {})}
+        {...(keyed || !name ? {} : { name, onName: () => setName(null) })}
+      />
       {tab === 'answers' && (
         <div className="min-h-0 grow overflow-y-auto px-4 py-4 sm:px-6">
           <div className="mx-auto flex max-w-5xl flex-col gap-6">
@@ -47,8 +66,21 @@ export default function ReviewPage({ id }: { id: string }): ReactNode {
           </div>
         </div>
       )}
-      {tab === 'queue' && review.state === 'closed' && <Empty title="This review is closed">Nobody is asked any more. What was said is under Answers.</Empty>}
-      {tab === 'queue' && review.state === 'open' && (keyed || name ? <Queue key={name} review={review} reviewer={keyed ? null : name} onAnswers={() => setParams({ tab: 'answers' })} /> : <WhoForm onName={known} />)}
+      {tab === 'queue' && review.state === 'closed' && (
+        <Empty title="This review is closed">Nobody is asked any more. What was said is under Answers.</Empty>
+      )}
+      {tab === 'queue' &&
+        review.state === 'open' &&
+        (keyed || name ? (
+          <Queue
+            key={name}
+            review={review}
+            reviewer={keyed ? null : name}
+            onAnswers={() => setParams({ tab: 'answers' })}
+          />
+        ) : (
+          <WhoForm onName={known} />
+        ))}
     </div>
   );
 }
@@ -70,13 +102,22 @@ export function Header({ review, tab, onTab, name, onName }: Props): ReactNode {
   const { id, progress } = review;
   const [, navigate] = useLocation();
   const path = { review: id };
-  const change = (body: { name?: string; state?: 'open' | 'closed' }) => api('patch', '/api/reviews/{review}', { path, body }).then(() => staleReview(id));
+  const change = (body: { name?: string; state?: 'open' | 'closed' }) =>
+    api('patch', '/api/reviews/{review}', { path, body }).then(() => staleReview(id));
   const rename = async () => {
     const given = await askText({ title: 'Rename the review', label: 'Name', value: review.name, act: 'Rename' });
     if (given) await change({ name: given });
   };
   const remove = async () => {
-    if (!(await askYes({ title: 'Delete this review?', text: 'All answers go with it. What was reviewed stays.', act: 'Delete', danger: true }))) return;
+    if (
+      !(await askYes({
+        title: 'Delete this review?',
+        text: 'All answers go with it. What was reviewed stays.',
+        act: 'Delete',
+        danger: true,
+      }))
+    )
+      return;
     await api('delete', '/api/reviews/{review}', { path });
     void queryClient.invalidateQueries({ queryKey: ['reviews'] });
     tell('The review is deleted.');
@@ -87,31 +128,73 @@ export function Header({ review, tab, onTab, name, onName }: Props): ReactNode {
     <header className="flex shrink-0 flex-wrap items-center gap-x-4 gap-y-2 border-b bg-surface px-4 py-3 sm:px-6">
       <div className="min-w-0 grow basis-72">
         <div className="flex flex-wrap items-center gap-x-2">
-          <Link href="/reviews" className="text-[13px] text-muted hover:text-accent">Reviews</Link>
-          <span aria-hidden className="text-faint">/</span>
-          <h1 dir="auto" className="min-w-0 text-base font-semibold wrap-anywhere">{prose(review.name)}</h1>
+          <Link href="/reviews" className="text-[13px] text-muted hover:text-accent">
+            Reviews
+          </Link>
+          <span aria-hidden className="text-faint">
+            /
+          </span>
+          <h1 dir="auto" className="min-w-0 text-base font-semibold wrap-anywhere">
+            {prose(review.name)}
+          </h1>
           {!isOpen && <Badge>Closed</Badge>}
           {review.blind && <Badge title="Scores and variants are not shown">Blind</Badge>}
         </div>
         <p className="mt-0.5 text-[13px] text-muted">
           {pluralize(review.items, 'item')} × {pluralize(review.reviewers, 'reviewer')}
           {progress.gone > 0 && <span className="text-warn"> · {progress.gone.toLocaleString('en')} gone</span>}
-          {' · '}<time dateTime={review.created_at} title={formatDateTime(review.created_at)}>{formatTimeAgo(review.created_at)}</time>
-          {review.run && <> · <Link href={`/evaluations/${review.run}`} className="hover:text-accent hover:underline">its evaluation</Link></>}
-          {name && <> · you are <bdi className="font-medium text-ink">{prose(name)}</bdi> <button type="button" onClick={onName} className="text-accent hover:underline">not you?</button></>}
+          {' · '}
+          <time dateTime={review.created_at} title={formatDateTime(review.created_at)}>
+            {formatTimeAgo(review.created_at)}
+          </time>
+          {review.run && (
+            <>
+              {' '}
+              ·{' '}
+              <Link href={`/evaluations/${review.run}`} className="hover:text-accent hover:underline">
+                its evaluation
+              </Link>
+            </>
+          )}
+          {name && (
+            <>
+              {' '}
+              · you are <bdi className="font-medium text-ink">{prose(name)}</bdi>{' '}
+              <button type="button" onClick={onName} className="text-accent hover:underline">
+                not you?
+              </button>
+            </>
+          )}
         </p>
       </div>
       <div className="flex w-44 flex-col gap-1">
-        <span className="text-xs text-muted tabular-nums">{progress.answers.toLocaleString('en')} of {pluralize(progress.wanted, 'answer')}</span>
+        <span className="text-xs text-muted tabular-nums">
+          {progress.answers.toLocaleString('en')} of {pluralize(progress.wanted, 'answer')}
+        </span>
         <ProgressBar answers={progress.answers} wanted={progress.wanted} />
       </div>
       <div className="flex items-center gap-1.5">
         <Segments label="View" options={TABS} value={tab} onChange={onTab} />
-        <Menu trigger={<IconButton label="More"><MoreHorizontal /></IconButton>}>
-          <MenuItem icon={<Pencil />} onSelect={() => void rename().catch(tellError)}>Rename</MenuItem>
-          <MenuItem icon={isOpen ? <Lock /> : <LockOpen />} onSelect={() => void change({ state: isOpen ? 'closed' : 'open' }).catch(tellError)}>{isOpen ? 'Close: take no more answers' : 'Open again'}</MenuItem>
+        <Menu
+          trigger={
+            <IconButton label="More">
+              <MoreHorizontal />
+            </IconButton>
+          }
+        >
+          <MenuItem icon={<Pencil />} onSelect={() => void rename().catch(tellError)}>
+            Rename
+          </MenuItem>
+          <MenuItem
+            icon={isOpen ? <Lock /> : <LockOpen />}
+            onSelect={() => void change({ state: isOpen ? 'closed' : 'open' }).catch(tellError)}
+          >
+            {isOpen ? 'Close: take no more answers' : 'Open again'}
+          </MenuItem>
           <MenuLine />
-          <MenuItem icon={<Trash2 />} danger onSelect={() => void remove().catch(tellError)}>Delete</MenuItem>
+          <MenuItem icon={<Trash2 />} danger onSelect={() => void remove().catch(tellError)}>
+            Delete
+          </MenuItem>
         </Menu>
       </div>
     </header>
@@ -132,8 +215,19 @@ export function WhoForm({ onName }: { onName: (name: string) => void }): ReactNo
           if (name) onName(name);
         }}
       >
-        <TextField ref={focused} dir="auto" aria-label="Your name" placeholder="Your name" maxLength={LONGEST_NAME} autoComplete="nickname" value={text} onChange={(event) => setText(event.target.value)} />
-        <Button type="submit" look="main" disabled={!name}>Begin</Button>
+        <TextField
+          ref={focused}
+          dir="auto"
+          aria-label="Your name"
+          placeholder="Your name"
+          maxLength={LONGEST_NAME}
+          autoComplete="nickname"
+          value={text}
+          onChange={(event) => setText(event.target.value)}
+        />
+        <Button type="submit" look="main" disabled={!name}>
+          Begin
+        </Button>
       </form>
     </Empty>
   );

@@ -5,7 +5,12 @@ import type { Question } from './queries';
 export type Request = paths['/api/reviews']['post']['requestBody']['content']['application/json'];
 export type Kind = NonNullable<Question['type']>;
 
-export const KINDS: Readonly<Record<Kind, string>> = { boolean: 'Yes or no', choice: 'A choice', score: 'A score', text: 'Words' };
+export const KINDS: Readonly<Record<Kind, string>> = {
+  boolean: 'Yes or no',
+  choice: 'A choice',
+  score: 'A score',
+  text: 'Words',
+};
 
 export interface QuestionDraft {
   id: string;
@@ -38,24 +43,54 @@ export interface Draft {
 
 let last = 0;
 export const questionOf = (what: Partial<QuestionDraft> = {}): QuestionDraft => ({
-  id: `q${++last}`, type: 'boolean', title: '', key: '', choices: '', least: '1', most: '5', required: true, ...what,
+  id: `q${++last}`,
+  type: 'boolean',
+  title: '',
+  key: '',
+  choices: '',
+  least: '1',
+  most: '5',
+  required: true,
+  ...what,
 });
 
 export const begun = (run: string | null): Draft => ({
-  name: '', run, variant: '', evaluator: '', passed: false, sample: '', questions: [questionOf({ title: 'Is the answer correct?', key: 'correct' })], reviewers: 1, blind: true,
+  name: '',
+  run,
+  variant: '',
+  evaluator: '',
+  passed: false,
+  sample: '',
+  questions: [questionOf({ title: 'Is the answer correct?', key: 'correct' })],
+  reviewers: 1,
+  blind: true,
 });
 
 /** `Is it correct?` is `is_it_correct`; of another alphabet the letters stay. */
-export const slug = (title: string): string => title.toLowerCase().normalize('NFC').match(/[\p{L}\p{N}]+/gu)?.join('_').slice(0, 60) ?? '';
+export const slug = (title: string): string =>
+  title
+    .toLowerCase()
+    .normalize('NFC')
+    .match(/[\p{L}\p{N}]+/gu)
+    ?.join('_')
+    .slice(0, 60) ?? '';
 
 export const keyOf = ({ key, title }: Pick<QuestionDraft, 'key' | 'title'>): string => key.trim() || slug(title);
 
-export const choicesOf = (text: string): string[] => [...new Set(text.split('\n').map((line) => line.trim()).filter(Boolean))];
+export const choicesOf = (text: string): string[] => [
+  ...new Set(
+    text
+      .split('\n')
+      .map((line) => line.trim())
+      .filter(Boolean),
+  ),
+];
 
 /** What is still missing, in words; null: it can begin. */
 export function missing({ run, sample, questions }: Draft): string | null {
   if (!run) return 'Choose an evaluation.';
-  if (sample.trim() !== '' && !(Number.isInteger(Number(sample)) && Number(sample) >= 1)) return 'How many answers? Leave it empty for all.';
+  if (sample.trim() !== '' && !(Number.isInteger(Number(sample)) && Number(sample) >= 1))
+    return 'How many answers? Leave it empty for all.';
   if (questions?.length === 0) return 'Add a question.';
   const keys = (questions ?? []).map(keyOf);
   for (const [place, question] of (questions ?? []).entries()) {
@@ -70,10 +105,13 @@ function wrongWith(question: QuestionDraft): string | null {
   if (!keyOf(question)) return 'what is asked?';
   if (question.type === 'choice' && choicesOf(question.choices).length < 2) return 'a choice has at least two answers.';
   const [least, most] = [number(question.least), number(question.most)];
-  return question.type === 'score' && (least === null || most === null || least >= most) ? 'a score runs from a lowest to a highest number.' : null;
+  return question.type === 'score' && (least === null || most === null || least >= most)
+    ? 'a score runs from a lowest to a highest number.'
+    : null;
 }
 
-const number = (text: string): number | null => (text.trim() !== '' && Number.isFinite(Number(text)) ? Number(text) : null);
+const number = (text: string): number | null =>
+  text.trim() !== '' && Number.isFinite(Number(text)) ? Number(text) : null;
 
 export function requestOf(draft: Draft): Request {
   return {

@@ -33,27 +33,71 @@ export default function ReviewsPage(): ReactNode {
       <header className="flex shrink-0 flex-wrap items-center gap-2 border-b bg-surface px-4 py-2.5 sm:px-6">
         <h1 className="mr-auto text-base font-semibold">Reviews</h1>
         <Segments label="State" options={STATES} value={state} onChange={setState} />
-        <TextField type="search" aria-label="Find a review" placeholder="Find by name" dir="auto" maxLength={200} value={words} onChange={(event) => setWords(event.target.value)} className="w-auto max-w-72 min-w-32 grow max-sm:order-last" />
-        <Button look="main" onClick={open}><Plus aria-hidden className="size-4" />New review</Button>
+        <TextField
+          type="search"
+          aria-label="Find a review"
+          placeholder="Find by name"
+          dir="auto"
+          maxLength={200}
+          value={words}
+          onChange={(event) => setWords(event.target.value)}
+          className="w-auto max-w-72 min-w-32 grow max-sm:order-last"
+        />
+        <Button look="main" onClick={open}>
+          <Plus aria-hidden className="size-4" />
+          New review
+        </Button>
       </header>
       <div className="min-h-0 grow overflow-y-auto">
-        <div className="mx-auto max-w-5xl sm:px-2"><Found search={search} state={state === 'all' ? null : state} onNew={open} /></div>
+        <div className="mx-auto max-w-5xl sm:px-2">
+          <Found search={search} state={state === 'all' ? null : state} onNew={open} />
+        </div>
       </div>
-      {isNew && <Suspense><NewDialog run={params.get('run')} onClose={() => setParams({})} /></Suspense>}
+      {isNew && (
+        <Suspense>
+          <NewDialog run={params.get('run')} onClose={() => setParams({})} />
+        </Suspense>
+      )}
     </div>
   );
 }
 
 function Found({ search, state, onNew }: { search: string; state: string | null; onNew: () => void }): ReactNode {
-  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(reviewPages(search, state));
+  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
+    reviewPages(search, state),
+  );
   const rows = data?.pages.flatMap((page) => page.data) ?? [];
-  if (error && !data) return <div className="p-4"><Problem error={error}><Button size="small" onClick={() => void refetch()}>Try again</Button></Problem></div>;
-  if (!data) return <div className="p-6"><Spinner /></div>;
+  if (error && !data)
+    return (
+      <div className="p-4">
+        <Problem error={error}>
+          <Button size="small" onClick={() => void refetch()}>
+            Try again
+          </Button>
+        </Problem>
+      </div>
+    );
+  if (!data)
+    return (
+      <div className="p-6">
+        <Spinner />
+      </div>
+    );
   if (rows.length === 0) return <None filtered={search !== '' || state !== null} onNew={onNew} />;
   return (
     <>
-      <ul aria-label="Reviews">{rows.map((row) => <ListItem key={row.id} row={row} />)}</ul>
-      {hasNextPage && <div className="flex justify-center p-3"><Button size="small" disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>More</Button></div>}
+      <ul aria-label="Reviews">
+        {rows.map((row) => (
+          <ListItem key={row.id} row={row} />
+        ))}
+      </ul>
+      {hasNextPage && (
+        <div className="flex justify-center p-3">
+          <Button size="small" disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>
+            More
+          </Button>
+        </div>
+      )}
     </>
   );
 }
@@ -62,9 +106,23 @@ function None({ filtered, onNew }: { filtered: boolean; onNew: () => void }): Re
   if (filtered) return <Empty title="No review is like that">The search looks at names.</Empty>;
   return (
     <Empty title="No reviews yet" icon={<UsersRound />}>
-      <p>A review asks people what they think of answers, one at a time, and says how much they agree with each other and with your judges.</p>
-      <p className="my-4"><Button look="main" onClick={onNew}><Plus aria-hidden className="size-4" />New review</Button></p>
-      <p className="text-[13px]">It needs answers: those of an <Link href="/evaluations" className="text-accent underline underline-offset-2">evaluation</Link> that has run.</p>
+      <p>
+        A review asks people what they think of answers, one at a time, and says how much they agree with each other and
+        with your judges.
+      </p>
+      <p className="my-4">
+        <Button look="main" onClick={onNew}>
+          <Plus aria-hidden className="size-4" />
+          New review
+        </Button>
+      </p>
+      <p className="text-[13px]">
+        It needs answers: those of an{' '}
+        <Link href="/evaluations" className="text-accent underline underline-offset-2">
+          evaluation
+        </Link>{' '}
+        that has run.
+      </p>
     </Empty>
   );
 }
@@ -76,19 +134,29 @@ export function ListItem({ row }: { row: ReviewRow }): ReactNode {
   const answers = data?.progress.answers ?? Math.min(row.answers, wanted);
   return (
     <li className="border-b">
-      <Link href={`/reviews/${row.id}`} className="grid gap-x-6 gap-y-1.5 px-4 py-3 -outline-offset-2 hover:bg-sunken/60 sm:grid-cols-[minmax(0,1fr)_11rem_12rem] sm:items-center">
+      <Link
+        href={`/reviews/${row.id}`}
+        className="grid gap-x-6 gap-y-1.5 px-4 py-3 -outline-offset-2 hover:bg-sunken/60 sm:grid-cols-[minmax(0,1fr)_11rem_12rem] sm:items-center"
+      >
         <span className="min-w-0">
           <span className="flex min-w-0 items-center gap-2">
-            <span dir="auto" className="truncate font-medium" title={row.name}>{prose(row.name)}</span>
+            <span dir="auto" className="truncate font-medium" title={row.name}>
+              {prose(row.name)}
+            </span>
             {row.state === 'closed' && <Badge>Closed</Badge>}
             {row.blind && <Badge title="Reviewers see neither scores nor which variant answered">Blind</Badge>}
           </span>
           <span className="block truncate text-xs text-muted" dir="auto" title={row.questions.join(', ')}>
-            {prose(row.questions.join(', '))} · <time dateTime={row.created_at} title={formatDateTime(row.created_at)}>{formatTimeAgo(row.created_at)}</time>
+            {prose(row.questions.join(', '))} ·{' '}
+            <time dateTime={row.created_at} title={formatDateTime(row.created_at)}>
+              {formatTimeAgo(row.created_at)}
+            </time>
           </span>
         </span>
         <span className="flex min-w-0 flex-col gap-1">
-          <span className="text-xs text-muted tabular-nums">{answers.toLocaleString('en')} of {pluralize(wanted, 'answer')}</span>
+          <span className="text-xs text-muted tabular-nums">
+            {answers.toLocaleString('en')} of {pluralize(wanted, 'answer')}
+          </span>
           <ProgressBar answers={answers} wanted={wanted} />
         </span>
         <Agreed row={row} />
@@ -101,15 +169,23 @@ function Agreed({ row }: { row: ReviewRow }): ReactNode {
   const { data } = useQuery(glance(row));
   const pairs = atGlance(data?.agreement ?? []);
   if (pairs.length === 0) {
-    return <span className="text-xs text-faint">{row.reviewers < 2 ? 'One reviewer each' : 'No two have answered the same yet'}</span>;
+    return (
+      <span className="text-xs text-faint">
+        {row.reviewers < 2 ? 'One reviewer each' : 'No two have answered the same yet'}
+      </span>
+    );
   }
   return (
     <span className="flex min-w-0 flex-col text-xs" aria-label="Agreement" role="group">
       {pairs.slice(0, 3).map(({ question, percent, kappa }) => (
         <span key={question} className="flex min-w-0 gap-1.5 tabular-nums">
           <span className="w-11 shrink-0">{Math.round(percent)} %</span>
-          <span className="w-13 shrink-0 text-muted">{kappa === null ? '' : `κ ${score(Math.round(kappa * 100) / 100)}`}</span>
-          <span className="min-w-0 truncate text-muted" dir="auto">{prose(question)}</span>
+          <span className="w-13 shrink-0 text-muted">
+            {kappa === null ? '' : `κ ${score(Math.round(kappa * 100) / 100)}`}
+          </span>
+          <span className="min-w-0 truncate text-muted" dir="auto">
+            {prose(question)}
+          </span>
         </span>
       ))}
       {pairs.length > 3 && <span className="text-faint">and {pairs.length - 3} more</span>}

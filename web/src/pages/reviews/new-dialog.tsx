@@ -41,30 +41,66 @@ export default function NewDialog({ run, onClose }: { run: string | null; onClos
       >
         <FormPart title="Answers" hint="What people look at. It is chosen once, when the review begins.">
           <AnswersPart draft={draft} onChange={change} />
-          {chosen.error && <div className="mt-2"><Problem error={chosen.error} /></div>}
+          {chosen.error && (
+            <div className="mt-2">
+              <Problem error={chosen.error} />
+            </div>
+          )}
         </FormPart>
-        <QuestionsPart questions={draft.questions} ofRun={chosen.data?.evaluators.some(({ key }) => key === 'human') ?? false} onChange={(questions) => change({ questions })} />
+        <QuestionsPart
+          questions={draft.questions}
+          ofRun={chosen.data?.evaluators.some(({ key }) => key === 'human') ?? false}
+          onChange={(questions) => change({ questions })}
+        />
         <FormPart title="People">
           <div className="flex flex-wrap items-start gap-x-8 gap-y-3">
             <Labelled label="Reviewers" hint="of each answer">
-              <TextField type="number" min={1} max={50} className="w-28" value={draft.reviewers} onChange={({ target }) => change({ reviewers: Math.max(1, Math.min(50, Math.round(Number(target.value) || 1))) })} />
+              <TextField
+                type="number"
+                min={1}
+                max={50}
+                className="w-28"
+                value={draft.reviewers}
+                onChange={({ target }) =>
+                  change({ reviewers: Math.max(1, Math.min(50, Math.round(Number(target.value) || 1))) })
+                }
+              />
             </Labelled>
             <div className="flex items-start gap-3">
               <Switch label="Blind" checked={draft.blind} onChange={(blind) => change({ blind })} />
-              <span><span className="font-medium">Blind</span><span className="block text-[13px] text-muted">Scores and variants are not shown, and what was expected only on demand.</span></span>
+              <span>
+                <span className="font-medium">Blind</span>
+                <span className="block text-[13px] text-muted">
+                  Scores and variants are not shown, and what was expected only on demand.
+                </span>
+              </span>
             </div>
           </div>
         </FormPart>
         <FormPart title="Name">
-          <TextField dir="auto" aria-label="Name of the review" maxLength={200} placeholder={chosen.data ? `Review of ${titleOf(chosen.data)}` : 'Of its own, if you like'} value={draft.name} onChange={(event) => change({ name: event.target.value })} />
+          <TextField
+            dir="auto"
+            aria-label="Name of the review"
+            maxLength={200}
+            placeholder={chosen.data ? `Review of ${titleOf(chosen.data)}` : 'Of its own, if you like'}
+            value={draft.name}
+            onChange={(event) => change({ name: event.target.value })}
+          />
         </FormPart>
         <footer className="sticky -bottom-5 -mx-5 -mb-5 flex flex-wrap items-center gap-3 rounded-b-2xl border-t bg-surface px-5 py-3">
           <div className="min-w-0 grow basis-40 text-[13px] text-muted">
-            {begin.error ? <Problem error={begin.error} /> : (lack ?? `Each answer is looked at by ${pluralize(draft.reviewers, 'person').replace('persons', 'people')}.`)}
+            {begin.error ? (
+              <Problem error={begin.error} />
+            ) : (
+              (lack ??
+              `Each answer is looked at by ${pluralize(draft.reviewers, 'person').replace('persons', 'people')}.`)
+            )}
           </div>
           <div className="ml-auto flex gap-2">
             <Button onClick={onClose}>Cancel</Button>
-            <Button look="main" type="submit" disabled={lack !== null || begin.isPending}>{begin.isPending ? 'Beginning…' : 'Begin'}</Button>
+            <Button look="main" type="submit" disabled={lack !== null || begin.isPending}>
+              {begin.isPending ? 'Beginning…' : 'Begin'}
+            </Button>
           </div>
         </footer>
       </form>
@@ -80,16 +116,34 @@ function AnswersPart({ draft, onChange }: { draft: Draft; onChange: (what: Parti
   return (
     <div className="grid gap-3 sm:grid-cols-2">
       <Labelled label="Evaluation">
-        <Select value={draft.run ?? ''} onChange={({ target }) => onChange({ run: target.value || null, variant: '', evaluator: '', ...(draft.questions ? {} : { questions: begun(null).questions }) })}>
+        <Select
+          value={draft.run ?? ''}
+          onChange={({ target }) =>
+            onChange({
+              run: target.value || null,
+              variant: '',
+              evaluator: '',
+              ...(draft.questions ? {} : { questions: begun(null).questions }),
+            })
+          }
+        >
           <option value="">Choose…</option>
-          {draft.run && !known.some(({ id }) => id === draft.run) && <option value={draft.run}>{chosen ? titleOf(chosen) : draft.run}</option>}
-          {known.map((one) => <option key={one.id} value={one.id}>{titleOf(one)} ({pluralize(one.done, 'answer')})</option>)}
+          {draft.run && !known.some(({ id }) => id === draft.run) && (
+            <option value={draft.run}>{chosen ? titleOf(chosen) : draft.run}</option>
+          )}
+          {known.map((one) => (
+            <option key={one.id} value={one.id}>
+              {titleOf(one)} ({pluralize(one.done, 'answer')})
+            </option>
+          ))}
         </Select>
       </Labelled>
       <Labelled label="Variant">
         <Select value={draft.variant} disabled={!chosen} onChange={({ target }) => onChange({ variant: target.value })}>
           <option value="">All</option>
-          {chosen?.variants.map(({ name }) => <option key={name}>{name}</option>)}
+          {chosen?.variants.map(({ name }) => (
+            <option key={name}>{name}</option>
+          ))}
         </Select>
       </Labelled>
       <Labelled label="Which of them">
@@ -102,12 +156,27 @@ function AnswersPart({ draft, onChange }: { draft: Draft; onChange: (what: Parti
           }}
         >
           <option value="">All answers</option>
-          {chosen?.evaluators.map(({ name }) => <option key={`failed ${name}`} value={`failed ${name}`}>Did not pass {name}</option>)}
-          {chosen?.evaluators.map(({ name }) => <option key={`passed ${name}`} value={`passed ${name}`}>Passed {name}</option>)}
+          {chosen?.evaluators.map(({ name }) => (
+            <option key={`failed ${name}`} value={`failed ${name}`}>
+              Did not pass {name}
+            </option>
+          ))}
+          {chosen?.evaluators.map(({ name }) => (
+            <option key={`passed ${name}`} value={`passed ${name}`}>
+              Passed {name}
+            </option>
+          ))}
         </Select>
       </Labelled>
       <Labelled label="At most" hint="drawn at random">
-        <TextField type="number" min={1} max={10_000} placeholder="All" value={draft.sample} onChange={({ target }) => onChange({ sample: target.value })} />
+        <TextField
+          type="number"
+          min={1}
+          max={10_000}
+          placeholder="All"
+          value={draft.sample}
+          onChange={({ target }) => onChange({ sample: target.value })}
+        />
       </Labelled>
     </div>
   );
@@ -117,20 +186,51 @@ type Questions = readonly QuestionDraft[] | null;
 const WHOSE = { run: 'Those of the evaluation', own: 'My own' };
 
 /** What people are asked: questions of four kinds, or those that the evaluation itself has for people. */
-export function QuestionsPart({ questions, ofRun, onChange }: { questions: Questions; ofRun: boolean; onChange: (questions: Questions) => void }): ReactNode {
+export function QuestionsPart({
+  questions,
+  ofRun,
+  onChange,
+}: {
+  questions: Questions;
+  ofRun: boolean;
+  onChange: (questions: Questions) => void;
+}): ReactNode {
   const all = questions ?? [];
   return (
     <FormPart title="Questions" hint="What people are asked about each answer.">
       {ofRun && (
-        <div className="mb-2"><Segments label="Whose questions" options={WHOSE} value={questions ? 'own' : 'run'} onChange={(whose) => onChange(whose === 'run' ? null : begun(null).questions)} /></div>
+        <div className="mb-2">
+          <Segments
+            label="Whose questions"
+            options={WHOSE}
+            value={questions ? 'own' : 'run'}
+            onChange={(whose) => onChange(whose === 'run' ? null : begun(null).questions)}
+          />
+        </div>
       )}
-      {questions === null && <p className="text-[13px] text-muted">What people say becomes the score that the evaluation’s own <code className="font-mono text-xs">human</code> evaluators wait for.</p>}
+      {questions === null && (
+        <p className="text-[13px] text-muted">
+          What people say becomes the score that the evaluation’s own <code className="font-mono text-xs">human</code>{' '}
+          evaluators wait for.
+        </p>
+      )}
       <div className="flex flex-col gap-2">
         {all.map((draft, place) => (
-          <QuestionForm key={draft.id} draft={draft} place={place} onChange={(next) => onChange(all.with(place, next))} {...(all.length > 1 ? { onRemove: () => onChange(all.toSpliced(place, 1)) } : {})} />
+          <QuestionForm
+            key={draft.id}
+            draft={draft}
+            place={place}
+            onChange={(next) => onChange(all.with(place, next))}
+            {...(all.length > 1 ? { onRemove: () => onChange(all.toSpliced(place, 1)) } : {})}
+          />
         ))}
       </div>
-      {questions && all.length < 50 && <Button size="small" className="mt-2" onClick={() => onChange([...all, questionOf()])}><Plus aria-hidden className="size-3.5" />Add a question</Button>}
+      {questions && all.length < 50 && (
+        <Button size="small" className="mt-2" onClick={() => onChange([...all, questionOf()])}>
+          <Plus aria-hidden className="size-3.5" />
+          Add a question
+        </Button>
+      )}
     </FormPart>
   );
 }
@@ -145,26 +245,95 @@ interface Props {
 function QuestionForm({ draft, place, onChange, onRemove }: Props): ReactNode {
   const change = (what: Partial<QuestionDraft>) => onChange({ ...draft, ...what });
   return (
-    <div role="group" aria-label={`Question ${place + 1}`} className="relative flex min-w-0 flex-col gap-3 rounded-xl border px-3 py-2.5">
+    <div
+      role="group"
+      aria-label={`Question ${place + 1}`}
+      className="relative flex min-w-0 flex-col gap-3 rounded-xl border px-3 py-2.5"
+    >
       <div className="grid gap-3 sm:grid-cols-[minmax(0,1fr)_9rem_9rem] sm:pr-8">
-        <div className="max-sm:pr-8"><Labelled label="Question"><TextField dir="auto" maxLength={500} placeholder="Is it polite?" value={draft.title} onChange={({ target }) => change({ title: target.value })} /></Labelled></div>
+        <div className="max-sm:pr-8">
+          <Labelled label="Question">
+            <TextField
+              dir="auto"
+              maxLength={500}
+              placeholder="Is it polite?"
+              value={draft.title}
+              onChange={({ target }) => change({ title: target.value })}
+            />
+          </Labelled>
+        </div>
         <Labelled label="Answer">
           <Select value={draft.type} onChange={({ target }) => change({ type: target.value as Kind })}>
-            {Object.entries(KINDS).map(([kind, word]) => <option key={kind} value={kind}>{word}</option>)}
+            {Object.entries(KINDS).map(([kind, word]) => (
+              <option key={kind} value={kind}>
+                {word}
+              </option>
+            ))}
           </Select>
         </Labelled>
-        <Labelled label="Key" hint="in tables"><TextField dir="auto" maxLength={100} placeholder={slug(draft.title)} value={draft.key} onChange={({ target }) => change({ key: target.value })} /></Labelled>
+        <Labelled label="Key" hint="in tables">
+          <TextField
+            dir="auto"
+            maxLength={100}
+            placeholder={slug(draft.title)}
+            value={draft.key}
+            onChange={({ target }) => change({ key: target.value })}
+          />
+        </Labelled>
       </div>
-      {draft.type === 'choice' && <Labelled label="Choices" hint="one a line"><TextArea dir="auto" rows={3} placeholder={'kind\nneutral\nrude'} value={draft.choices} onChange={({ target }) => change({ choices: target.value })} /></Labelled>}
+      {draft.type === 'choice' && (
+        <Labelled label="Choices" hint="one a line">
+          <TextArea
+            dir="auto"
+            rows={3}
+            placeholder={'kind\nneutral\nrude'}
+            value={draft.choices}
+            onChange={({ target }) => change({ choices: target.value })}
+          />
+        </Labelled>
+      )}
       {draft.type === 'score' && (
         <div className="flex gap-3">
-          <Labelled label="Lowest"><TextField type="number" step="any" className="w-24" value={draft.least} onChange={({ target }) => change({ least: target.value })} /></Labelled>
-          <Labelled label="Highest"><TextField type="number" step="any" className="w-24" value={draft.most} onChange={({ target }) => change({ most: target.value })} /></Labelled>
+          <Labelled label="Lowest">
+            <TextField
+              type="number"
+              step="any"
+              className="w-24"
+              value={draft.least}
+              onChange={({ target }) => change({ least: target.value })}
+            />
+          </Labelled>
+          <Labelled label="Highest">
+            <TextField
+              type="number"
+              step="any"
+              className="w-24"
+              value={draft.most}
+              onChange={({ target }) => change({ most: target.value })}
+            />
+          </Labelled>
         </div>
       )}
       {/* oxlint-disable-next-line jsx-a11y/label-has-associated-control -- the field is its child */}
-      <label className="flex w-fit items-center gap-2"><input type="checkbox" className="size-4 accent-accent" checked={draft.required} onChange={({ target }) => change({ required: target.checked })} />Wants an answer</label>
-      {onRemove && <IconButton label={`Remove question ${place + 1}`} size="small" className="absolute top-2 right-2" onClick={onRemove}><X /></IconButton>}
+      <label className="flex w-fit items-center gap-2">
+        <input
+          type="checkbox"
+          className="size-4 accent-accent"
+          checked={draft.required}
+          onChange={({ target }) => change({ required: target.checked })}
+        />
+        Wants an answer
+      </label>
+      {onRemove && (
+        <IconButton
+          label={`Remove question ${place + 1}`}
+          size="small"
+          className="absolute top-2 right-2"
+          onClick={onRemove}
+        >
+          <X />
+        </IconButton>
+      )}
     </div>
   );
 }

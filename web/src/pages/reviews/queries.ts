@@ -19,7 +19,8 @@ type Page = Answer<'/api/reviews', 'get'>;
 export const reviewPages = (search: string, state: string | null) =>
   infiniteQueryOptions({
     queryKey: ['reviews', search, state],
-    queryFn: ({ pageParam, signal }) => api('get', '/api/reviews', { query: { search, state, limit: 50, after: pageParam }, signal }),
+    queryFn: ({ pageParam, signal }) =>
+      api('get', '/api/reviews', { query: { search, state, limit: 50, after: pageParam }, signal }),
     initialPageParam: null as string | null,
     getNextPageParam: ({ next }: Page) => next ?? null,
     placeholderData: keepPreviousData,
@@ -27,7 +28,11 @@ export const reviewPages = (search: string, state: string | null) =>
   });
 
 export const review = (id: string) =>
-  queryOptions({ queryKey: ['review', id], queryFn: ({ signal }) => api('get', '/api/reviews/{review}', { path: { review: id }, signal }), refetchInterval: AGAIN });
+  queryOptions({
+    queryKey: ['review', id],
+    queryFn: ({ signal }) => api('get', '/api/reviews/{review}', { path: { review: id }, signal }),
+    refetchInterval: AGAIN,
+  });
 
 /** For the list: how far one is and how much people agree, asked again when there are more answers. */
 export const glance = ({ id, answers }: Pick<ReviewRow, 'id' | 'answers'>) =>
@@ -35,7 +40,10 @@ export const glance = ({ id, answers }: Pick<ReviewRow, 'id' | 'answers'>) =>
     queryKey: ['review-glance', id, answers],
     queryFn: async ({ signal }) => {
       const path = { review: id };
-      const [{ progress }, { data }] = await Promise.all([api('get', '/api/reviews/{review}', { path, signal }), api('get', '/api/reviews/{review}/agreement', { path, signal })]);
+      const [{ progress }, { data }] = await Promise.all([
+        api('get', '/api/reviews/{review}', { path, signal }),
+        api('get', '/api/reviews/{review}/agreement', { path, signal }),
+      ]);
       return { progress, agreement: data };
     },
     staleTime: Number.POSITIVE_INFINITY,
@@ -54,7 +62,12 @@ type Items = Answer<'/api/reviews/{review}/items', 'get'>;
 export const itemPages = (id: string) =>
   infiniteQueryOptions({
     queryKey: ['review', id, 'items'],
-    queryFn: ({ pageParam, signal }) => api('get', '/api/reviews/{review}/items', { path: { review: id }, query: { limit: 100, after: pageParam }, signal }),
+    queryFn: ({ pageParam, signal }) =>
+      api('get', '/api/reviews/{review}/items', {
+        path: { review: id },
+        query: { limit: 100, after: pageParam },
+        signal,
+      }),
     initialPageParam: null as string | null,
     getNextPageParam: ({ next }: Items) => next ?? null,
   });
@@ -74,7 +87,8 @@ export const next = (id: string, reviewer: string | null) =>
 export const expected = (id: string, item: string) =>
   queryOptions({
     queryKey: ['review-expected', id, item],
-    queryFn: ({ signal }) => api('get', '/api/reviews/{review}/items/{item}/expected', { path: { review: id, item }, signal }),
+    queryFn: ({ signal }) =>
+      api('get', '/api/reviews/{review}/items/{item}/expected', { path: { review: id, item }, signal }),
     staleTime: 'static',
     retry: false,
   });
@@ -82,7 +96,12 @@ export const expected = (id: string, item: string) =>
 /** Others may have it now. Also while the tab goes away, when nobody waits for an answer. */
 export function release(id: string, item: string, reviewer: string | null): void {
   const path = `/api/reviews/${encodeURIComponent(id)}/items/${encodeURIComponent(item)}/release`;
-  void reached(path, { method: 'POST', keepalive: true, headers: { 'content-type': 'application/json' }, body: JSON.stringify({ reviewer }) }).catch(() => undefined);
+  void reached(path, {
+    method: 'POST',
+    keepalive: true,
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ reviewer }),
+  }).catch(() => undefined);
 }
 
 /** Something was said in it, or it is another one now. */

@@ -39,7 +39,10 @@ export function Queue({ review, reviewer, onAnswers }: QueueProps): ReactNode {
   };
   const save = useMutation({
     mutationFn: ({ answers, comment }: { answers: Answers; comment: string }) =>
-      api('post', '/api/reviews/{review}/items/{item}/answers', { path, body: { answers: { ...answers }, comment, reviewer } }),
+      api('post', '/api/reviews/{review}/items/{item}/answers', {
+        path,
+        body: { answers: { ...answers }, comment, reviewer },
+      }),
     onSuccess: goOn,
   });
   const skip = useMutation({
@@ -54,16 +57,34 @@ export function Queue({ review, reviewer, onAnswers }: QueueProps): ReactNode {
   const busy = save.isPending || skip.isPending || isFetching;
   const onSkip = () => !busy && skip.mutate();
   useCommand(item && { id: 'review-skip', title: 'Skip this item', group: 'Review', keys: 's', run: onSkip });
-  if (error) return <div className="p-4"><Problem error={error}><Button size="small" onClick={() => void refetch()}>Try again</Button></Problem></div>;
-  if (!data) return <div className="p-6"><Spinner /></div>;
-  if (!item?.content) return <Nothing review={review} mine={data.reviewer} onAgain={() => void goOn()} onAnswers={onAnswers} />;
+  if (error)
+    return (
+      <div className="p-4">
+        <Problem error={error}>
+          <Button size="small" onClick={() => void refetch()}>
+            Try again
+          </Button>
+        </Problem>
+      </div>
+    );
+  if (!data)
+    return (
+      <div className="p-6">
+        <Spinner />
+      </div>
+    );
+  if (!item?.content)
+    return <Nothing review={review} mine={data.reviewer} onAgain={() => void goOn()} onAnswers={onAnswers} />;
   const renew = () => {
     const rest = data.until ? Date.parse(data.until) - Date.now() : 0;
     // What ran out may be somebody else's now: the server says so when it is answered.
     if (rest > 0 && rest < RENEW && !busy) void refetch();
   };
   return (
-    <div aria-busy={busy} className="@container min-h-0 grow overflow-y-auto lg:grid lg:grid-cols-[minmax(0,1fr)_24rem] lg:overflow-hidden">
+    <div
+      aria-busy={busy}
+      className="@container min-h-0 grow overflow-y-auto lg:grid lg:grid-cols-[minmax(0,1fr)_24rem] lg:overflow-hidden"
+    >
       <ItemView key={item.id} item={item} review={review} />
       <AnswerForm
         key={`${item.id} form`}
@@ -110,11 +131,15 @@ function Nothing({ review, mine, onAgain, onAnswers }: NothingProps): ReactNode 
     <div className="min-h-0 grow overflow-y-auto">
       <Empty title={isDone ? 'All is answered' : 'Nothing is left for you'} icon={<CircleCheckBig />}>
         <p>
-          {isDone ? 'Every item has as many answers as were wanted.' : 'What is left is for others: you have answered or skipped the rest, or somebody else has it before them.'}
+          {isDone
+            ? 'Every item has as many answers as were wanted.'
+            : 'What is left is for others: you have answered or skipped the rest, or somebody else has it before them.'}
           {worked && ` You answered ${worked.answered}${worked.skipped > 0 ? ` and skipped ${worked.skipped}` : ''}.`}
         </p>
         <div className="flex flex-wrap justify-center gap-2 pt-4">
-          <Button look="main" onClick={onAnswers}>See the answers</Button>
+          <Button look="main" onClick={onAnswers}>
+            See the answers
+          </Button>
           {!isDone && <Button onClick={onAgain}>Look again</Button>}
         </div>
       </Empty>
@@ -143,21 +168,47 @@ export function ItemView({ item, review: { id, blind, run } }: ItemViewProps): R
     >
       <div className="flex flex-wrap items-center gap-x-3 gap-y-1 pb-3">
         <h2 className="font-semibold">Item {numberOf(item)}</h2>
-        {content.variant && <span dir="auto" className="text-[13px] text-muted wrap-anywhere">answered by {prose(content.variant)}</span>}
+        {content.variant && (
+          <span dir="auto" className="text-[13px] text-muted wrap-anywhere">
+            answered by {prose(content.variant)}
+          </span>
+        )}
         <span className="grow" />
         {!blind && <Ways item={item} run={run} />}
       </div>
       <div className="flex flex-col gap-4">
-        {!isLong && content.history.length > 0 && <Pane title="Asked"><Talk messages={content.history} label="What was asked" /></Pane>}
-        {given > 0 && <Section title="Inputs" count={given} open={content.history.length === 0}><JsonBox value={content.inputs} /></Section>}
+        {!isLong && content.history.length > 0 && (
+          <Pane title="Asked">
+            <Talk messages={content.history} label="What was asked" />
+          </Pane>
+        )}
+        {given > 0 && (
+          <Section title="Inputs" count={given} open={content.history.length === 0}>
+            <JsonBox value={content.inputs} />
+          </Section>
+        )}
         <div className={beside ? 'grid items-start gap-4 @xl:grid-cols-2' : undefined}>
-          {beside && <Pane title="Expected"><ValueView value={content.expected} label="What was expected" /></Pane>}
-          <Pane title={isLong ? 'Conversation' : 'Answered'} strong><Answer content={content} /></Pane>
+          {beside && (
+            <Pane title="Expected">
+              <ValueView value={content.expected} label="What was expected" />
+            </Pane>
+          )}
+          <Pane title={isLong ? 'Conversation' : 'Answered'} strong>
+            <Answer content={content} />
+          </Pane>
         </div>
-        {content.has_expected && blind && <Section title="What was expected"><Expected review={id} item={item.id} /></Section>}
+        {content.has_expected && blind && (
+          <Section title="What was expected">
+            <Expected review={id} item={item.id} />
+          </Section>
+        )}
         {content.scores.length > 0 && (
           <Section title="Scores" count={content.scores.length}>
-            <div className="grid items-start gap-2 pt-1 @2xl:grid-cols-2">{content.scores.map((score) => <ScoreCard key={score.evaluator} score={score} />)}</div>
+            <div className="grid items-start gap-2 pt-1 @2xl:grid-cols-2">
+              {content.scores.map((score) => (
+                <ScoreCard key={score.evaluator} score={score} />
+              ))}
+            </div>
           </Section>
         )}
       </div>
@@ -178,15 +229,39 @@ const reached = (element: HTMLElement | null): void => element?.focus({ preventS
 export const numberOf = ({ id }: { id: string }): number => Number(id.replace('item_', '')) + 1;
 
 function Ways({ item, run }: { item: Item; run: string | null }): ReactNode {
-  const href = run && item.result ? `/evaluations/${run}?cell=${item.result}` : item.trace_id ? `/traces/${item.trace_id}` : null;
-  return href && <Link href={href} className="inline-flex items-center gap-1.5 text-[13px] text-muted hover:text-accent"><ListTree aria-hidden className="size-3.5" />{run && item.result ? 'Its result' : 'Its trace'}</Link>;
+  const href =
+    run && item.result ? `/evaluations/${run}?cell=${item.result}` : item.trace_id ? `/traces/${item.trace_id}` : null;
+  return (
+    href && (
+      <Link href={href} className="inline-flex items-center gap-1.5 text-[13px] text-muted hover:text-accent">
+        <ListTree aria-hidden className="size-3.5" />
+        {run && item.result ? 'Its result' : 'Its trace'}
+      </Link>
+    )
+  );
 }
 
-function Pane({ title, strong = false, children }: { title: string; strong?: boolean; children: ReactNode }): ReactNode {
+function Pane({
+  title,
+  strong = false,
+  children,
+}: {
+  title: string;
+  strong?: boolean;
+  children: ReactNode;
+}): ReactNode {
   return (
     <section aria-label={title} className="flex min-w-0 flex-col">
       <h3 className="mb-1 text-[13px] font-medium text-muted">{title}</h3>
-      <div className={strong ? 'min-h-16 rounded-xl border border-strong-line bg-surface p-3' : 'max-h-[45dvh] min-h-16 overflow-y-auto rounded-xl border bg-surface p-3'}>{children}</div>
+      <div
+        className={
+          strong
+            ? 'min-h-16 rounded-xl border border-strong-line bg-surface p-3'
+            : 'max-h-[45dvh] min-h-16 overflow-y-auto rounded-xl border bg-surface p-3'
+        }
+      >
+        {children}
+      </div>
     </section>
   );
 }
@@ -195,5 +270,9 @@ function Answer({ content }: { content: Content }): ReactNode {
   const said = useMemo(() => (content.turns.length > 1 ? wholeTalk(content) : content.messages), [content]);
   if (said.length > 0) return <Talk messages={said} label="What was answered" />;
   if (Object.hasOwn(content, 'value')) return <ValueView value={content.value} label="What was answered" />;
-  return <p dir="auto" className={content.text ? 'wrap-anywhere whitespace-pre-wrap' : 'text-faint'}>{prose(content.text) || 'Nothing was said.'}</p>;
+  return (
+    <p dir="auto" className={content.text ? 'wrap-anywhere whitespace-pre-wrap' : 'text-faint'}>
+      {prose(content.text) || 'Nothing was said.'}
+    </p>
+  );
 }

@@ -16,14 +16,34 @@ test('what is missing is told one by one', () => {
   expect(missing({ ...begun('ev_1'), questions: null })).toBeNull();
   expect(missing({ ...begun('ev_1'), sample: 'few' })).toBe('How many answers? Leave it empty for all.');
   expect(missing({ ...begun('ev_1'), questions: [questionOf()] })).toBe('Question 1: what is asked?');
-  expect(missing({ ...begun('ev_1'), questions: [questionOf({ title: 'Tone', type: 'choice', choices: 'kind' })] })).toBe('Question 1: a choice has at least two answers.');
-  expect(missing({ ...begun('ev_1'), questions: [questionOf({ title: 'Grade', type: 'score', least: '5' })] })).toBe('Question 1: a score runs from a lowest to a highest number.');
-  expect(missing({ ...begun('ev_1'), questions: [questionOf({ title: 'Tone' }), questionOf({ key: 'tone' })] })).toBe('Question 2 has the key of another one.');
+  expect(
+    missing({ ...begun('ev_1'), questions: [questionOf({ title: 'Tone', type: 'choice', choices: 'kind' })] }),
+  ).toBe('Question 1: a choice has at least two answers.');
+  expect(missing({ ...begun('ev_1'), questions: [questionOf({ title: 'Grade', type: 'score', least: '5' })] })).toBe(
+    'Question 1: a score runs from a lowest to a highest number.',
+  );
+  expect(missing({ ...begun('ev_1'), questions: [questionOf({ title: 'Tone' }), questionOf({ key: 'tone' })] })).toBe(
+    'Question 2 has the key of another one.',
+  );
 });
 
 test('only what belongs to a question is asked for', () => {
-  const questions = [questionOf({ title: 'Tone', type: 'choice', choices: 'kind\n\n rude \nkind' }), questionOf({ title: 'Grade', type: 'score', required: false }), questionOf({ title: 'Why?', type: 'text' })];
-  expect(requestOf({ ...begun('ev_1'), name: ' Second look ', variant: 'new', evaluator: 'exact_match', sample: '20', questions, reviewers: 2 })).toEqual({
+  const questions = [
+    questionOf({ title: 'Tone', type: 'choice', choices: 'kind\n\n rude \nkind' }),
+    questionOf({ title: 'Grade', type: 'score', required: false }),
+    questionOf({ title: 'Why?', type: 'text' }),
+  ];
+  expect(
+    requestOf({
+      ...begun('ev_1'),
+      name: ' Second look ',
+      variant: 'new',
+      evaluator: 'exact_match',
+      sample: '20',
+      questions,
+      reviewers: 2,
+    }),
+  ).toEqual({
     name: 'Second look',
     items: { run: 'ev_1', variant: 'new', filter: { evaluator: 'exact_match', passed: false }, sample: 20 },
     questions: [
@@ -34,7 +54,13 @@ test('only what belongs to a question is asked for', () => {
     reviewers: 2,
     blind: true,
   });
-  expect(requestOf({ ...begun('ev_1'), questions: null })).toEqual({ name: '', items: { run: 'ev_1', variant: null }, questions: null, reviewers: 1, blind: true });
+  expect(requestOf({ ...begun('ev_1'), questions: null })).toEqual({
+    name: '',
+    items: { run: 'ev_1', variant: null },
+    questions: null,
+    reviewers: 1,
+    blind: true,
+  });
   expect(choicesOf('')).toEqual([]);
 });
 
@@ -42,8 +68,18 @@ const ask = (key: string, more: object = {}) => ({ key, type: 'boolean' as const
 
 test('what can be chosen has a key, and a score is its own', () => {
   expect(optionsOf(ask('a'))?.map(({ press, label }) => `${press} ${label}`)).toEqual(['1 Yes', '2 No']);
-  expect(optionsOf(ask('a', { type: 'choice', choices: ['kind', 'rude'] }))?.map(({ press, value }) => [press, value])).toEqual([['1', 'kind'], ['2', 'rude']]);
-  expect(optionsOf(ask('a', { type: 'score', range: [0, 3] }))?.map(({ press, value }) => [press, value])).toEqual([['0', 0], ['1', 1], ['2', 2], ['3', 3]]);
+  expect(
+    optionsOf(ask('a', { type: 'choice', choices: ['kind', 'rude'] }))?.map(({ press, value }) => [press, value]),
+  ).toEqual([
+    ['1', 'kind'],
+    ['2', 'rude'],
+  ]);
+  expect(optionsOf(ask('a', { type: 'score', range: [0, 3] }))?.map(({ press, value }) => [press, value])).toEqual([
+    ['0', 0],
+    ['1', 1],
+    ['2', 2],
+    ['3', 3],
+  ]);
   expect(optionsOf(ask('a', { type: 'score', range: [0, 100] }))).toBeNull();
   expect(optionsOf(ask('a', { type: 'score', range: [0, 0.5] }))).toBeNull();
   expect(optionsOf(ask('a', { type: 'score' }))).toBeNull();
@@ -67,7 +103,14 @@ test('the next question is the next that is open', () => {
 
 test('answers and kappas as words', () => {
   expect([true, false, 3, 0.5, 'kind'].map(told)).toEqual(['Yes', 'No', '3', '0.5', 'kind']);
-  expect([-0.1, 0.1, 0.4, 0.55, 0.75, 1].map(kappaWords)).toEqual(['less than by chance', 'slight', 'fair', 'moderate', 'substantial', 'almost perfect']);
+  expect([-0.1, 0.1, 0.4, 0.55, 0.75, 1].map(kappaWords)).toEqual([
+    'less than by chance',
+    'slight',
+    'fair',
+    'moderate',
+    'substantial',
+    'almost perfect',
+  ]);
 });
 
 test('pairs become one line a question, each counted by its items, and judges stay out', () => {

@@ -14,30 +14,61 @@ import { exact } from '@/lib/safe-text';
 import { sessionThread } from './queries';
 
 export function SessionThread({ session }: { session: string }): ReactNode {
-  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(sessionThread(session));
+  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
+    sessionThread(session),
+  );
   const traces = data?.pages.reduce((sum, page) => sum + page.traces, 0);
   return (
     <div className="flex h-full flex-col">
       <header className="flex shrink-0 items-center gap-2 border-b bg-surface px-4 py-2.5">
-        <Link href="/sessions" aria-label="All sessions" className="-ml-1.5 flex size-7 shrink-0 items-center justify-center rounded-lg text-muted hover:bg-sunken hover:text-ink">
+        <Link
+          href="/sessions"
+          aria-label="All sessions"
+          className="-ml-1.5 flex size-7 shrink-0 items-center justify-center rounded-lg text-muted hover:bg-sunken hover:text-ink"
+        >
           <ArrowLeft aria-hidden className="size-4" />
         </Link>
-        <h1 className="min-w-0 truncate text-base font-semibold"><bdi>{exact(session).slice(0, 300)}</bdi></h1>
+        <h1 className="min-w-0 truncate text-base font-semibold">
+          <bdi>{exact(session).slice(0, 300)}</bdi>
+        </h1>
         <CopyButton label="Copy session" text={session} />
         <span className="grow" />
-        {traces !== undefined && <span className="shrink-0 text-[13px] text-muted tabular-nums">{traces}{hasNextPage ? '+' : ''} {traces === 1 ? 'trace' : 'traces'}</span>}
+        {traces !== undefined && (
+          <span className="shrink-0 text-[13px] text-muted tabular-nums">
+            {traces}
+            {hasNextPage ? '+' : ''} {traces === 1 ? 'trace' : 'traces'}
+          </span>
+        )}
       </header>
       <div className="min-h-0 grow overflow-x-hidden overflow-y-auto">
-        {!data && !error && <div className="p-6"><Spinner /></div>}
-        {error instanceof ApiError && error.status === 404 ? (
-          <Empty title="There is no such session">Its spans have not arrived yet, or they were deleted when their time was over.</Empty>
-        ) : (
-          error && <div className="p-4"><Problem error={error}><Button size="small" onClick={() => void refetch()}>Try again</Button></Problem></div>
+        {!data && !error && (
+          <div className="p-6">
+            <Spinner />
+          </div>
         )}
-        {data?.pages.map((page, place) => <Tabs key={page.tabs[0]?.steps[0]?.span_id ?? place} session={session} lines={linesOf(page.tabs)} />)}
+        {error instanceof ApiError && error.status === 404 ? (
+          <Empty title="There is no such session">
+            Its spans have not arrived yet, or they were deleted when their time was over.
+          </Empty>
+        ) : (
+          error && (
+            <div className="p-4">
+              <Problem error={error}>
+                <Button size="small" onClick={() => void refetch()}>
+                  Try again
+                </Button>
+              </Problem>
+            </div>
+          )
+        )}
+        {data?.pages.map((page, place) => (
+          <Tabs key={page.tabs[0]?.steps[0]?.span_id ?? place} session={session} lines={linesOf(page.tabs)} />
+        ))}
         {hasNextPage && (
           <div className="flex justify-center p-4">
-            <Button disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>{isFetchingNextPage ? 'Loading…' : 'What came later'}</Button>
+            <Button disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>
+              {isFetchingNextPage ? 'Loading…' : 'What came later'}
+            </Button>
           </div>
         )}
       </div>
@@ -49,11 +80,16 @@ function Tabs({ session, lines }: { session: string; lines: readonly Line[] }): 
   // The last is where somebody went on.
   const [chosen, setChosen] = useState(lines.length - 1);
   const line = lines[Math.min(chosen, lines.length - 1)];
-  if (!line?.steps.length) return <Empty title="Nothing was said">The traces of this session tell of no conversation.</Empty>;
+  if (!line?.steps.length)
+    return <Empty title="Nothing was said">The traces of this session tell of no conversation.</Empty>;
   return (
     <>
       {lines.length > 1 && (
-        <div role="tablist" aria-label="Branches" className="sticky top-0 z-10 flex gap-1 overflow-x-auto border-b bg-surface px-4 py-1.5">
+        <div
+          role="tablist"
+          aria-label="Branches"
+          className="sticky top-0 z-10 flex gap-1 overflow-x-auto border-b bg-surface px-4 py-1.5"
+        >
           {lines.map((one, place) => (
             <button
               // oxlint-disable-next-line react/no-array-index-key -- branches have no names but their places
@@ -62,7 +98,12 @@ function Tabs({ session, lines }: { session: string; lines: readonly Line[] }): 
               role="tab"
               aria-selected={place === chosen}
               onClick={() => setChosen(place)}
-              className={cn('flex h-7 shrink-0 items-center gap-1.5 rounded-lg px-2.5 text-[13px]', place === chosen ? 'bg-accent-soft font-medium text-accent' : 'text-muted hover:bg-sunken hover:text-ink')}
+              className={cn(
+                'flex h-7 shrink-0 items-center gap-1.5 rounded-lg px-2.5 text-[13px]',
+                place === chosen
+                  ? 'bg-accent-soft font-medium text-accent'
+                  : 'text-muted hover:bg-sunken hover:text-ink',
+              )}
             >
               {place > 0 && <GitBranch aria-hidden className="size-3.5" />}
               {place === 0 ? 'First' : `Branch ${place}`}
@@ -103,7 +144,10 @@ function Conversation({ session, line }: { session: string; line: Line }): React
       <StepsView items={items} before={before} resume={resume} />
       {last && (
         <div className="mt-4 flex justify-center border-t pt-4">
-          <Button look="main" disabled={busy} onClick={() => void resume(last).catch(tellError)}><MessageSquareShare aria-hidden className="size-4" />Open in playground</Button>
+          <Button look="main" disabled={busy} onClick={() => void resume(last).catch(tellError)}>
+            <MessageSquareShare aria-hidden className="size-4" />
+            Open in playground
+          </Button>
         </div>
       )}
       {question}
@@ -113,12 +157,18 @@ function Conversation({ session, line }: { session: string; line: Line }): React
 
 const TraceLine = ({ trace, span }: { trace: string; span: string }): ReactNode => (
   <div className="mb-3 flex items-center gap-2 text-xs text-faint before:h-px before:grow before:bg-line after:h-px after:grow after:bg-line">
-    <Link href={`/traces/${trace}?span=${span}`} className="flex items-center gap-1 hover:text-accent"><ListTree aria-hidden className="size-3.5" />Trace <span className="font-mono">{trace.slice(0, 8)}</span></Link>
+    <Link href={`/traces/${trace}?span=${span}`} className="flex items-center gap-1 hover:text-accent">
+      <ListTree aria-hidden className="size-3.5" />
+      Trace <span className="font-mono">{trace.slice(0, 8)}</span>
+    </Link>
   </div>
 );
 
 const Leaves = (): ReactNode => (
-  <div className="mb-3 flex items-center gap-1.5 rounded-lg bg-accent-soft px-3 py-1 text-xs text-accent"><GitBranch aria-hidden className="size-3.5" />Here this branch leaves the one before.</div>
+  <div className="mb-3 flex items-center gap-1.5 rounded-lg bg-accent-soft px-3 py-1 text-xs text-accent">
+    <GitBranch aria-hidden className="size-3.5" />
+    Here this branch leaves the one before.
+  </div>
 );
 
 /** A session's tabs as whole conversations: each but the first begins with what it shares with another. */
@@ -136,7 +186,11 @@ export function linesOf(tabs: readonly Tab[]): Line[] {
   for (const { origin, steps } of tabs) {
     const before = origin ? (lines[origin.tab]?.steps.slice(0, origin.steps) ?? []) : [];
     const whole = [...before, ...steps];
-    lines.push({ steps: whole, shared: before.length, traces: new Set(whole.map(({ trace_id: trace }) => trace)).size });
+    lines.push({
+      steps: whole,
+      shared: before.length,
+      traces: new Set(whole.map(({ trace_id: trace }) => trace)).size,
+    });
   }
   return lines;
 }

@@ -31,7 +31,12 @@ export function SessionList(): ReactNode {
   const rows = data?.pages.flatMap((page) => page.data) ?? [];
   const box = useRef<HTMLDivElement>(null);
   // oxlint-disable-next-line react/incompatible-library -- nothing that it gives is kept for later
-  const virtual = useVirtualizer({ count: rows.length, getScrollElement: () => box.current, estimateSize: () => ROW, overscan: 6 });
+  const virtual = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => box.current,
+    estimateSize: () => ROW,
+    overscan: 6,
+  });
   const last = virtual.getVirtualItems().at(-1)?.index ?? 0;
   useEffect(() => {
     if (hasNextPage && !isFetching && last >= rows.length - 10) void fetchNextPage();
@@ -40,12 +45,32 @@ export function SessionList(): ReactNode {
     <div className="flex h-full flex-col">
       <header className="flex shrink-0 flex-wrap items-center gap-3 border-b bg-surface px-4 py-2.5 sm:px-6">
         <h1 className="text-base font-semibold">Sessions</h1>
-        <TextField type="search" aria-label="Find a session" placeholder="Find by name" dir="auto" value={words} onChange={(event) => setWords(event.target.value)} className="ml-auto max-w-72 min-w-40" />
+        <TextField
+          type="search"
+          aria-label="Find a session"
+          placeholder="Find by name"
+          dir="auto"
+          value={words}
+          onChange={(event) => setWords(event.target.value)}
+          className="ml-auto max-w-72 min-w-40"
+        />
       </header>
       <div ref={box} className="min-h-0 grow overflow-y-auto">
         <div className="mx-auto max-w-5xl sm:px-2">
-          {error && <div className="p-4"><Problem error={error}><Button size="small" onClick={() => void refetch()}>Try again</Button></Problem></div>}
-          {!data && !error && <div className="p-6"><Spinner /></div>}
+          {error && (
+            <div className="p-4">
+              <Problem error={error}>
+                <Button size="small" onClick={() => void refetch()}>
+                  Try again
+                </Button>
+              </Problem>
+            </div>
+          )}
+          {!data && !error && (
+            <div className="p-6">
+              <Spinner />
+            </div>
+          )}
           {data && rows.length === 0 && <None search={search} />}
           <ul aria-label="Sessions" className="relative" style={{ height: virtual.getTotalSize() }}>
             {virtual.getVirtualItems().map(({ index, start }) => {
@@ -53,7 +78,11 @@ export function SessionList(): ReactNode {
               return row && <SessionItem key={row.session} row={row} top={start} />;
             })}
           </ul>
-          {hasNextPage && <div className="flex justify-center p-3"><Spinner label="Loading more" /></div>}
+          {hasNextPage && (
+            <div className="flex justify-center p-3">
+              <Spinner label="Loading more" />
+            </div>
+          )}
         </div>
       </div>
     </div>
@@ -64,11 +93,22 @@ function SessionItem({ row, top }: { row: SessionRow; top: number }): ReactNode 
   const { session, first, last, traces, spans } = row;
   return (
     <li className="absolute inset-x-0 top-0 border-b" style={{ height: ROW, transform: `translateY(${top}px)` }}>
-      <Link href={sessionPath(session)} className="flex h-full flex-col justify-center gap-0.5 px-4 -outline-offset-2 hover:bg-sunken">
+      <Link
+        href={sessionPath(session)}
+        className="flex h-full flex-col justify-center gap-0.5 px-4 -outline-offset-2 hover:bg-sunken"
+      >
         <span className="flex min-w-0 items-baseline gap-3">
           <bdi className="min-w-0 grow truncate font-medium">{exact(session).slice(0, 300)}</bdi>
-          <span className="shrink-0 text-xs text-faint tabular-nums">{pluralize(traces, 'trace')} · {pluralize(spans, 'span')}</span>
-          <time dateTime={last} title={`From ${formatDateTime(first)} to ${formatDateTime(last)}`} className="w-20 shrink-0 text-right text-xs text-muted">{formatTimeAgo(last)}</time>
+          <span className="shrink-0 text-xs text-faint tabular-nums">
+            {pluralize(traces, 'trace')} · {pluralize(spans, 'span')}
+          </span>
+          <time
+            dateTime={last}
+            title={`From ${formatDateTime(first)} to ${formatDateTime(last)}`}
+            className="w-20 shrink-0 text-right text-xs text-muted"
+          >
+            {formatTimeAgo(last)}
+          </time>
         </span>
         <Line mark="In" preview={row.in} />
         <Line mark="Out" preview={row.out} />
@@ -82,17 +122,20 @@ function Line({ mark, preview }: { mark: string; preview: unknown }): ReactNode 
   return (
     <span className="flex min-w-0 gap-2 text-[13px]/5">
       <span className="w-6 shrink-0 text-faint">{mark}</span>
-      <span dir="auto" className={text ? 'min-w-0 grow truncate text-muted' : 'text-faint'}>{prose(text) || '–'}</span>
+      <span dir="auto" className={text ? 'min-w-0 grow truncate text-muted' : 'text-faint'}>
+        {prose(text) || '–'}
+      </span>
     </span>
   );
 }
 
 function None({ search }: { search: string }): ReactNode {
-  if (search) return <Empty title="No session has this in its name">Names are compared letter by letter, capitals too.</Empty>;
+  if (search)
+    return <Empty title="No session has this in its name">Names are compared letter by letter, capitals too.</Empty>;
   return (
     <Empty title="No sessions yet" icon={<History />}>
-      A session is a conversation over several traces. Chats of the playground have one by themselves; other programs name theirs, for
-      instance as <code className="font-mono text-[13px]">session.id</code> on their spans.
+      A session is a conversation over several traces. Chats of the playground have one by themselves; other programs
+      name theirs, for instance as <code className="font-mono text-[13px]">session.id</code> on their spans.
     </Empty>
   );
 }

@@ -7,7 +7,8 @@ export type SessionRow = Schemas['SessionRow'];
 export const sessions = (search: string) =>
   infiniteQueryOptions({
     queryKey: ['spans', 'sessions', search], // New spans make it stale.
-    queryFn: ({ pageParam, signal }) => api('get', '/api/sessions', { query: { search, limit: 50, after: pageParam }, signal }),
+    queryFn: ({ pageParam, signal }) =>
+      api('get', '/api/sessions', { query: { search, limit: 50, after: pageParam }, signal }),
     initialPageParam: null as string | null,
     getNextPageParam: (last) => last.next ?? null,
     structuralSharing: false,
@@ -17,7 +18,8 @@ export const sessions = (search: string) =>
 export const sessionThread = (session: string) =>
   infiniteQueryOptions({
     queryKey: ['session', session],
-    queryFn: ({ pageParam, signal }) => api('get', '/api/sessions/thread', { query: { session, limit: 100, after: pageParam }, signal }),
+    queryFn: ({ pageParam, signal }) =>
+      api('get', '/api/sessions/thread', { query: { session, limit: 100, after: pageParam }, signal }),
     initialPageParam: null as string | null,
     getNextPageParam: (last) => last.next,
     structuralSharing: false,

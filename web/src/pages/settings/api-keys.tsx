@@ -18,7 +18,11 @@ import { Section } from './sections';
 
 type Key = Schemas['KeyRow'];
 
-const keys = () => queryOptions({ queryKey: ['keys'], queryFn: ({ signal }) => api('get', '/api/keys', { query: { limit: 200 }, signal }) });
+const keys = () =>
+  queryOptions({
+    queryKey: ['keys'],
+    queryFn: ({ signal }) => api('get', '/api/keys', { query: { limit: 200 }, signal }),
+  });
 
 export function KeysSection(): ReactNode {
   const { data, error } = useQuery(keys());
@@ -37,7 +41,9 @@ export function KeysSection(): ReactNode {
       {error && <Problem error={error} />}
       {!data && !error && <Spinner />}
       {data?.data.length === 0 && (
-        <p className="text-muted">No key was given out, so this server listens on its own machine only, and whoever is there may do everything.</p>
+        <p className="text-muted">
+          No key was given out, so this server listens on its own machine only, and whoever is there may do everything.
+        </p>
       )}
       {data && data.data.length > 0 && (
         <ul className="divide-y divide-line rounded-xl border bg-surface">
@@ -120,7 +126,11 @@ export function NewKeyDialog({ onClose }: { onClose: () => void }): ReactNode {
   const make = useMutation({ mutationFn: (asked: Asked) => createKey(asked, first) });
   return (
     <Dialog open onClose={onClose} title={make.data ? 'Your new key' : 'New key'}>
-      {make.data ? <Secret secret={make.data.secret} onClose={onClose} /> : <Form first={first} error={make.error} busy={make.isPending} onMake={make.mutate} onClose={onClose} />}
+      {make.data ? (
+        <Secret secret={make.data.secret} onClose={onClose} />
+      ) : (
+        <Form first={first} error={make.error} busy={make.isPending} onMake={make.mutate} onClose={onClose} />
+      )}
     </Dialog>
   );
 }
@@ -152,7 +162,8 @@ function Form({ first, error, busy, onMake, onClose }: FormProps): ReactNode {
   const [name, setName] = useState('');
   const [scopes, setScopes] = useState<readonly Scope[]>(first ? ['admin'] : ['invoke', 'read']);
   const [ends, setEnds] = useState('never');
-  const toggle = (scope: Scope) => setScopes(scopes.includes(scope) ? scopes.filter((one) => one !== scope) : [...scopes, scope]);
+  const toggle = (scope: Scope) =>
+    setScopes(scopes.includes(scope) ? scopes.filter((one) => one !== scope) : [...scopes, scope]);
   return (
     <form
       className="flex flex-col gap-4 pt-1"
@@ -163,11 +174,20 @@ function Form({ first, error, busy, onMake, onClose }: FormProps): ReactNode {
     >
       {first && (
         <p className="rounded-lg bg-warn-soft px-3 py-2 text-warn">
-          From the first key on, every request needs one, also from this machine. You will be logged in with this key, so it is an admin’s; keep it.
+          From the first key on, every request needs one, also from this machine. You will be logged in with this key,
+          so it is an admin’s; keep it.
         </p>
       )}
       <Labelled label="Name">
-        <TextField ref={focused} required maxLength={100} placeholder="laptop" dir="auto" value={name} onChange={(event) => setName(event.target.value)} />
+        <TextField
+          ref={focused}
+          required
+          maxLength={100}
+          placeholder="laptop"
+          dir="auto"
+          value={name}
+          onChange={(event) => setName(event.target.value)}
+        />
       </Labelled>
       <fieldset className="flex flex-col gap-1.5">
         <legend className="pb-1 font-medium">It may</legend>

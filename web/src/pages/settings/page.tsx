@@ -36,9 +36,18 @@ export default function SettingsPage(): ReactNode {
       <Section title="Chat">
         <Row
           title="Sending"
-          text={send === 'enter' ? 'Enter sends, Shift + Enter begins a new line.' : 'Ctrl + Enter (on a Mac ⌘ + Enter) sends, Enter begins a new line.'}
+          text={
+            send === 'enter'
+              ? 'Enter sends, Shift + Enter begins a new line.'
+              : 'Ctrl + Enter (on a Mac ⌘ + Enter) sends, Enter begins a new line.'
+          }
         >
-          <Segments label="Sending" options={SENDING} value={send} onChange={(chosen) => setPreferences({ send: chosen })} />
+          <Segments
+            label="Sending"
+            options={SENDING}
+            value={send}
+            onChange={(chosen) => setPreferences({ send: chosen })}
+          />
         </Row>
       </Section>
       <TourSection />

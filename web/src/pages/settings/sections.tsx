@@ -10,7 +10,15 @@ import { Spinner, Badge, Problem } from '@/components/status';
 import { cn } from '@/lib/cn';
 import { formatLimit, formatElapsed, formatSettingValue } from '@/lib/format';
 
-export const Section = ({ title, aside, children }: { title: string; aside?: ReactNode; children: ReactNode }): ReactNode => (
+export const Section = ({
+  title,
+  aside,
+  children,
+}: {
+  title: string;
+  aside?: ReactNode;
+  children: ReactNode;
+}): ReactNode => (
   <section className="flex flex-col gap-4">
     <header className="flex min-h-9 items-end justify-between border-b pb-1">
       <h2 className="text-base font-semibold">{title}</h2>
@@ -20,7 +28,8 @@ export const Section = ({ title, aside, children }: { title: string; aside?: Rea
   </section>
 );
 
-const about = () => queryOptions({ queryKey: ['about'], queryFn: ({ signal }) => api('get', '/api/about', { signal }) });
+const about = () =>
+  queryOptions({ queryKey: ['about'], queryFn: ({ signal }) => api('get', '/api/about', { signal }) });
 
 /** What serves this page. */
 export function AboutSection(): ReactNode {
@@ -98,7 +107,8 @@ export function BrowserSection(): ReactNode {
   );
 }
 
-const settings = () => queryOptions({ queryKey: ['settings'], queryFn: ({ signal }) => api('get', '/api/settings', { signal }) });
+const settings = () =>
+  queryOptions({ queryKey: ['settings'], queryFn: ({ signal }) => api('get', '/api/settings', { signal }) });
 const SOURCES = { flag: 'command line', env: 'environment', file: 'palaver.toml', default: 'default' };
 const WHICH = { changed: 'Changed', all: 'All' };
 
@@ -108,7 +118,10 @@ export function ServerSection(): ReactNode {
   const [which, setWhich] = useState<keyof typeof WHICH>('changed');
   const rows = (data?.data ?? []).filter(({ source }) => which === 'all' || source !== 'default');
   return (
-    <Section title="Server" aside={<Segments label="Which settings" options={WHICH} value={which} onChange={setWhich} />}>
+    <Section
+      title="Server"
+      aside={<Segments label="Which settings" options={WHICH} value={which} onChange={setWhich} />}
+    >
       {error && <Problem error={error} />}
       {!data && !error && <Spinner />}
       {data && rows.length === 0 && <p className="text-muted">Everything is as by default.</p>}
@@ -120,13 +133,22 @@ export function ServerSection(): ReactNode {
                 {name}
               </code>
               {/* On a phone below its name: paths are long. */}
-              <code className={cn('order-last w-full min-w-0 font-mono text-[13px] wrap-anywhere sm:order-none sm:w-auto sm:grow', source === 'default' && 'text-muted')}>{formatSettingValue(value)}</code>
+              <code
+                className={cn(
+                  'order-last w-full min-w-0 font-mono text-[13px] wrap-anywhere sm:order-none sm:w-auto sm:grow',
+                  source === 'default' && 'text-muted',
+                )}
+              >
+                {formatSettingValue(value)}
+              </code>
               {source !== 'default' && <Badge>{SOURCES[source]}</Badge>}
             </li>
           ))}
         </ul>
       )}
-      <p className="text-[13px] text-muted">Settings are changed where they are written: flags, PALAVER_… variables, palaver.toml.</p>
+      <p className="text-[13px] text-muted">
+        Settings are changed where they are written: flags, PALAVER_… variables, palaver.toml.
+      </p>
     </Section>
   );
 }
@@ -143,7 +165,11 @@ export function TourSection(): ReactNode {
         </p>
         <div className="flex gap-2">
           {done.length > 0 && <Button onClick={() => tour.again()}>Begin again</Button>}
-          {look === 'away' ? <Button onClick={() => tour.show('open')}>Show the tour</Button> : <Button onClick={() => tour.show('away')}>Hide the tour</Button>}
+          {look === 'away' ? (
+            <Button onClick={() => tour.show('open')}>Show the tour</Button>
+          ) : (
+            <Button onClick={() => tour.show('away')}>Hide the tour</Button>
+          )}
         </div>
       </div>
     </Section>

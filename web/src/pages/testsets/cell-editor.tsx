@@ -47,7 +47,16 @@ export function CellEditor({ title, column, value, onApply, onClose }: CellEdito
   };
   const close = async (): Promise<void> => {
     const lost = wrong > 0 || !isSame;
-    if (!lost || (await askYes({ title: 'Close without taking what you wrote?', text: 'The cell stays as it was.', act: 'Close', danger: true }))) onClose();
+    if (
+      !lost ||
+      (await askYes({
+        title: 'Close without taking what you wrote?',
+        text: 'The cell stays as it was.',
+        act: 'Close',
+        danger: true,
+      }))
+    )
+      onClose();
   };
   const onKey = (event: KeyboardEvent): void => {
     if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return;
@@ -61,11 +70,27 @@ export function CellEditor({ title, column, value, onApply, onClose }: CellEdito
           <Segments label="Written as" options={MODES} value={mode} onChange={(next) => wrong === 0 && setMode(next)} />
           <Editor mode={mode} kind={column.kind} value={now} onChange={setNow} />
           <div className="sticky bottom-0 mt-auto flex flex-wrap items-center gap-2 border-t bg-surface pt-3">
-            <Button size="small" look="quiet" disabled={now === undefined} onClick={() => setNow(undefined)}>Empty</Button>
-            <Button size="small" look="quiet" disabled={now === null} onClick={() => { setNow(null); setMode('json'); }}>Null</Button>
-            <span className="grow text-right text-xs text-bad">{wrong > 0 && 'Something here cannot be read yet.'}</span>
+            <Button size="small" look="quiet" disabled={now === undefined} onClick={() => setNow(undefined)}>
+              Empty
+            </Button>
+            <Button
+              size="small"
+              look="quiet"
+              disabled={now === null}
+              onClick={() => {
+                setNow(null);
+                setMode('json');
+              }}
+            >
+              Null
+            </Button>
+            <span className="grow text-right text-xs text-bad">
+              {wrong > 0 && 'Something here cannot be read yet.'}
+            </span>
             <Button onClick={() => void close()}>Cancel</Button>
-            <Button look="main" disabled={wrong > 0} onClick={apply}>Apply</Button>
+            <Button look="main" disabled={wrong > 0} onClick={apply}>
+              Apply
+            </Button>
           </div>
         </div>
       </FaultsContext>
@@ -95,28 +120,80 @@ function Editor({ mode, kind, value, onChange }: EditorProps): ReactNode {
     const text = typeof value === 'string' ? value : value === undefined ? '' : JSON.stringify(value, null, 2);
     return (
       <>
-        <TextArea ref={focused} dir="auto" aria-label="Text" rows={8} value={text} onChange={(event) => onChange(event.target.value)} className="max-h-[65dvh] min-h-40" />
-        {value !== undefined && typeof value !== 'string' && <p className="text-xs text-muted">This is no text now. If you change it here, it becomes one.</p>}
+        <TextArea
+          ref={focused}
+          dir="auto"
+          aria-label="Text"
+          rows={8}
+          value={text}
+          onChange={(event) => onChange(event.target.value)}
+          className="max-h-[65dvh] min-h-40"
+        />
+        {value !== undefined && typeof value !== 'string' && (
+          <p className="text-xs text-muted">This is no text now. If you change it here, it becomes one.</p>
+        )}
       </>
     );
   }
-  if (mode === 'json') return <JsonInput focus label="JSON" value={value} onChange={onChange} placeholder={kind === 'boolean' ? 'true' : kind === 'number' ? '42' : 'Any JSON'} />;
-  if (mode === 'script') return isScript(value) ? <ScriptEditor script={value} onChange={onChange} /> : <Other what="script" value={value} read={isScript} begin={NEW_SCRIPT} onChange={onChange} />;
-  if (isOneMessage(value)) return <ConversationEditor focus single messages={[value]} onChange={([only]) => onChange(only)} />;
+  if (mode === 'json')
+    return (
+      <JsonInput
+        focus
+        label="JSON"
+        value={value}
+        onChange={onChange}
+        placeholder={kind === 'boolean' ? 'true' : kind === 'number' ? '42' : 'Any JSON'}
+      />
+    );
+  if (mode === 'script')
+    return isScript(value) ? (
+      <ScriptEditor script={value} onChange={onChange} />
+    ) : (
+      <Other what="script" value={value} read={isScript} begin={NEW_SCRIPT} onChange={onChange} />
+    );
+  if (isOneMessage(value))
+    return <ConversationEditor focus single messages={[value]} onChange={([only]) => onChange(only)} />;
   // A list of other messages (items of other protocols) is no list of roles and texts.
-  if (isMessages(value) || (Array.isArray(value) && value.length === 0)) return <ConversationEditor focus messages={value as Message[]} onChange={onChange} />;
+  if (isMessages(value) || (Array.isArray(value) && value.length === 0))
+    return <ConversationEditor focus messages={value as Message[]} onChange={onChange} />;
   const begin = kind === 'message' ? { role: 'user', content: '' } : [{ role: 'user', content: '' }];
-  return <Other what="conversation of roles and texts" value={value} read={(one) => isMessages(one) || isOneMessage(one)} begin={begin} onChange={onChange} />;
+  return (
+    <Other
+      what="conversation of roles and texts"
+      value={value}
+      read={(one) => isMessages(one) || isOneMessage(one)}
+      begin={begin}
+      onChange={onChange}
+    />
+  );
 }
 
 /** What the value is not: it can become one. */
-function Other({ what, value, read, begin, onChange }: { what: string; value: unknown; read: (value: unknown) => boolean; begin: unknown; onChange: (value: unknown) => void }): ReactNode {
+function Other({
+  what,
+  value,
+  read,
+  begin,
+  onChange,
+}: {
+  what: string;
+  value: unknown;
+  read: (value: unknown) => boolean;
+  begin: unknown;
+  onChange: (value: unknown) => void;
+}): ReactNode {
   const inside = typeof value === 'string' ? parsed(value) : undefined;
   return (
     <div className="flex flex-col items-start gap-2 rounded-lg border border-dashed p-4 text-muted">
       <p>{value === undefined ? 'The cell is empty.' : `This is no ${what}.`}</p>
-      {inside !== undefined && read(inside) && <Button size="small" look="main" onClick={() => onChange(inside)}>Its text is one: read it</Button>}
-      <Button size="small" onClick={() => onChange(begin)}>{value === undefined ? 'Begin one' : 'Begin one in its place'}</Button>
+      {inside !== undefined && read(inside) && (
+        <Button size="small" look="main" onClick={() => onChange(inside)}>
+          Its text is one: read it
+        </Button>
+      )}
+      <Button size="small" onClick={() => onChange(begin)}>
+        {value === undefined ? 'Begin one' : 'Begin one in its place'}
+      </Button>
     </div>
   );
 }
@@ -145,16 +222,41 @@ export function OpenCell({ id, number, entry, column, edits, readOnly, onApply, 
   const isCut = cutOf(entry, column.name, column.was) > 0;
   const { data: whole, error } = useQuery({ ...wholeRow(id, number, entry.row?.id ?? ''), enabled: isCut });
   const title = `${exact(column.name).slice(0, 80)}, ${entry.row ? `row ${entry.row.place + 1}` : 'new row'}`;
-  if (isCut && !whole) return <Sheet open wide title={title} onClose={onClose}>{error ? <Problem error={error} /> : <Spinner />}</Sheet>;
+  if (isCut && !whole)
+    return (
+      <Sheet open wide title={title} onClose={onClose}>
+        {error ? <Problem error={error} /> : <Spinner />}
+      </Sheet>
+    );
   const before = whole?.data ?? entry.row?.data ?? null;
   const value = cellOf(before && whole ? changedData(entry.key, before, edits) : dataOf(entry, edits), column.name);
-  if (readOnly) return <Sheet open wide title={title} onClose={onClose}><div ref={focused} tabIndex={-1} className="outline-none"><Value value={value} /></div></Sheet>;
-  return <CellEditor title={title} column={column} value={value} onApply={(next) => onApply(next, before)} onClose={onClose} />;
+  if (readOnly)
+    return (
+      <Sheet open wide title={title} onClose={onClose}>
+        <div ref={focused} tabIndex={-1} className="outline-none">
+          <Value value={value} />
+        </div>
+      </Sheet>
+    );
+  return (
+    <CellEditor
+      title={title}
+      column={column}
+      value={value}
+      onApply={(next) => onApply(next, before)}
+      onClose={onClose}
+    />
+  );
 }
 
 function Value({ value }: { value: unknown }): ReactNode {
   if (value === undefined) return <p className="text-muted">The cell is empty.</p>;
-  if (typeof value === 'string') return <p dir="auto" className="wrap-anywhere whitespace-pre-wrap"><LongText text={value} /></p>;
+  if (typeof value === 'string')
+    return (
+      <p dir="auto" className="wrap-anywhere whitespace-pre-wrap">
+        <LongText text={value} />
+      </p>
+    );
   const said = saidIn(isOneMessage(value) ? [value] : value);
   return said ? <TalkView said={said} /> : <JsonView value={value} open={3} />;
 }

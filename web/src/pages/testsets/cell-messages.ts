@@ -12,10 +12,13 @@ export interface Said {
 export type Message = Readonly<Record<string, unknown>>;
 
 const isMessage = (value: unknown): value is Message =>
-  isObject(value) && typeof value.role === 'string' && ('content' in value || 'parts' in value || 'tool_calls' in value);
+  isObject(value) &&
+  typeof value.role === 'string' &&
+  ('content' in value || 'parts' in value || 'tool_calls' in value);
 
 /** A list of messages? The server's column kind is the exact answer; this one is for single cells. */
-export const isMessages = (value: unknown): value is Message[] => Array.isArray(value) && value.length > 0 && value.every(isMessage);
+export const isMessages = (value: unknown): value is Message[] =>
+  Array.isArray(value) && value.length > 0 && value.every(isMessage);
 
 export const isOneMessage = isMessage;
 
@@ -24,7 +27,9 @@ export const isScript = (value: unknown): value is Message & { turns: Message[] 
   isObject(value) &&
   Array.isArray(value.turns) &&
   value.turns.length > 0 &&
-  value.turns.every((turn) => isObject(turn) && ['user', 'assistant', 'simulate'].filter((name) => name in turn).length === 1);
+  value.turns.every(
+    (turn) => isObject(turn) && ['user', 'assistant', 'simulate'].filter((name) => name in turn).length === 1,
+  );
 
 /** The messages of a conversation in little; null where the server has to be asked. */
 export function saidIn(value: unknown): Said[] | null {
@@ -37,7 +42,12 @@ function saidBy(message: Message): Said | null {
   const pieces = piecesOf(message.content ?? message.parts);
   if (!pieces) return null;
   const calls = Array.isArray(message.tool_calls) ? message.tool_calls.map(callOf) : [];
-  return { role: String(message.role), text: pieces.text, calls: [...pieces.calls, ...calls], attachments: pieces.attachments };
+  return {
+    role: String(message.role),
+    text: pieces.text,
+    calls: [...pieces.calls, ...calls],
+    attachments: pieces.attachments,
+  };
 }
 
 function piecesOf(content: unknown): Omit<Said, 'role'> | null {
@@ -69,7 +79,12 @@ export function scriptSaid(script: { turns: readonly Message[] }): Said[] {
   return script.turns.map((turn) => {
     const role = ['user', 'assistant', 'simulate'].find((name) => name in turn) ?? 'user';
     const given = turn[role];
-    const text = typeof given === 'string' ? given : isObject(given) && typeof given.goal === 'string' ? given.goal : textAt(given);
+    const text =
+      typeof given === 'string'
+        ? given
+        : isObject(given) && typeof given.goal === 'string'
+          ? given.goal
+          : textAt(given);
     return { role, text, calls: [], attachments: 0 };
   });
 }

@@ -25,9 +25,11 @@ export const CellView = memo(function CellView({ value, kind, tall }: Props): Re
   if (value === null) return <span className="font-mono text-xs text-faint">null</span>;
   if (typeof value === 'string') return <Text text={value} tall={tall} />;
   if (typeof value === 'number') return <span className="block text-right tabular-nums">{String(value)}</span>;
-  if (typeof value === 'boolean') return <span className="font-mono text-[13px] text-(--code-keyword)">{String(value)}</span>;
+  if (typeof value === 'boolean')
+    return <span className="font-mono text-[13px] text-(--code-keyword)">{String(value)}</span>;
   if (isScript(value)) return <Talk said={scriptSaid(value)} word="turn" tall={tall} />;
-  if (kind === 'chat' || kind === 'message' || isMessages(value) || isOneMessage(value)) return <Conversation value={isOneMessage(value) ? [value] : value} tall={tall} />;
+  if (kind === 'chat' || kind === 'message' || isMessages(value) || isOneMessage(value))
+    return <Conversation value={isOneMessage(value) ? [value] : value} tall={tall} />;
   return <Json value={value} tall={tall} />;
 });
 
@@ -38,7 +40,9 @@ const Text = ({ text, tall }: { text: string; tall: boolean }): ReactNode => (
 );
 
 const Json = ({ value, tall }: { value: unknown; tall: boolean }): ReactNode => (
-  <code className={cn('font-mono text-[12px]/5', tall ? 'line-clamp-3 wrap-anywhere' : 'block truncate')}>{exact(summary(value, tall ? 400 : 160))}</code>
+  <code className={cn('font-mono text-[12px]/5', tall ? 'line-clamp-3 wrap-anywhere' : 'block truncate')}>
+    {exact(summary(value, tall ? 400 : 160))}
+  </code>
 );
 
 /** Most forms are read here; the server knows the others. */
@@ -61,31 +65,67 @@ function Asked({ value, tall }: { value: unknown; tall: boolean }): ReactNode {
   return <Talk said={preview.messages} more={preview.more} word="message" tall={tall} />;
 }
 
-function Talk({ said, more = 0, word, tall }: { said: readonly Said[]; more?: number; word: string; tall: boolean }): ReactNode {
+function Talk({
+  said,
+  more = 0,
+  word,
+  tall,
+}: {
+  said: readonly Said[];
+  more?: number;
+  word: string;
+  tall: boolean;
+}): ReactNode {
   const last = said.at(-1);
   const number = <span className="text-xs text-faint">{pluralize(said.length + more, word)}</span>;
-  if (!tall) return <span dir="auto" className="block truncate">{number} {last && <><Role role={last.role} /> {prose(wordsOf(last).slice(0, 200))}</>}</span>;
+  if (!tall)
+    return (
+      <span dir="auto" className="block truncate">
+        {number}{' '}
+        {last && (
+          <>
+            <Role role={last.role} /> {prose(wordsOf(last).slice(0, 200))}
+          </>
+        )}
+      </span>
+    );
   const shown = said.slice(-2);
   return (
     <span className="flex flex-col gap-1">
-      {said.length + more > shown.length && <span className="text-[11px]/4 text-faint">{pluralize(said.length + more - shown.length, `earlier ${word}`)}</span>}
+      {said.length + more > shown.length && (
+        <span className="text-[11px]/4 text-faint">
+          {pluralize(said.length + more - shown.length, `earlier ${word}`)}
+        </span>
+      )}
       {shown.map((one, place) => (
         // oxlint-disable-next-line react/no-array-index-key -- messages have no other name
-        <span key={place} className={cn('block rounded-md px-1.5 py-0.5', one.role === 'user' ? 'bg-accent-soft' : 'bg-sunken')}>
-          <span dir="auto" className="line-clamp-2 text-[13px]/4.5 wrap-anywhere"><Role role={one.role} /> {prose(wordsOf(one).slice(0, MOST))}</span>
+        <span
+          key={place}
+          className={cn('block rounded-md px-1.5 py-0.5', one.role === 'user' ? 'bg-accent-soft' : 'bg-sunken')}
+        >
+          <span dir="auto" className="line-clamp-2 text-[13px]/4.5 wrap-anywhere">
+            <Role role={one.role} /> {prose(wordsOf(one).slice(0, MOST))}
+          </span>
         </span>
       ))}
     </span>
   );
 }
 
-const Role = ({ role }: { role: string }): ReactNode => <span className="text-[11px] text-muted">{prose(role.slice(0, 20))}</span>;
+const Role = ({ role }: { role: string }): ReactNode => (
+  <span className="text-[11px] text-muted">{prose(role.slice(0, 20))}</span>
+);
 
-const wordsOf = ({ text, calls, attachments }: Said): string => text || calls.join(', ') || (attachments ? pluralize(attachments, 'attachment') : '');
+const wordsOf = ({ text, calls, attachments }: Said): string =>
+  text || calls.join(', ') || (attachments ? pluralize(attachments, 'attachment') : '');
 
 /** A conversation to read: who said what, and what changed of it. */
 export type Op = 'added' | 'removed' | 'changed';
-const EDGES: Readonly<Record<Op, string>> = { added: 'border-good', removed: 'border-bad opacity-70', changed: 'border-warn' };
+const EDGES: Readonly<Record<Op, string>> = {
+  added: 'border-good',
+  removed: 'border-bad opacity-70',
+  changed: 'border-warn',
+};
 const TONES = { added: 'good', removed: 'bad', changed: 'warn' } as const;
 
 export const TalkView = ({ said }: { said: readonly Said[] }): ReactNode => (
@@ -100,12 +140,25 @@ export const TalkView = ({ said }: { said: readonly Said[] }): ReactNode => (
 /** One message; `text` in place of its own, where that is drawn otherwise. */
 export function TurnView({ said, op, text }: { said: Said; op?: Op; text?: ReactNode }): ReactNode {
   return (
-    <div className={cn('rounded-lg px-2.5 py-1.5', said.role === 'user' ? 'bg-accent-soft' : 'bg-sunken', op && `border-l-2 ${EDGES[op]}`)}>
-      <p className="flex items-center gap-2 text-[11px]/5 text-muted">{prose(said.role.slice(0, 40))}{op && <Badge tone={TONES[op]}>{op}</Badge>}</p>
-      <div dir="auto" className="wrap-anywhere whitespace-pre-wrap">{text ?? <LongText text={said.text} />}</div>
+    <div
+      className={cn(
+        'rounded-lg px-2.5 py-1.5',
+        said.role === 'user' ? 'bg-accent-soft' : 'bg-sunken',
+        op && `border-l-2 ${EDGES[op]}`,
+      )}
+    >
+      <p className="flex items-center gap-2 text-[11px]/5 text-muted">
+        {prose(said.role.slice(0, 40))}
+        {op && <Badge tone={TONES[op]}>{op}</Badge>}
+      </p>
+      <div dir="auto" className="wrap-anywhere whitespace-pre-wrap">
+        {text ?? <LongText text={said.text} />}
+      </div>
       {said.calls.map((call, at) => (
         // oxlint-disable-next-line react/no-array-index-key -- the same call may come twice
-        <p key={at} className="font-mono text-[12px]/5 text-muted wrap-anywhere">{exact(call)}</p>
+        <p key={at} className="font-mono text-[12px]/5 text-muted wrap-anywhere">
+          {exact(call)}
+        </p>
       ))}
       {said.attachments > 0 && <p className="text-xs text-muted">{pluralize(said.attachments, 'attachment')}</p>}
     </div>

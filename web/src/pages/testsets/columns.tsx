@@ -9,12 +9,29 @@ import { Menu, MenuItem, MenuLine } from '@/components/menu';
 import { Badge } from '@/components/status';
 import { focused } from '@/lib/dom';
 import { exact } from '@/lib/safe-text';
-import { type ShownColumn, type Column, type Edits, nameFault, renamed, withColumn, withFill, type Data, cellOf, withCells } from './edits';
+import {
+  type ShownColumn,
+  type Column,
+  type Edits,
+  nameFault,
+  renamed,
+  withColumn,
+  withFill,
+  type Data,
+  cellOf,
+  withCells,
+} from './edits';
 import { FaultsContext, useFaults, JsonInput, inexact } from './json-input';
 
 export const KIND_WORDS: Readonly<Record<ShownColumn['kind'], string>> = {
-  chat: 'Every value is a conversation', message: 'Every value is one message', script: 'Every value is a conversation script', text: 'Every value is text',
-  number: 'Every value is a number', boolean: 'Every value is true or false', json: 'Every value is an object or a list', mixed: 'Values of several kinds, or none',
+  chat: 'Every value is a conversation',
+  message: 'Every value is one message',
+  script: 'Every value is a conversation script',
+  text: 'Every value is text',
+  number: 'Every value is a number',
+  boolean: 'Every value is true or false',
+  json: 'Every value is an object or a list',
+  mixed: 'Values of several kinds, or none',
 };
 
 export interface ColumnActs {
@@ -28,16 +45,48 @@ export function ColumnHead({ column, acts }: { column: ShownColumn; acts: Column
   const name = exact(column.name);
   return (
     <div className="flex w-full min-w-0 items-center gap-1.5">
-      <bdi className="min-w-0 truncate font-medium" title={column.was === null ? name : `${name}, was ${exact(column.was)}`}>{name}</bdi>
-      <Badge title={KIND_WORDS[column.kind]} tone={column.isNew ? 'good' : column.kind === 'chat' || column.kind === 'script' || column.kind === 'message' ? 'accent' : 'plain'}>{column.isNew ? 'new' : column.kind}</Badge>
+      <bdi
+        className="min-w-0 truncate font-medium"
+        title={column.was === null ? name : `${name}, was ${exact(column.was)}`}
+      >
+        {name}
+      </bdi>
+      <Badge
+        title={KIND_WORDS[column.kind]}
+        tone={
+          column.isNew
+            ? 'good'
+            : column.kind === 'chat' || column.kind === 'script' || column.kind === 'message'
+              ? 'accent'
+              : 'plain'
+        }
+      >
+        {column.isNew ? 'new' : column.kind}
+      </Badge>
       <span className="grow" />
       {acts && (
-        <Menu trigger={<IconButton size="small" label={`Column ${name}`}><ChevronDown /></IconButton>}>
-          {column.looksLikeChat && <MenuItem icon={<MessagesSquare />} onSelect={() => acts.convert(column)}>Convert to messages</MenuItem>}
-          <MenuItem icon={<Pencil />} onSelect={() => acts.rename(column)}>Rename</MenuItem>
-          <MenuItem icon={<PaintBucket />} onSelect={() => acts.fill(column)}>Fill empty cells</MenuItem>
+        <Menu
+          trigger={
+            <IconButton size="small" label={`Column ${name}`}>
+              <ChevronDown />
+            </IconButton>
+          }
+        >
+          {column.looksLikeChat && (
+            <MenuItem icon={<MessagesSquare />} onSelect={() => acts.convert(column)}>
+              Convert to messages
+            </MenuItem>
+          )}
+          <MenuItem icon={<Pencil />} onSelect={() => acts.rename(column)}>
+            Rename
+          </MenuItem>
+          <MenuItem icon={<PaintBucket />} onSelect={() => acts.fill(column)}>
+            Fill empty cells
+          </MenuItem>
           <MenuLine />
-          <MenuItem danger icon={column.isNew ? <Eraser /> : <Trash2 />} onSelect={() => acts.remove(column)}>Remove column</MenuItem>
+          <MenuItem danger icon={column.isNew ? <Eraser /> : <Trash2 />} onSelect={() => acts.remove(column)}>
+            Remove column
+          </MenuItem>
         </Menu>
       )}
     </div>
@@ -64,25 +113,51 @@ export function ColumnDialog({ asking, columns, edits, onDone, onClose }: Props)
   const [text, setText] = useState('');
   const [value, setValue] = useState<unknown>(undefined);
   const [wrong, report] = useFaults();
-  const fault = asking.act === 'fill' ? null : nameFault(name, columns, edits, asking.act === 'rename' ? before : undefined);
+  const fault =
+    asking.act === 'fill' ? null : nameFault(name, columns, edits, asking.act === 'rename' ? before : undefined);
   const filling = how === 'text' ? text : how === 'json' ? value : undefined;
   const isReady = fault === null && wrong === 0 && (asking.act !== 'fill' || filling !== undefined);
   const done = (): void => {
     if (!isReady) return;
-    const named = asking.act === 'rename' ? renamed(edits, before, name) : asking.act === 'add' ? withColumn(edits, name) : edits;
+    const named =
+      asking.act === 'rename' ? renamed(edits, before, name) : asking.act === 'add' ? withColumn(edits, name) : edits;
     onDone(filling === undefined ? named : withFill(named, name, filling));
     onClose();
   };
   return (
-    <Dialog open onClose={onClose} title={TITLES[asking.act]} {...(asking.act === 'fill' ? { description: `Where ${exact(before).slice(0, 80)} has no value, it gets this one.` } : {})}>
+    <Dialog
+      open
+      onClose={onClose}
+      title={TITLES[asking.act]}
+      {...(asking.act === 'fill'
+        ? { description: `Where ${exact(before).slice(0, 80)} has no value, it gets this one.` }
+        : {})}
+    >
       <FaultsContext value={report}>
-        <form className="flex flex-col gap-3 pt-1" onSubmit={(event) => { event.preventDefault(); done(); }}>
+        <form
+          className="flex flex-col gap-3 pt-1"
+          onSubmit={(event) => {
+            event.preventDefault();
+            done();
+          }}
+        >
           {asking.act !== 'fill' && (
             <Labelled label="Name">
-              <TextField ref={focused} dir="auto" maxLength={1000} value={name} aria-invalid={name !== '' && fault !== null} onChange={(event) => setName(event.target.value)} />
+              <TextField
+                ref={focused}
+                dir="auto"
+                maxLength={1000}
+                value={name}
+                aria-invalid={name !== '' && fault !== null}
+                onChange={(event) => setName(event.target.value)}
+              />
             </Labelled>
           )}
-          {name !== '' && fault && <p role="alert" className="text-xs text-bad">{fault}</p>}
+          {name !== '' && fault && (
+            <p role="alert" className="text-xs text-bad">
+              {fault}
+            </p>
+          )}
           {asking.act !== 'rename' && (
             <Labelled label="Value of all rows">
               <Select value={how} onChange={(event) => setHow(event.target.value as typeof how)}>
@@ -92,11 +167,21 @@ export function ColumnDialog({ asking, columns, edits, onDone, onClose }: Props)
               </Select>
             </Labelled>
           )}
-          {how === 'text' && <TextArea dir="auto" aria-label="Text" rows={2} value={text} onChange={(event) => setText(event.target.value)} />}
+          {how === 'text' && (
+            <TextArea
+              dir="auto"
+              aria-label="Text"
+              rows={2}
+              value={text}
+              onChange={(event) => setText(event.target.value)}
+            />
+          )}
           {how === 'json' && <JsonInput label="JSON" value={value} onChange={setValue} placeholder="true" />}
           <div className="flex justify-end gap-2">
             <Button onClick={onClose}>Cancel</Button>
-            <Button type="submit" look="main" disabled={!isReady}>{asking.act === 'rename' ? 'Rename' : asking.act === 'add' ? 'Add' : 'Fill'}</Button>
+            <Button type="submit" look="main" disabled={!isReady}>
+              {asking.act === 'rename' ? 'Rename' : asking.act === 'add' ? 'Add' : 'Fill'}
+            </Button>
           </div>
         </form>
       </FaultsContext>
@@ -108,9 +193,20 @@ export function ColumnDialog({ asking, columns, edits, onDone, onClose }: Props)
 const MOST = 20_000;
 
 /** What converts the column in any edits, and how many texts it leaves as they are. */
-export async function converting(id: string, base: number, rows: number, column: ShownColumn): Promise<{ convert: (edits: Edits) => Edits; left: number }> {
-  if (rows > MOST) throw new Error(`The page converts up to ${MOST.toLocaleString('en')} rows. Export the set, convert the file, and import it.`);
-  const answer = await reached(`/api/testsets/${encodeURIComponent(id)}/revisions/${base}/export?format=jsonl&ids=true`, {});
+export async function converting(
+  id: string,
+  base: number,
+  rows: number,
+  column: ShownColumn,
+): Promise<{ convert: (edits: Edits) => Edits; left: number }> {
+  if (rows > MOST)
+    throw new Error(
+      `The page converts up to ${MOST.toLocaleString('en')} rows. Export the set, convert the file, and import it.`,
+    );
+  const answer = await reached(
+    `/api/testsets/${encodeURIComponent(id)}/revisions/${base}/export?format=jsonl&ids=true`,
+    {},
+  );
   const lines = (await answer.text()).split('\n').filter(Boolean);
   const name = column.was ?? column.name;
   let left = 0;
@@ -121,7 +217,14 @@ export async function converting(id: string, base: number, rows: number, column:
     if (value === undefined && typeof text === 'string') left += 1;
     return value === undefined ? [] : [{ id: row, name: column.name, value, before }];
   });
-  return { convert: (edits) => withCells(edits, changes.filter((change) => !edits.removed.has(change.id))), left };
+  return {
+    convert: (edits) =>
+      withCells(
+        edits,
+        changes.filter((change) => !edits.removed.has(change.id)),
+      ),
+    left,
+  };
 }
 
 /** A text with a number that would change is left. */

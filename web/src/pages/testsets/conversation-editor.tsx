@@ -34,9 +34,14 @@ export function ConversationEditor({ messages, onChange, single = false, focus =
   };
   const move = (from: number, to: number): void => {
     const [message, name] = [messages[from], keys[from]];
-    if (message && name !== undefined) become(messages.toSpliced(from, 1).toSpliced(to, 0, message), keys.toSpliced(from, 1).toSpliced(to, 0, name));
+    if (message && name !== undefined)
+      become(messages.toSpliced(from, 1).toSpliced(to, 0, message), keys.toSpliced(from, 1).toSpliced(to, 0, name));
   };
-  const add = (): void => become([...messages, { role: messages.at(-1)?.role === 'user' ? 'assistant' : 'user', content: '' }], [...keys, Math.max(-1, ...keys) + 1]);
+  const add = (): void =>
+    become(
+      [...messages, { role: messages.at(-1)?.role === 'user' ? 'assistant' : 'user', content: '' }],
+      [...keys, Math.max(-1, ...keys) + 1],
+    );
   return (
     <div className="flex flex-col gap-2">
       {messages.map((message, place) => (
@@ -51,7 +56,11 @@ export function ConversationEditor({ messages, onChange, single = false, focus =
           {...(single || place === messages.length - 1 ? {} : { onDown: () => move(place, place + 1) })}
         />
       ))}
-      {!single && <Button size="small" look="quiet" className="self-start px-1.5" onClick={add}><Plus className="size-3.5" /> Add message</Button>}
+      {!single && (
+        <Button size="small" look="quiet" className="self-start px-1.5" onClick={add}>
+          <Plus className="size-3.5" /> Add message
+        </Button>
+      )}
     </div>
   );
 }
@@ -74,26 +83,85 @@ function MessageEditor({ message, place, focus, onChange, onRemove, onUp, onDown
   const role = String(message.role ?? '');
   const calls = saidIn([message])?.[0]?.calls ?? [];
   return (
-    <div role="group" aria-label={`Message ${number}`} className="overflow-hidden rounded-lg border bg-surface focus-within:border-accent">
+    <div
+      role="group"
+      aria-label={`Message ${number}`}
+      className="overflow-hidden rounded-lg border bg-surface focus-within:border-accent"
+    >
       <div className="flex h-8 items-center gap-0.5 pr-1 pl-1.5">
-        <select aria-label={`Role of message ${number}`} value={role} onChange={(event) => onChange({ ...message, role: event.target.value })} className="h-6 cursor-pointer rounded-md bg-transparent px-1 text-xs text-muted hover:bg-sunken">
-          {[...new Set([...ROLES, role])].map((one) => <option key={one}>{one}</option>)}
+        <select
+          aria-label={`Role of message ${number}`}
+          value={role}
+          onChange={(event) => onChange({ ...message, role: event.target.value })}
+          className="h-6 cursor-pointer rounded-md bg-transparent px-1 text-xs text-muted hover:bg-sunken"
+        >
+          {[...new Set([...ROLES, role])].map((one) => (
+            <option key={one}>{one}</option>
+          ))}
         </select>
         <span className="grow" />
-        {text !== null && <IconButton size="small" label={raw ? `Message ${number} as text` : `Message ${number} as JSON`} aria-pressed={raw} disabled={isWrong} onClick={() => setRaw(!raw)}><Braces /></IconButton>}
-        {onUp && <IconButton size="small" label={`Move message ${number} up`} onClick={onUp}><ArrowUp /></IconButton>}
-        {onDown && <IconButton size="small" label={`Move message ${number} down`} onClick={onDown}><ArrowDown /></IconButton>}
-        {onRemove && <IconButton size="small" label={`Remove message ${number}`} onClick={onRemove}><X /></IconButton>}
+        {text !== null && (
+          <IconButton
+            size="small"
+            label={raw ? `Message ${number} as text` : `Message ${number} as JSON`}
+            aria-pressed={raw}
+            disabled={isWrong}
+            onClick={() => setRaw(!raw)}
+          >
+            <Braces />
+          </IconButton>
+        )}
+        {onUp && (
+          <IconButton size="small" label={`Move message ${number} up`} onClick={onUp}>
+            <ArrowUp />
+          </IconButton>
+        )}
+        {onDown && (
+          <IconButton size="small" label={`Move message ${number} down`} onClick={onDown}>
+            <ArrowDown />
+          </IconButton>
+        )}
+        {onRemove && (
+          <IconButton size="small" label={`Remove message ${number}`} onClick={onRemove}>
+            <X />
+          </IconButton>
+        )}
       </div>
       {raw || text === null ? (
-        <div className="px-2 pb-2"><JsonInput label={`Message ${number}, as JSON`} value={message} onWrong={setWrong} onChange={(next) => isObject(next) && onChange(next)} fault={(next) => (isObject(next) && typeof next.role === 'string' ? null : 'A message is an object with a role.')} /></div>
+        <div className="px-2 pb-2">
+          <JsonInput
+            label={`Message ${number}, as JSON`}
+            value={message}
+            onWrong={setWrong}
+            onChange={(next) => isObject(next) && onChange(next)}
+            fault={(next) =>
+              isObject(next) && typeof next.role === 'string' ? null : 'A message is an object with a role.'
+            }
+          />
+        </div>
       ) : (
-        <TextArea {...(focus ? { ref: focused } : {})} rows={2} dir="auto" aria-label={`Text of message ${number}`} placeholder={calls.length ? 'No text' : `What the ${role} says`} value={text} onChange={(event) => onChange(withText(message, event.target.value))} className="block min-h-9 rounded-none border-0 py-1 focus-visible:outline-none" />
+        <TextArea
+          {...(focus ? { ref: focused } : {})}
+          rows={2}
+          dir="auto"
+          aria-label={`Text of message ${number}`}
+          placeholder={calls.length ? 'No text' : `What the ${role} says`}
+          value={text}
+          onChange={(event) => onChange(withText(message, event.target.value))}
+          className="block min-h-9 rounded-none border-0 py-1 focus-visible:outline-none"
+        />
       )}
-      {!raw && calls.map((call, at) => (
-        // oxlint-disable-next-line react/no-array-index-key -- the same call may come twice
-        <p key={at} className="flex items-start gap-1.5 border-t px-2.5 py-1 font-mono text-[12px]/5 text-muted wrap-anywhere"><Wrench aria-label="Tool call" className="mt-1 size-3 shrink-0" />{exact(call)}</p>
-      ))}
+      {!raw &&
+        calls.map((call, at) => (
+          // oxlint-disable-next-line react/no-array-index-key -- the same call may come twice
+          <p
+            key={at}
+            className="flex items-start gap-1.5 border-t px-2.5 py-1 font-mono text-[12px]/5 text-muted wrap-anywhere"
+          >
+            <Wrench aria-label="Tool call" className="mt-1 size-3 shrink-0" />
+            {exact(call)}
+          </p>
+        ))}
     </div>
   );
 }
@@ -101,7 +169,18 @@ function MessageEditor({ message, place, focus, onChange, onRemove, onUp, onDown
 type Script = Readonly<Record<string, unknown>> & { turns: readonly Message[] };
 const SPEAKERS = ['user', 'assistant', 'simulate'] as const;
 const WORDS = { user: 'User says', assistant: 'Fixed answer', simulate: 'Another workflow plays the user' };
-const CHECKS: ReadonlySet<string> = new Set(['text', 'tools', 'order', 'json', 'data', 'finish', 'refusal', 'max_seconds', 'max_tokens', 'judge']);
+const CHECKS: ReadonlySet<string> = new Set([
+  'text',
+  'tools',
+  'order',
+  'json',
+  'data',
+  'finish',
+  'refusal',
+  'max_seconds',
+  'max_tokens',
+  'judge',
+]);
 
 /** A conversation script to edit: what each turn says, and what is expected of the answer. The server knows the rules and checks them. */
 export const NEW_SCRIPT: Script = { turns: [{ user: '' }] };
@@ -116,7 +195,8 @@ export function ScriptEditor({ script, onChange }: { script: Script; onChange: (
   };
   const move = (from: number, to: number): void => {
     const [turn, name] = [turns[from], keys[from]];
-    if (turn && name !== undefined) become(turns.toSpliced(from, 1).toSpliced(to, 0, turn), keys.toSpliced(from, 1).toSpliced(to, 0, name));
+    if (turn && name !== undefined)
+      become(turns.toSpliced(from, 1).toSpliced(to, 0, turn), keys.toSpliced(from, 1).toSpliced(to, 0, name));
   };
   const field = (name: string, value: unknown): void => onChange({ ...withField(script, name, value), turns });
   const start = script.start ?? [];
@@ -126,9 +206,16 @@ export function ScriptEditor({ script, onChange }: { script: Script; onChange: (
         <summary className="cursor-pointer text-[13px] text-muted">Before the first turn</summary>
         <div className="pt-2">
           {Array.isArray(start) && (start.length === 0 || isMessages(start)) ? (
-            <ConversationEditor messages={start as Message[]} onChange={(next) => field('start', next.length ? next : undefined)} />
+            <ConversationEditor
+              messages={start as Message[]}
+              onChange={(next) => field('start', next.length ? next : undefined)}
+            />
           ) : (
-            <JsonInput label="Messages before the first turn, as JSON" value={start} onChange={(next) => field('start', next)} />
+            <JsonInput
+              label="Messages before the first turn, as JSON"
+              value={start}
+              onChange={(next) => field('start', next)}
+            />
           )}
         </div>
       </details>
@@ -143,12 +230,39 @@ export function ScriptEditor({ script, onChange }: { script: Script; onChange: (
           {...(place < turns.length - 1 ? { onDown: () => move(place, place + 1) } : {})}
         />
       ))}
-      <Button size="small" look="quiet" className="self-start px-1.5" onClick={() => become([...turns, { user: '' }], [...keys, Math.max(-1, ...keys) + 1])}><Plus className="size-3.5" /> Add turn</Button>
+      <Button
+        size="small"
+        look="quiet"
+        className="self-start px-1.5"
+        onClick={() => become([...turns, { user: '' }], [...keys, Math.max(-1, ...keys) + 1])}
+      >
+        <Plus className="size-3.5" /> Add turn
+      </Button>
       <div className="grid gap-3 border-t pt-3">
-        <div className="flex flex-col gap-1"><span className="text-[13px] text-muted">Goal of the whole, as JSON</span><JsonInput label="Goal of the whole, as JSON" value={script.expect} placeholder={'{"goal": "…"}'} onChange={(next) => field('expect', next)} /></div>
-        <div className="flex flex-col gap-1"><span className="text-[13px] text-muted">Tool results of all turns, as JSON</span><JsonInput label="Tool results of all turns, as JSON" value={script.tool_results} placeholder={'{"search": {"output": …}}'} onChange={(next) => field('tool_results', next)} /></div>
+        <div className="flex flex-col gap-1">
+          <span className="text-[13px] text-muted">Goal of the whole, as JSON</span>
+          <JsonInput
+            label="Goal of the whole, as JSON"
+            value={script.expect}
+            placeholder={'{"goal": "…"}'}
+            onChange={(next) => field('expect', next)}
+          />
+        </div>
+        <div className="flex flex-col gap-1">
+          <span className="text-[13px] text-muted">Tool results of all turns, as JSON</span>
+          <JsonInput
+            label="Tool results of all turns, as JSON"
+            value={script.tool_results}
+            placeholder={'{"search": {"output": …}}'}
+            onChange={(next) => field('tool_results', next)}
+          />
+        </div>
         <Labelled label="Stop">
-          <Select value={String(script.stop ?? 'never')} onChange={(event) => field('stop', event.target.value)} className="w-fit">
+          <Select
+            value={String(script.stop ?? 'never')}
+            onChange={(event) => field('stop', event.target.value)}
+            className="w-fit"
+          >
             <option value="never">Play all turns</option>
             <option value="on-failure">At the first turn that fails</option>
           </Select>
@@ -177,32 +291,83 @@ function TurnEditor({ turn, number, onChange, onRemove, onUp, onDown }: TurnProp
     onChange({ [next]: next === 'simulate' ? { workflow: '', goal: plain, max_turns: 8 } : plain, ...others });
   };
   return (
-    <div role="group" aria-label={`Turn ${number}`} className="overflow-hidden rounded-lg border bg-surface focus-within:border-accent">
+    <div
+      role="group"
+      aria-label={`Turn ${number}`}
+      className="overflow-hidden rounded-lg border bg-surface focus-within:border-accent"
+    >
       <div className="flex h-8 items-center gap-0.5 pr-1 pl-1.5">
-        <select aria-label={`Who speaks in turn ${number}`} value={speaker} onChange={(event) => speak(event.target.value as typeof speaker)} className="h-6 cursor-pointer rounded-md bg-transparent px-1 text-xs text-muted hover:bg-sunken">
-          {SPEAKERS.map((one) => <option key={one} value={one}>{WORDS[one]}</option>)}
+        <select
+          aria-label={`Who speaks in turn ${number}`}
+          value={speaker}
+          onChange={(event) => speak(event.target.value as typeof speaker)}
+          className="h-6 cursor-pointer rounded-md bg-transparent px-1 text-xs text-muted hover:bg-sunken"
+        >
+          {SPEAKERS.map((one) => (
+            <option key={one} value={one}>
+              {WORDS[one]}
+            </option>
+          ))}
         </select>
         <span className="grow" />
-        {onUp && <IconButton size="small" label={`Move turn ${number} up`} onClick={onUp}><ArrowUp /></IconButton>}
-        {onDown && <IconButton size="small" label={`Move turn ${number} down`} onClick={onDown}><ArrowDown /></IconButton>}
-        {onRemove && <IconButton size="small" label={`Remove turn ${number}`} onClick={onRemove}><X /></IconButton>}
+        {onUp && (
+          <IconButton size="small" label={`Move turn ${number} up`} onClick={onUp}>
+            <ArrowUp />
+          </IconButton>
+        )}
+        {onDown && (
+          <IconButton size="small" label={`Move turn ${number} down`} onClick={onDown}>
+            <ArrowDown />
+          </IconButton>
+        )}
+        {onRemove && (
+          <IconButton size="small" label={`Remove turn ${number}`} onClick={onRemove}>
+            <X />
+          </IconButton>
+        )}
       </div>
       {typeof said === 'string' ? (
-        <TextArea rows={2} dir="auto" aria-label={`Text of turn ${number}`} value={said} onChange={(event) => onChange({ ...turn, [speaker]: event.target.value })} className="block min-h-9 rounded-none border-0 py-1 focus-visible:outline-none" />
+        <TextArea
+          rows={2}
+          dir="auto"
+          aria-label={`Text of turn ${number}`}
+          value={said}
+          onChange={(event) => onChange({ ...turn, [speaker]: event.target.value })}
+          className="block min-h-9 rounded-none border-0 py-1 focus-visible:outline-none"
+        />
       ) : (
-        <div className="px-2 pb-2"><JsonInput label={`Turn ${number}, as JSON`} value={said} onChange={(next) => next !== undefined && onChange({ ...turn, [speaker]: next })} /></div>
+        <div className="px-2 pb-2">
+          <JsonInput
+            label={`Turn ${number}, as JSON`}
+            value={said}
+            onChange={(next) => next !== undefined && onChange({ ...turn, [speaker]: next })}
+          />
+        </div>
       )}
       {speaker !== 'assistant' && (
         <div className="border-t px-2 py-1.5">
           {more ? (
             <div className="flex flex-col gap-2">
               <span className="text-xs text-muted">Expected of the answer</span>
-              <JsonInput label={`Expected of turn ${number}, as JSON`} value={turn.expect} placeholder={'{"text": {"contains": "…"}, "tools": "none"}'} fault={expectFault} onChange={(next) => onChange(withField(turn, 'expect', next))} />
+              <JsonInput
+                label={`Expected of turn ${number}, as JSON`}
+                value={turn.expect}
+                placeholder={'{"text": {"contains": "…"}, "tools": "none"}'}
+                fault={expectFault}
+                onChange={(next) => onChange(withField(turn, 'expect', next))}
+              />
               <span className="text-xs text-muted">Tool results of this turn</span>
-              <JsonInput label={`Tool results of turn ${number}, as JSON`} value={turn.tool_results} placeholder={'{"search": {"output": …}}'} onChange={(next) => onChange(withField(turn, 'tool_results', next))} />
+              <JsonInput
+                label={`Tool results of turn ${number}, as JSON`}
+                value={turn.tool_results}
+                placeholder={'{"search": {"output": …}}'}
+                onChange={(next) => onChange(withField(turn, 'tool_results', next))}
+              />
             </div>
           ) : (
-            <Button size="small" look="quiet" className="px-1.5" onClick={() => setMore(true)}><Plus className="size-3.5" /> Expect something</Button>
+            <Button size="small" look="quiet" className="px-1.5" onClick={() => setMore(true)}>
+              <Plus className="size-3.5" /> Expect something
+            </Button>
           )}
         </div>
       )}

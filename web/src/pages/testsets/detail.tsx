@@ -1,6 +1,18 @@
 /** /testsets/{id}: one test set. Its rows, its history (?view=history), two revisions side by side (?from=3&to=4), or an old one (?revision=3). */
 import { useQuery } from '@tanstack/react-query';
-import { SearchX, ArrowLeft, Archive, ArchiveRestore, ChevronDown, Download, Ellipsis, FileUp, FlaskConical, Pencil, Text } from 'lucide-react';
+import {
+  SearchX,
+  ArrowLeft,
+  Archive,
+  ArchiveRestore,
+  ChevronDown,
+  Download,
+  Ellipsis,
+  FileUp,
+  FlaskConical,
+  Pencil,
+  Text,
+} from 'lucide-react';
 import { useRef, useState, type ReactNode } from 'react';
 import { Link, useSearchParams, useLocation } from 'wouter';
 import { ApiError, api } from '@/api/client';
@@ -29,17 +41,33 @@ export default function TestSetPage({ id }: { id: string }): ReactNode {
     return (
       <Empty title="This test set is not here" icon={<SearchX aria-hidden />}>
         <p>It was erased, or it belongs to another project.</p>
-        <Link href="/testsets" className="mt-3 inline-block text-accent hover:underline">All test sets</Link>
+        <Link href="/testsets" className="mt-3 inline-block text-accent hover:underline">
+          All test sets
+        </Link>
       </Empty>
     );
   }
-  if (error) return <div className="mx-auto max-w-xl p-8"><Problem error={error}><Button size="small" onClick={() => void refetch()}>Try again</Button></Problem></div>;
-  return <div className="grid h-full place-items-center"><Spinner /></div>;
+  if (error)
+    return (
+      <div className="mx-auto max-w-xl p-8">
+        <Problem error={error}>
+          <Button size="small" onClick={() => void refetch()}>
+            Try again
+          </Button>
+        </Problem>
+      </div>
+    );
+  return (
+    <div className="grid h-full place-items-center">
+      <Spinner />
+    </div>
+  );
 }
 
 function Shown({ set }: { set: TestSet }): ReactNode {
   const [search, setSearch] = useSearchParams();
-  const numbered = (name: string): number | undefined => (/^[1-9]\d{0,8}$/.test(search.get(name) ?? '') ? Number(search.get(name)) : undefined);
+  const numbered = (name: string): number | undefined =>
+    /^[1-9]\d{0,8}$/.test(search.get(name) ?? '') ? Number(search.get(name)) : undefined;
   const [from, to, old] = [numbered('from'), numbered('to'), numbered('revision')];
   const view: View = search.get('view') === 'history' || from !== undefined ? 'history' : 'rows';
   const [file, setFile] = useState<File | null>(null);
@@ -48,12 +76,30 @@ function Shown({ set }: { set: TestSet }): ReactNode {
   const isOld = old !== undefined && old < set.head;
   return (
     <section aria-label="Test set" className="relative flex h-full min-h-0 flex-col" {...drop.on}>
-      <SetHeader set={set} view={view} onView={(next) => setSearch(next === 'history' ? { view: 'history' } : {})} onImport={() => picker.current?.click()} shown={isOld && view === 'rows' ? old : set.head} />
-      {view === 'history' && from !== undefined && <DiffView key={`${from} ${to}`} set={set} from={from} to={to ?? set.head} />}
+      <SetHeader
+        set={set}
+        view={view}
+        onView={(next) => setSearch(next === 'history' ? { view: 'history' } : {})}
+        onImport={() => picker.current?.click()}
+        shown={isOld && view === 'rows' ? old : set.head}
+      />
+      {view === 'history' && from !== undefined && (
+        <DiffView key={`${from} ${to}`} set={set} from={from} to={to ?? set.head} />
+      )}
       {view === 'history' && from === undefined && <History set={set} />}
       {view === 'rows' && isOld && <OldBar set={set} number={old} />}
       {view === 'rows' && <RowsView key={isOld ? old : 'head'} set={set} old={isOld ? old : undefined} />}
-      <input ref={picker} type="file" hidden aria-label="File to import" accept={ACCEPTED} onChange={(event) => { setFile(event.target.files?.[0] ?? null); event.target.value = ''; }} />
+      <input
+        ref={picker}
+        type="file"
+        hidden
+        aria-label="File to import"
+        accept={ACCEPTED}
+        onChange={(event) => {
+          setFile(event.target.files?.[0] ?? null);
+          event.target.value = '';
+        }}
+      />
       {drop.over && !set.archived && <DropMark />}
       {file && <ImportDialog file={file} into={set} onClose={() => setFile(null)} onDone={() => setSearch({})} />}
     </section>
@@ -77,33 +123,73 @@ export function SetHeader({ set, view, onView, onImport, shown }: Props): ReactN
   return (
     <header className="shrink-0 border-b bg-surface px-4 py-2.5">
       <div className="flex flex-wrap items-center gap-x-2 gap-y-1.5">
-        <Link href="/testsets" aria-label="All test sets" className="-ml-1.5 flex size-7 shrink-0 items-center justify-center rounded-lg text-muted hover:bg-sunken hover:text-ink">
+        <Link
+          href="/testsets"
+          aria-label="All test sets"
+          className="-ml-1.5 flex size-7 shrink-0 items-center justify-center rounded-lg text-muted hover:bg-sunken hover:text-ink"
+        >
           <ArrowLeft aria-hidden className="size-4" />
         </Link>
-        <h1 className="min-w-0 text-base font-semibold wrap-anywhere"><bdi className="line-clamp-2">{exact(set.name)}</bdi></h1>
+        <h1 className="min-w-0 text-base font-semibold wrap-anywhere">
+          <bdi className="line-clamp-2">{exact(set.name)}</bdi>
+        </h1>
         {set.archived && <Badge>archived</Badge>}
-        <span className="text-xs text-faint tabular-nums">{pluralize(set.columns.length, 'column')} · revision {set.head}</span>
+        <span className="text-xs text-faint tabular-nums">
+          {pluralize(set.columns.length, 'column')} · revision {set.head}
+        </span>
         <span className="grow" />
         <Segments label="View" options={{ rows: 'Rows', history: 'History' }} value={view} onChange={onView} />
-        {!set.archived && <Button size="small" className="h-8" onClick={onImport}><FileUp aria-hidden className="size-3.5 text-faint" /><span className="max-sm:sr-only">Import</span></Button>}
+        {!set.archived && (
+          <Button size="small" className="h-8" onClick={onImport}>
+            <FileUp aria-hidden className="size-3.5 text-faint" />
+            <span className="max-sm:sr-only">Import</span>
+          </Button>
+        )}
         <Export set={set} number={shown} />
         {!set.archived && <Evaluate set={set} />}
         <More set={set} />
       </div>
-      {set.description && <p dir="auto" className="mt-1 line-clamp-2 max-w-3xl text-[13px] text-muted wrap-anywhere">{prose(set.description)}</p>}
+      {set.description && (
+        <p dir="auto" className="mt-1 line-clamp-2 max-w-3xl text-[13px] text-muted wrap-anywhere">
+          {prose(set.description)}
+        </p>
+      )}
     </header>
   );
 }
 
 function Evaluate({ set }: { set: TestSet }): ReactNode {
   const [, navigate] = useLocation();
-  return <Button size="small" look="main" className="h-8" disabled={set.rows === 0} onClick={() => navigate(`/evaluations?new=1&testset=${set.id}`)}><FlaskConical aria-hidden className="size-3.5" /><span className="max-sm:sr-only">Evaluate</span></Button>;
+  return (
+    <Button
+      size="small"
+      look="main"
+      className="h-8"
+      disabled={set.rows === 0}
+      onClick={() => navigate(`/evaluations?new=1&testset=${set.id}`)}
+    >
+      <FlaskConical aria-hidden className="size-3.5" />
+      <span className="max-sm:sr-only">Evaluate</span>
+    </Button>
+  );
 }
 
 function Export({ set, number }: { set: TestSet; number: number }): ReactNode {
   return (
-    <Menu trigger={<Button size="small" className="h-8"><Download aria-hidden className="size-3.5 text-faint" /><span className="max-sm:sr-only">Export</span><ChevronDown aria-hidden className="size-3 text-faint" /></Button>}>
-      {(Object.keys(FORMATS) as Format[]).map((format) => <MenuItem key={format} onSelect={() => download(exportPath(set.id, number, format))}>{FORMATS[format]}</MenuItem>)}
+    <Menu
+      trigger={
+        <Button size="small" className="h-8">
+          <Download aria-hidden className="size-3.5 text-faint" />
+          <span className="max-sm:sr-only">Export</span>
+          <ChevronDown aria-hidden className="size-3 text-faint" />
+        </Button>
+      }
+    >
+      {(Object.keys(FORMATS) as Format[]).map((format) => (
+        <MenuItem key={format} onSelect={() => download(exportPath(set.id, number, format))}>
+          {FORMATS[format]}
+        </MenuItem>
+      ))}
     </Menu>
   );
 }
@@ -127,24 +213,53 @@ function More({ set }: { set: TestSet }): ReactNode {
     if (name && name !== set.name) await change({ name });
   };
   const describe = async () => {
-    const description = await askText({ title: 'What the test set is about', label: 'Description', value: set.description, act: 'Keep' });
+    const description = await askText({
+      title: 'What the test set is about',
+      label: 'Description',
+      value: set.description,
+      act: 'Keep',
+    });
     if (description !== null && description !== set.description) await change({ description });
   };
   const archive = async () => {
-    if (!(await askYes({ title: `Archive ${set.name.slice(0, 80)}?`, text: 'It leaves the list; its revisions stay, and it can be brought back.', act: 'Archive', danger: true }))) return;
+    if (
+      !(await askYes({
+        title: `Archive ${set.name.slice(0, 80)}?`,
+        text: 'It leaves the list; its revisions stay, and it can be brought back.',
+        act: 'Archive',
+        danger: true,
+      }))
+    )
+      return;
     await change({ archived: true });
-    tell('The test set is archived.', { action: { label: 'Undo', run: () => void change({ archived: false }).catch(tellError) } });
+    tell('The test set is archived.', {
+      action: { label: 'Undo', run: () => void change({ archived: false }).catch(tellError) },
+    });
     navigate('/testsets');
   };
   return (
-    <Menu trigger={<IconButton label="More"><Ellipsis /></IconButton>}>
-      <MenuItem icon={<Pencil />} onSelect={() => void rename().catch(tellError)}>Rename</MenuItem>
-      <MenuItem icon={<Text />} onSelect={() => void describe().catch(tellError)}>Describe</MenuItem>
+    <Menu
+      trigger={
+        <IconButton label="More">
+          <Ellipsis />
+        </IconButton>
+      }
+    >
+      <MenuItem icon={<Pencil />} onSelect={() => void rename().catch(tellError)}>
+        Rename
+      </MenuItem>
+      <MenuItem icon={<Text />} onSelect={() => void describe().catch(tellError)}>
+        Describe
+      </MenuItem>
       <MenuLine />
       {set.archived ? (
-        <MenuItem icon={<ArchiveRestore />} onSelect={() => void change({ archived: false }).catch(tellError)}>Bring back</MenuItem>
+        <MenuItem icon={<ArchiveRestore />} onSelect={() => void change({ archived: false }).catch(tellError)}>
+          Bring back
+        </MenuItem>
       ) : (
-        <MenuItem danger icon={<Archive />} onSelect={() => void archive().catch(tellError)}>Archive</MenuItem>
+        <MenuItem danger icon={<Archive />} onSelect={() => void archive().catch(tellError)}>
+          Archive
+        </MenuItem>
       )}
     </Menu>
   );
@@ -155,10 +270,28 @@ export function OldBar({ set, number }: { set: TestSet; number: number }): React
   const [, navigate] = useLocation();
   const restore = useRestore(set);
   return (
-    <div role="status" className="flex shrink-0 flex-wrap items-center gap-2 border-b bg-warn-soft px-4 py-1.5 text-[13px] text-warn">
-      <span className="min-w-0 grow">This is revision {number}; the newest is {set.head}.</span>
-      {!set.archived && <Button size="small" onClick={() => void restore(number).then((done) => done && navigate(`/testsets/${set.id}`)).catch(tellError)}>Restore</Button>}
-      <Link href={`/testsets/${set.id}`} className="rounded px-1 font-medium underline underline-offset-2">To the newest</Link>
+    <div
+      role="status"
+      className="flex shrink-0 flex-wrap items-center gap-2 border-b bg-warn-soft px-4 py-1.5 text-[13px] text-warn"
+    >
+      <span className="min-w-0 grow">
+        This is revision {number}; the newest is {set.head}.
+      </span>
+      {!set.archived && (
+        <Button
+          size="small"
+          onClick={() =>
+            void restore(number)
+              .then((done) => done && navigate(`/testsets/${set.id}`))
+              .catch(tellError)
+          }
+        >
+          Restore
+        </Button>
+      )}
+      <Link href={`/testsets/${set.id}`} className="rounded px-1 font-medium underline underline-offset-2">
+        To the newest
+      </Link>
     </div>
   );
 }

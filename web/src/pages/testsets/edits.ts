@@ -35,7 +35,15 @@ export interface Edits {
   added: readonly AddedRow[];
 }
 
-export const NONE: Edits = { rename: new Map(), remove: [], fill: new Map(), columns: [], patches: new Map(), removed: new Set(), added: [] };
+export const NONE: Edits = {
+  rename: new Map(),
+  remove: [],
+  fill: new Map(),
+  columns: [],
+  patches: new Map(),
+  removed: new Set(),
+  added: [],
+};
 
 export type Column = Schemas['ColumnView'];
 
@@ -56,8 +64,23 @@ export const cellOf = (data: Data, name: string): unknown => (Object.hasOwn(data
 export function shownColumns(columns: readonly Column[], edits: Edits): ShownColumn[] {
   const kept = columns
     .filter(({ name }) => !edits.remove.includes(name))
-    .map(({ name, kind, looks_like: like }) => ({ name: edits.rename.get(name) ?? name, kind, looksLikeChat: like === 'chat', isNew: false, was: edits.rename.has(name) ? name : null }));
-  return [...kept, ...edits.columns.map((name): ShownColumn => ({ name, kind: 'mixed', looksLikeChat: false, isNew: true, was: null }))];
+    .map(({ name, kind, looks_like: like }) => ({
+      name: edits.rename.get(name) ?? name,
+      kind,
+      looksLikeChat: like === 'chat',
+      isNew: false,
+      was: edits.rename.has(name) ? name : null,
+    }));
+  return [
+    ...kept,
+    ...edits.columns.map((name): ShownColumn => ({
+      name,
+      kind: 'mixed',
+      looksLikeChat: false,
+      isNew: true,
+      was: null,
+    })),
+  ];
 }
 
 /** A row of the revision as it would be after saving. */
@@ -65,7 +88,9 @@ export function changedData(id: string, data: Data, edits: Edits): Data {
   const patch = edits.patches.get(id);
   const isWhole = edits.rename.size === 0 && edits.remove.length === 0 && edits.fill.size === 0;
   if (isWhole && !patch) return data;
-  const kept = Object.entries(data).flatMap(([name, value]): [string, unknown][] => (edits.remove.includes(name) ? [] : [[edits.rename.get(name) ?? name, value]]));
+  const kept = Object.entries(data).flatMap(([name, value]): [string, unknown][] =>
+    edits.remove.includes(name) ? [] : [[edits.rename.get(name) ?? name, value]],
+  );
   const made = new Map(kept);
   for (const [name, value] of edits.fill) if (!made.has(name)) made.set(name, value);
   for (const [name, value] of Object.entries(patch?.set ?? {})) made.set(name, value);
@@ -101,17 +126,28 @@ export const deltaOf = ({ rename, remove, fill, patches, removed, added }: Edits
 /** A cell with another value; undefined takes it away. `before` is the row of the revision; an added row has none. */
 export function withCell(edits: Edits, key: string, name: string, value: unknown, before: Data | null): Edits {
   if (!before) {
-    return { ...edits, added: edits.added.map((row) => (row.key === key ? { ...row, data: putIn(row.data, name, value) } : row)) };
+    return {
+      ...edits,
+      added: edits.added.map((row) => (row.key === key ? { ...row, data: putIn(row.data, name, value) } : row)),
+    };
   }
   return withCells(edits, [{ id: key, name, value, before }]);
 }
 
 /** The same for many rows at once. */
-export function withCells(edits: Edits, changes: Iterable<{ id: string; name: string; value: unknown; before: Data }>): Edits {
+export function withCells(
+  edits: Edits,
+  changes: Iterable<{ id: string; name: string; value: unknown; before: Data }>,
+): Edits {
   const bare = { ...edits, patches: NONE.patches };
   const patches = new Map(edits.patches);
   for (const { id, name, value, before } of changes) {
-    const patch = patched(patches.get(id) ?? { set: {}, unset: [] }, name, value, cellOf(changedData(id, before, bare), name));
+    const patch = patched(
+      patches.get(id) ?? { set: {}, unset: [] },
+      name,
+      value,
+      cellOf(changedData(id, before, bare), name),
+    );
     if (patch) patches.set(id, patch);
     else patches.delete(id);
   }
@@ -122,7 +158,11 @@ export function withCells(edits: Edits, changes: Iterable<{ id: string; name: st
 function patched({ set, unset }: Patch, name: string, value: unknown, was: unknown): Patch | null {
   const left = { set: putIn(set, name, undefined), unset: unset.filter((one) => one !== name) };
   const isBack = value === undefined ? was === undefined : was !== undefined && isEqual(was, value);
-  const next = isBack ? left : value === undefined ? { ...left, unset: [...left.unset, name] } : { ...left, set: putIn(set, name, value) };
+  const next = isBack
+    ? left
+    : value === undefined
+      ? { ...left, unset: [...left.unset, name] }
+      : { ...left, set: putIn(set, name, value) };
   return Object.keys(next.set).length + next.unset.length > 0 ? next : null;
 }
 
@@ -142,14 +182,18 @@ export function withRow(edits: Edits, key: string, data: Data, behind: string | 
   }
   // Those behind the same row keep their order, and this one is the nearest.
   const first = behind === undefined ? -1 : edits.added.findIndex(({ after }) => after === behind);
-  return { ...edits, added: edits.added.toSpliced(first < 0 ? edits.added.length : first, 0, { key, data, after: behind }) };
+  return {
+    ...edits,
+    added: edits.added.toSpliced(first < 0 ? edits.added.length : first, 0, { key, data, after: behind }),
+  };
 }
 
 /** Without these rows. `order` are the revision's rows as they are shown: what stood behind a removed one stands behind the one before. */
 export function withoutRows(edits: Edits, keys: ReadonlySet<string>, order: readonly string[]): Edits {
   const fresh = new Set(edits.added.map(({ key }) => key));
   const removed = new Set([...edits.removed, ...[...keys].filter((key) => !fresh.has(key))]);
-  const anchor = (after: string): string | null => order.slice(0, Math.max(0, order.indexOf(after))).findLast((id) => !removed.has(id)) ?? null;
+  const anchor = (after: string): string | null =>
+    order.slice(0, Math.max(0, order.indexOf(after))).findLast((id) => !removed.has(id)) ?? null;
   return {
     ...edits,
     removed,
@@ -157,7 +201,9 @@ export function withoutRows(edits: Edits, keys: ReadonlySet<string>, order: read
     added: edits.added
       .filter(({ key }) => !keys.has(key))
       // oxlint-disable-next-line oxc/no-map-spread -- what was stays as it is, to be gone back to
-      .map((row) => (typeof row.after === 'string' && removed.has(row.after) ? { ...row, after: anchor(row.after) } : row)),
+      .map((row) =>
+        typeof row.after === 'string' && removed.has(row.after) ? { ...row, after: anchor(row.after) } : row,
+      ),
   };
 }
 
@@ -177,12 +223,15 @@ export const withColumn = (edits: Edits, name: string): Edits => ({ ...edits, co
 export const withFill = (edits: Edits, name: string, value: unknown): Edits => ({
   ...edits,
   fill: new Map([...edits.fill, [name, value]]),
-  added: edits.added.map((row) => (Object.hasOwn(row.data, name) ? row : { ...row, data: { ...row.data, [name]: value } })),
+  added: edits.added.map((row) =>
+    Object.hasOwn(row.data, name) ? row : { ...row, data: { ...row.data, [name]: value } },
+  ),
 });
 
 export function renamed(edits: Edits, from: string, to: string): Edits {
   const name = (one: string): string => (one === from ? to : one);
-  const named = (data: Data): Data => Object.fromEntries(Object.entries(data).map(([one, value]) => [name(one), value]));
+  const named = (data: Data): Data =>
+    Object.fromEntries(Object.entries(data).map(([one, value]) => [name(one), value]));
   const old = oldName(edits, from);
   const rename = new Map(edits.rename);
   if (old !== null && old === to) rename.delete(old);
@@ -192,7 +241,9 @@ export function renamed(edits: Edits, from: string, to: string): Edits {
     rename,
     fill: new Map([...edits.fill].map(([one, value]) => [name(one), value])),
     columns: edits.columns.map(name),
-    patches: new Map([...edits.patches].map(([id, { set, unset }]) => [id, { set: named(set), unset: unset.map(name) }])),
+    patches: new Map(
+      [...edits.patches].map(([id, { set, unset }]) => [id, { set: named(set), unset: unset.map(name) }]),
+    ),
     added: edits.added.map((row) => ({ ...row, data: named(row.data) })),
   };
 }
@@ -229,7 +280,9 @@ export const rebased = (edits: Edits, gone: ReadonlySet<string>): Edits => ({
   ...edits,
   patches: new Map([...edits.patches].filter(([id]) => !gone.has(id))),
   removed: new Set([...edits.removed].filter((id) => !gone.has(id))),
-  added: edits.added.map((row) => (typeof row.after === 'string' && gone.has(row.after) ? { ...row, after: undefined } : row)),
+  added: edits.added.map((row) =>
+    typeof row.after === 'string' && gone.has(row.after) ? { ...row, after: undefined } : row,
+  ),
 });
 
 /** What is not saved yet, by set, as long as the tab is open: whoever looks at something else finds it again. */

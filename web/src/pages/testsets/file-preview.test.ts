@@ -11,7 +11,14 @@ const said = (doing: () => unknown): string => {
 };
 
 test('a file is known by the end of its name', () => {
-  expect(['a.CSV', 'b.tsv', 'c.jsonl', 'd.ndjson', 'e.v2.json', 'f.parquet'].map(formatOf)).toEqual(['csv', 'csv', 'jsonl', 'jsonl', 'json', 'parquet']);
+  expect(['a.CSV', 'b.tsv', 'c.jsonl', 'd.ndjson', 'e.v2.json', 'f.parquet'].map(formatOf)).toEqual([
+    'csv',
+    'csv',
+    'jsonl',
+    'jsonl',
+    'json',
+    'parquet',
+  ]);
   expect([said(() => formatOf('a.xlsx')), said(() => formatOf('a.pdf')), said(() => formatOf('constructor'))]).toEqual([
     'Spreadsheets are not read: save it as “CSV UTF-8” (in Excel: File, Save As) and take that file.',
     'a.pdf is no file of ours. Known: .csv, .jsonl, .json and .parquet.',
@@ -33,20 +40,31 @@ describe('the first rows', () => {
   });
 
   test('of a text that was cut leave out the last line', () => {
-    expect(look('jsonl', '{"q": 1}\n{"q"', { ...whole, whole: false })).toEqual({ columns: ['q'], rows: [{ q: 1 }], isAll: false });
+    expect(look('jsonl', '{"q": 1}\n{"q"', { ...whole, whole: false })).toEqual({
+      columns: ['q'],
+      rows: [{ q: 1 }],
+      isAll: false,
+    });
     expect(said(() => look('jsonl', '{"q": 1}\n{"q"', whole))).toBe('Line 2: this is not JSON.');
   });
 
   test('of JSON are a list, `rows`, or the test cases of Agenta', () => {
     const rows = [{ q: 1 }];
-    expect([rows, { rows }, { data: { testcases: [{ data: { q: 1 } }] } }].map((file) => look('json', JSON.stringify(file), whole).rows)).toEqual([rows, rows, rows]);
+    expect(
+      [rows, { rows }, { data: { testcases: [{ data: { q: 1 } }] } }].map(
+        (file) => look('json', JSON.stringify(file), whole).rows,
+      ),
+    ).toEqual([rows, rows, rows]);
     expect(said(() => look('json', '{}', whole))).toBe('The file is no list of rows.');
   });
 
   test('are read from the beginning of a file, which has to be UTF-8', async () => {
     const long = new File(['a\n', 'é\n'.repeat(200_000)], 'long.csv');
     const head = await headOf(long);
-    expect([head?.whole, head && look('csv', head.text, { types: 'auto', whole: false }).rows[0]]).toEqual([false, { a: 'é' }]);
+    expect([head?.whole, head && look('csv', head.text, { types: 'auto', whole: false }).rows[0]]).toEqual([
+      false,
+      { a: 'é' },
+    ]);
     expect(await headOf(new File(['x'], 'x.parquet'))).toBe(null);
     await expect(headOf(new File([new Uint8Array([0xff, 0xfe])], 'x.csv'))).rejects.toThrow('This is not UTF-8.');
     await expect(headOf(new File(['PK'], 'x.csv'))).rejects.toThrow('Spreadsheets are not read');
@@ -63,13 +81,46 @@ describe('a cell means, by the rules of the contract,', () => {
   });
 
   test('a number that the server would write just so', () => {
-    const numbers = ['42', '-5', '0', '0.1', '1.0', '0.00001', '1e16', '1e21', '1e-6', '1.5e-7', '1.7976931348623157e308', '123456789.123', '18446744073709551616'];
+    const numbers = [
+      '42',
+      '-5',
+      '0',
+      '0.1',
+      '1.0',
+      '0.00001',
+      '1e16',
+      '1e21',
+      '1e-6',
+      '1.5e-7',
+      '1.7976931348623157e308',
+      '123456789.123',
+      '18446744073709551616',
+    ];
     expect(numbers.map(readCell)).toEqual(numbers.map(Number));
     expect(Object.is(readCell('-0.0'), -0)).toBe(true);
   });
 
   test('text, where zeros and signs would be lost', () => {
-    const texts = ['007', '1.50', '1e5', '+5', '-0', ' 42', 'NaN', '1e+21', '1e-5', '1.5e-07', '100000000000000000.0', '1e15', '0.000001', '-', '1.', '1e400', '12345678901234567.0', '1.2345678901234567e16'];
+    const texts = [
+      '007',
+      '1.50',
+      '1e5',
+      '+5',
+      '-0',
+      ' 42',
+      'NaN',
+      '1e+21',
+      '1e-5',
+      '1.5e-07',
+      '100000000000000000.0',
+      '1e15',
+      '0.000001',
+      '-',
+      '1.',
+      '1e400',
+      '12345678901234567.0',
+      '1.2345678901234567e16',
+    ];
     expect(texts.map(readCell)).toEqual(texts);
   });
 
@@ -104,7 +155,10 @@ describe('a file', () => {
   });
 
   test('has names that no column has beside its data, and literals of names', () => {
-    expect(readCsv('__id__,a,"""__id__"""\nrow_1,2,3\n')).toMatchObject({ columns: ['a', '__id__'], rows: [{ a: 2, __id__: 3 }] });
+    expect(readCsv('__id__,a,"""__id__"""\nrow_1,2,3\n')).toMatchObject({
+      columns: ['a', '__id__'],
+      rows: [{ a: 2, __id__: 3 }],
+    });
   });
 
   test('is wrong in a line, which is named', () => {

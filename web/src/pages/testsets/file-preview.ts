@@ -11,9 +11,19 @@ export const MEDIA: Readonly<Record<Format, string>> = {
   csv: 'text/csv',
   parquet: 'application/vnd.apache.parquet',
 };
-const ENDINGS: Readonly<Record<string, Format>> = { jsonl: 'jsonl', ndjson: 'jsonl', json: 'json', csv: 'csv', tsv: 'csv', parquet: 'parquet', pq: 'parquet' };
+const ENDINGS: Readonly<Record<string, Format>> = {
+  jsonl: 'jsonl',
+  ndjson: 'jsonl',
+  json: 'json',
+  csv: 'csv',
+  tsv: 'csv',
+  parquet: 'parquet',
+  pq: 'parquet',
+};
 const SHEETS: ReadonlySet<string> = new Set(['xlsx', 'xlsm', 'xls', 'ods']);
-export const ACCEPTED = Object.keys(ENDINGS).map((ending) => `.${ending}`).join(',');
+export const ACCEPTED = Object.keys(ENDINGS)
+  .map((ending) => `.${ending}`)
+  .join(',');
 
 /** Rows of a look. */
 export const MOST = 20;
@@ -31,14 +41,20 @@ export interface Look {
 
 export function formatOf(name: string): Format {
   const ending = name.slice(name.lastIndexOf('.') + 1).toLowerCase();
-  if (SHEETS.has(ending)) throw new Error('Spreadsheets are not read: save it as “CSV UTF-8” (in Excel: File, Save As) and take that file.');
+  if (SHEETS.has(ending))
+    throw new Error('Spreadsheets are not read: save it as “CSV UTF-8” (in Excel: File, Save As) and take that file.');
   const found = Object.hasOwn(ENDINGS, ending) ? ENDINGS[ending] : undefined;
   if (!found) throw new Error(`${name} is no file of ours. Known: .csv, .jsonl, .json and .parquet.`);
   return found;
 }
 
 /** What a set made from it could be called. */
-export const testsetName = (file: string): string => file.replace(/\.\w+$/, '').replaceAll(/[\p{Cc}]/gu, '').trim().slice(0, 200) || 'Test set';
+export const testsetName = (file: string): string =>
+  file
+    .replace(/\.\w+$/, '')
+    .replaceAll(/[\p{Cc}]/gu, '')
+    .trim()
+    .slice(0, 200) || 'Test set';
 
 /** As much of the text as is needed for a look; null where the page cannot look into it. */
 export async function headOf(file: File): Promise<{ text: string; whole: boolean } | null> {
@@ -51,21 +67,32 @@ export async function headOf(file: File): Promise<{ text: string; whole: boolean
   if (new Uint8Array(bytes, 0, Math.min(2, bytes.byteLength)).join() === '80,75') formatOf('.xlsx'); // An archive, whatever it is called.
   try {
     // A character at the end may be cut: as a stream, it is waited with.
-    return { text: new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes, { stream: !whole }), whole };
+    return {
+      text: new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes, { stream: !whole }),
+      whole,
+    };
   } catch {
     throw new Error('This is not UTF-8. Save the file with that encoding.');
   }
 }
 
 /** The first rows of a text; an Error names the line that is wrong. */
-export function look(format: Exclude<Format, 'parquet'>, text: string, { types, whole }: { types: Types; whole: boolean }): Look {
+export function look(
+  format: Exclude<Format, 'parquet'>,
+  text: string,
+  { types, whole }: { types: Types; whole: boolean },
+): Look {
   if (format === 'csv') {
     const { columns, rows } = readCsv(text, { types, whole, most: MOST + 1 });
     return { columns, rows: rows.slice(0, MOST), isAll: whole && rows.length <= MOST };
   }
   const values = format === 'json' ? fromJson(text) : fromLines(text, whole);
   const rows = values.slice(0, MOST).map(rowOf);
-  return { columns: [...new Set(rows.flatMap((row) => Object.keys(row)))], rows, isAll: whole && values.length <= MOST };
+  return {
+    columns: [...new Set(rows.flatMap((row) => Object.keys(row)))],
+    rows,
+    isAll: whole && values.length <= MOST,
+  };
 }
 
 function fromLines(text: string, whole: boolean): unknown[] {
@@ -103,7 +130,9 @@ function fromJson(text: string): unknown[] {
 /** What is no object is wrapped, as the server will. */
 function rowOf(value: unknown): Record<string, unknown> {
   if (!isObject(value)) return isMessages(value) ? { messages: value } : { value };
-  return Object.fromEntries(Object.entries(value).filter(([name]) => !/^__(id|dedup_id|flags|tags|meta)__$/.test(name)));
+  return Object.fromEntries(
+    Object.entries(value).filter(([name]) => !/^__(id|dedup_id|flags|tags|meta)__$/.test(name)),
+  );
 }
 
 export type Types = 'auto' | 'text';
@@ -126,19 +155,31 @@ interface Line {
 
 const DELIMITERS = [',', ';', '\t', '|'];
 /** Names that are no columns of data. */
-const RESERVED: ReadonlySet<string> = new Set(['__id__', '__dedup_id__', '__flags__', '__tags__', '__meta__', '__empty__']);
+const RESERVED: ReadonlySet<string> = new Set([
+  '__id__',
+  '__dedup_id__',
+  '__flags__',
+  '__tags__',
+  '__meta__',
+  '__empty__',
+]);
 
 const wrong = (line: number, message: string): Error => new Error(`Line ${line}: ${message}`);
 
 /** The first rows of a CSV text. `whole` is false where the text was cut: what its end says is not known then. */
-export function readCsv(text: string, { types = 'auto', whole = true, most = Infinity }: { types?: Types; whole?: boolean; most?: number } = {}): Table {
+export function readCsv(
+  text: string,
+  { types = 'auto', whole = true, most = Infinity }: { types?: Types; whole?: boolean; most?: number } = {},
+): Table {
   const body = text.startsWith('\uFEFF') ? text.slice(1) : text;
   const delimiter = delimiterOf(body);
   const [head, ...lines] = linesOf(body, delimiter, whole, most + 1);
   if (!head) throw wrong(1, 'there is no header: the first line names the columns.');
   const names = head.cells.map((cell) => columnName(cell, head.line));
   const isData = head.cells.map((cell) => !RESERVED.has(cell));
-  const twice = names.find((name, place) => names.some((other, at) => at < place && other === name && isData[at] === isData[place]));
+  const twice = names.find((name, place) =>
+    names.some((other, at) => at < place && other === name && isData[at] === isData[place]),
+  );
   if (twice !== undefined) throw wrong(head.line, `the column “${twice}” is named twice.`);
   const rows = lines.map(({ cells, line }) => {
     if (cells.length > names.length) throw wrong(line, `there are ${cells.length} cells for ${names.length} columns.`);
@@ -193,13 +234,18 @@ function floatText(value: number): string {
 function columnName(cell: string, line: number): string {
   if (!cell.startsWith('"')) return cell;
   const name = parsed(cell);
-  if (typeof name !== 'string') throw wrong(line, `the name ${cell.slice(0, 80)} begins with a quote, and is no JSON string.`);
+  if (typeof name !== 'string')
+    throw wrong(line, `the name ${cell.slice(0, 80)} begins with a quote, and is no JSON string.`);
   return name;
 }
 
 /** The most frequent one in the header, outside of quotes. */
 function delimiterOf(text: string): string {
-  const header = text.replace(/^[\r\n]+/, '').replaceAll(/"(?:[^"]|"")*"/g, (quoted) => quoted.replaceAll(/[^\r\n]/g, 'x')).split(/[\r\n]/, 1)[0] ?? '';
+  const header =
+    text
+      .replace(/^[\r\n]+/, '')
+      .replaceAll(/"(?:[^"]|"")*"/g, (quoted) => quoted.replaceAll(/[^\r\n]/g, 'x'))
+      .split(/[\r\n]/, 1)[0] ?? '';
   const counts = DELIMITERS.map((one) => header.split(one).length - 1);
   const most = Math.max(...counts);
   const found = DELIMITERS.filter((_, place) => counts[place] === most);
@@ -227,7 +273,8 @@ function linesOf(text: string, delimiter: string, whole: boolean, most: number):
         line += inner.match(/\r\n|\r|\n/g)?.length ?? 0;
         cell = inner.replaceAll('""', '"');
         at = end + 1;
-        if (at < text.length && text[at] !== delimiter && text[at] !== '\r' && text[at] !== '\n') throw wrong(begun, 'text stands behind a closing quote.');
+        if (at < text.length && text[at] !== delimiter && text[at] !== '\r' && text[at] !== '\n')
+          throw wrong(begun, 'text stands behind a closing quote.');
       } else {
         const end = endOf(text, at, delimiter);
         cell = text.slice(at, end);

@@ -16,7 +16,11 @@ test('new rows stand in their places, removed ones are gone', () => {
 test('a row shows what it would be, and which cells are changed', () => {
   const edits = withCell(NONE, 'row_1', 'q', 'x', { q: 'row_1' });
   const [entry] = entriesOf(ROWS, edits, false);
-  expect(entry && [dataOf(entry, edits), isChanged(entry, 'q', edits), isChanged(entry, 'r', edits)]).toEqual([{ q: 'x' }, true, false]);
+  expect(entry && [dataOf(entry, edits), isChanged(entry, 'q', edits), isChanged(entry, 'r', edits)]).toEqual([
+    { q: 'x' },
+    true,
+    false,
+  ]);
 });
 
 test('a draft goes back step by step, and is none when nothing is left', () => {

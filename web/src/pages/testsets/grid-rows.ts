@@ -13,7 +13,8 @@ export interface Entry {
 /** `isSome`: the rows are those that a search found; a new one is shown where the row before it is. */
 export function entriesOf(rows: readonly Row[], { added, removed }: Edits, isSome: boolean): Entry[] {
   const behind = new Map<string | null | undefined, Entry[]>();
-  for (const row of added) behind.set(row.after, [...(behind.get(row.after) ?? []), { key: row.key, row: null, added: row }]);
+  for (const row of added)
+    behind.set(row.after, [...(behind.get(row.after) ?? []), { key: row.key, row: null, added: row }]);
   const found = isSome ? [] : [...(behind.get(null) ?? [])];
   for (const row of rows) {
     if (!removed.has(row.id)) found.push({ key: row.id, row, added: null });
@@ -24,7 +25,8 @@ export function entriesOf(rows: readonly Row[], { added, removed }: Edits, isSom
 }
 
 /** What its cells are now. */
-export const dataOf = ({ key, row, added }: Entry, edits: Edits): Data => (row ? changedData(key, row.data, edits) : (added?.data ?? {}));
+export const dataOf = ({ key, row, added }: Entry, edits: Edits): Data =>
+  row ? changedData(key, row.data, edits) : (added?.data ?? {});
 
 /** Is this cell not as the revision has it? */
 export function isChanged({ key, row }: Entry, column: string, edits: Edits): boolean {

@@ -3,7 +3,17 @@
  * it, Space selects its row, Delete empties it.
  */
 import { defaultRangeExtractor, useVirtualizer, type Range, type VirtualItem } from '@tanstack/react-virtual';
-import { useEffect, useEffectEvent, useLayoutEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode, type RefObject } from 'react';
+import {
+  useEffect,
+  useEffectEvent,
+  useLayoutEffect,
+  useMemo,
+  useRef,
+  useState,
+  type KeyboardEvent,
+  type ReactNode,
+  type RefObject,
+} from 'react';
 import { Button } from '@/components/button';
 import { Spinner } from '@/components/status';
 import { cn } from '@/lib/cn';
@@ -19,7 +29,16 @@ const HEAD = 40;
 const TALKS = 124;
 const TALL = 78;
 const LOW = 38;
-const WIDTHS: Readonly<Record<ShownColumn['kind'], number>> = { chat: 340, message: 340, script: 340, text: 260, json: 260, mixed: 240, number: 120, boolean: 120 };
+const WIDTHS: Readonly<Record<ShownColumn['kind'], number>> = {
+  chat: 340,
+  message: 340,
+  script: 340,
+  text: 260,
+  json: 260,
+  mixed: 240,
+  number: 120,
+  boolean: 120,
+};
 const TAIL = 56;
 const WIDEST = 640;
 
@@ -50,30 +69,76 @@ interface GridProps {
   wanted?: Place | null;
 }
 
-export function Grid({ label, columns, entries, edits, tall, more, fetching, failed, old, onMore, onOpen, onClear, onUndo, selection, acts, tail, wanted }: GridProps): ReactNode {
+export function Grid({
+  label,
+  columns,
+  entries,
+  edits,
+  tall,
+  more,
+  fetching,
+  failed,
+  old,
+  onMore,
+  onOpen,
+  onClear,
+  onUndo,
+  selection,
+  acts,
+  tail,
+  wanted,
+}: GridProps): ReactNode {
   const box = useRef<HTMLDivElement>(null);
   const [active, setActive] = useState<Place | null>(null);
   const at = useMemo(
-    () => ({ row: Math.max(0, entries.findIndex(({ key }) => key === active?.key)), column: Math.max(0, columns.findIndex(({ name }) => name === active?.column)) }),
+    () => ({
+      row: Math.max(
+        0,
+        entries.findIndex(({ key }) => key === active?.key),
+      ),
+      column: Math.max(
+        0,
+        columns.findIndex(({ name }) => name === active?.column),
+      ),
+    }),
     [entries, columns, active],
   );
   const widths = useWidths(columns, box, tail ? TAIL : 0);
-  const height = !tall ? LOW : columns.some(({ kind }) => kind === 'chat' || kind === 'message' || kind === 'script') ? TALKS : TALL;
+  const height = !tall
+    ? LOW
+    : columns.some(({ kind }) => kind === 'chat' || kind === 'message' || kind === 'script')
+      ? TALKS
+      : TALL;
   const holding = (here: number, count: number) => (range: Range) => {
     const shown = defaultRangeExtractor(range);
     return here >= count || shown.includes(here) ? shown : [here, ...shown].toSorted((one, other) => one - other);
   };
   // oxlint-disable-next-line react/incompatible-library -- nothing of it is handed on to what is memoized
   const rows = useVirtualizer({
-    count: entries.length, getScrollElement: () => box.current, estimateSize: () => height, getItemKey: (place) => entries[place]?.key ?? place,
-    overscan: 6, scrollPaddingStart: HEAD, scrollMargin: 0, rangeExtractor: holding(at.row, entries.length),
+    count: entries.length,
+    getScrollElement: () => box.current,
+    estimateSize: () => height,
+    getItemKey: (place) => entries[place]?.key ?? place,
+    overscan: 6,
+    scrollPaddingStart: HEAD,
+    scrollMargin: 0,
+    rangeExtractor: holding(at.row, entries.length),
   });
   // oxlint-disable-next-line react/incompatible-library -- as above
   const across = useVirtualizer({
-    horizontal: true, count: columns.length, getScrollElement: () => box.current, estimateSize: (place) => widths[place] ?? 0, getItemKey: (place) => columns[place]?.name ?? place,
-    overscan: 3, scrollPaddingStart: GUTTER, rangeExtractor: holding(at.column, columns.length),
+    horizontal: true,
+    count: columns.length,
+    getScrollElement: () => box.current,
+    estimateSize: (place) => widths[place] ?? 0,
+    getItemKey: (place) => columns[place]?.name ?? place,
+    overscan: 3,
+    scrollPaddingStart: GUTTER,
+    rangeExtractor: holding(at.column, columns.length),
   });
-  const remeasure = useEffectEvent(() => { rows.measure(); across.measure(); });
+  const remeasure = useEffectEvent(() => {
+    rows.measure();
+    across.measure();
+  });
   useEffect(() => remeasure(), [height, widths]);
   const items = rows.getVirtualItems();
   const shown = across.getVirtualItems();
@@ -91,7 +156,12 @@ export function Grid({ label, columns, entries, edits, tall, more, fetching, fai
     across.scrollToIndex(to.column);
     focusCell(box.current, to.row, to.column);
   };
-  const goTo = useEffectEvent((place: Place) => go(entries.findIndex(({ key }) => key === place.key), columns.findIndex(({ name }) => name === place.column)));
+  const goTo = useEffectEvent((place: Place) =>
+    go(
+      entries.findIndex(({ key }) => key === place.key),
+      columns.findIndex(({ name }) => name === place.column),
+    ),
+  );
   useEffect(() => {
     if (wanted) goTo(wanted);
   }, [wanted]);
@@ -111,26 +181,81 @@ export function Grid({ label, columns, entries, edits, tall, more, fetching, fai
   };
   const width = GUTTER + across.getTotalSize();
   return (
-    <div ref={box} role="grid" tabIndex={-1} aria-label={label} aria-rowcount={more ? -1 : entries.length + 1} aria-colcount={columns.length + 1} aria-busy={old} onKeyDown={onKey} className="relative min-h-0 grow overflow-auto bg-surface [overflow-anchor:none]">
+    <div
+      ref={box}
+      role="grid"
+      tabIndex={-1}
+      aria-label={label}
+      aria-rowcount={more ? -1 : entries.length + 1}
+      aria-colcount={columns.length + 1}
+      aria-busy={old}
+      onKeyDown={onKey}
+      className="relative min-h-0 grow overflow-auto bg-surface [overflow-anchor:none]"
+    >
       <div className="min-w-full" style={{ width: width + (tail ? TAIL : 0) }}>
         <div role="row" aria-rowindex={1} className="sticky top-0 z-20 border-b bg-canvas" style={{ height: HEAD }}>
-          <div role="columnheader" aria-colindex={1} className="sticky left-0 z-10 flex h-full items-center gap-2 border-r bg-canvas px-2.5 text-xs text-faint" style={{ width: GUTTER }}>
-            {selection && <input type="checkbox" aria-label="Select all rows that are loaded" checked={entries.length > 0 && selection.keys.size >= entries.length} onChange={(event) => selection.set(event.target.checked ? new Set(entries.map(({ key }) => key)) : new Set())} />}
+          <div
+            role="columnheader"
+            aria-colindex={1}
+            className="sticky left-0 z-10 flex h-full items-center gap-2 border-r bg-canvas px-2.5 text-xs text-faint"
+            style={{ width: GUTTER }}
+          >
+            {selection && (
+              <input
+                type="checkbox"
+                aria-label="Select all rows that are loaded"
+                checked={entries.length > 0 && selection.keys.size >= entries.length}
+                onChange={(event) =>
+                  selection.set(event.target.checked ? new Set(entries.map(({ key }) => key)) : new Set())
+                }
+              />
+            )}
           </div>
           {shown.map(({ index, start, size, key }) => {
             const column = columns[index];
-            return column && <div key={key} role="columnheader" aria-colindex={index + 2} className="absolute inset-y-0 flex items-center overflow-hidden border-r px-2.5" style={{ left: GUTTER + start, width: size }}><ColumnHead column={column} acts={acts} /></div>;
+            return (
+              column && (
+                <div
+                  key={key}
+                  role="columnheader"
+                  aria-colindex={index + 2}
+                  className="absolute inset-y-0 flex items-center overflow-hidden border-r px-2.5"
+                  style={{ left: GUTTER + start, width: size }}
+                >
+                  <ColumnHead column={column} acts={acts} />
+                </div>
+              )
+            );
           })}
-          {tail && <div className="absolute inset-y-0 flex items-center px-2" style={{ left: width }}>{tail}</div>}
+          {tail && (
+            <div className="absolute inset-y-0 flex items-center px-2" style={{ left: width }}>
+              {tail}
+            </div>
+          )}
         </div>
-        <div role="rowgroup" className={cn('relative transition-opacity', old && 'opacity-60')} style={{ height: rows.getTotalSize() }}>
+        <div
+          role="rowgroup"
+          className={cn('relative transition-opacity', old && 'opacity-60')}
+          style={{ height: rows.getTotalSize() }}
+        >
           {items.map(({ index, start, size, key }) => {
             const entry = entries[index];
             return (
               entry && (
                 <GridRow
-                  key={key} entry={entry} place={index} top={start} height={size} columns={columns} shown={shown} edits={edits} tall={tall} active={index === at.row ? at.column : -1}
-                  selection={selection} onFocus={setActive} onOpen={onOpen}
+                  key={key}
+                  entry={entry}
+                  place={index}
+                  top={start}
+                  height={size}
+                  columns={columns}
+                  shown={shown}
+                  edits={edits}
+                  tall={tall}
+                  active={index === at.row ? at.column : -1}
+                  selection={selection}
+                  onFocus={setActive}
+                  onOpen={onOpen}
                 />
               )
             );
@@ -139,14 +264,25 @@ export function Grid({ label, columns, entries, edits, tall, more, fetching, fai
       </div>
       <div className="sticky left-0 flex h-11 w-fit items-center gap-2 px-4 text-xs text-faint">
         {more && !failed && <Spinner label="Loading more" />}
-        {failed && <>More could not be read.<Button size="small" onClick={onMore}>Retry</Button></>}
+        {failed && (
+          <>
+            More could not be read.
+            <Button size="small" onClick={onMore}>
+              Retry
+            </Button>
+          </>
+        )}
       </div>
     </div>
   );
 }
 
 /** As wide as its kind of value wants, and its name; what is left of the room goes to those that can use it. */
-function useWidths(columns: readonly ShownColumn[], box: RefObject<HTMLDivElement | null>, tail: number): readonly number[] {
+function useWidths(
+  columns: readonly ShownColumn[],
+  box: RefObject<HTMLDivElement | null>,
+  tail: number,
+): readonly number[] {
   const [room, setRoom] = useState(0);
   useLayoutEffect(() => {
     const inner = box.current;
@@ -156,16 +292,30 @@ function useWidths(columns: readonly ShownColumn[], box: RefObject<HTMLDivElemen
     return () => observer.disconnect();
   }, [box]);
   return useMemo(() => {
-    const wanted = columns.map(({ name, kind }) => Math.max(WIDTHS[kind], Math.min(360, Math.round(96 + 8 * name.length + 6.5 * kind.length))));
+    const wanted = columns.map(({ name, kind }) =>
+      Math.max(WIDTHS[kind], Math.min(360, Math.round(96 + 8 * name.length + 6.5 * kind.length))),
+    );
     const growing = columns.filter(({ kind }) => kind !== 'number' && kind !== 'boolean').length;
-    const more = Math.max(0, Math.floor((room - GUTTER - tail - wanted.reduce((sum, one) => sum + one, 0)) / Math.max(1, growing)));
-    return wanted.map((width, place) => (columns[place]?.kind === 'number' || columns[place]?.kind === 'boolean' ? width : Math.max(width, Math.min(WIDEST, width + more))));
+    const more = Math.max(
+      0,
+      Math.floor((room - GUTTER - tail - wanted.reduce((sum, one) => sum + one, 0)) / Math.max(1, growing)),
+    );
+    return wanted.map((width, place) =>
+      columns[place]?.kind === 'number' || columns[place]?.kind === 'boolean'
+        ? width
+        : Math.max(width, Math.min(WIDEST, width + more)),
+    );
   }, [columns, room, tail]);
 }
 
 const clamp = (place: number, count: number): number => Math.max(0, Math.min(count - 1, place));
 
-function stepOf({ key, ctrlKey, metaKey }: KeyboardEvent, { row, column }: { row: number; column: number }, rows: number, columns: number): { row: number; column: number } | null {
+function stepOf(
+  { key, ctrlKey, metaKey }: KeyboardEvent,
+  { row, column }: { row: number; column: number },
+  rows: number,
+  columns: number,
+): { row: number; column: number } | null {
   const far = ctrlKey || metaKey;
   switch (key) {
     case 'ArrowDown':
@@ -213,7 +363,20 @@ interface GridRowProps {
 }
 
 /** One row of the grid: its number, and those of its cells that are near what one sees. */
-export function GridRow({ entry, place, top, height, columns, shown, edits, tall, active, selection, onFocus, onOpen }: GridRowProps): ReactNode {
+export function GridRow({
+  entry,
+  place,
+  top,
+  height,
+  columns,
+  shown,
+  edits,
+  tall,
+  active,
+  selection,
+  onFocus,
+  onOpen,
+}: GridRowProps): ReactNode {
   const data = useMemo(() => dataOf(entry, edits), [entry, edits]);
   const isSelected = selection?.keys.has(entry.key) ?? false;
   const number = entry.row ? (entry.row.place + 1).toLocaleString('en') : 'new';
@@ -225,8 +388,26 @@ export function GridRow({ entry, place, top, height, columns, shown, edits, tall
       className={cn('group/row absolute top-0 left-0 w-full border-b', isSelected && 'bg-accent-soft/50')}
       style={{ height, transform: `translateY(${top}px)` }}
     >
-      <div role="rowheader" aria-colindex={1} className={cn('sticky left-0 z-10 flex h-full items-start gap-2 border-r px-2.5 text-xs text-faint tabular-nums', tall ? 'pt-2' : 'pt-2.5', isSelected ? 'bg-accent-soft' : 'bg-canvas')} style={{ width: GUTTER }}>
-        {selection && <input type="checkbox" tabIndex={-1} aria-label={`Select row ${number}`} checked={isSelected} onChange={() => selection.set(toggled(selection.keys, entry.key))} className="mt-px" />}
+      <div
+        role="rowheader"
+        aria-colindex={1}
+        className={cn(
+          'sticky left-0 z-10 flex h-full items-start gap-2 border-r px-2.5 text-xs text-faint tabular-nums',
+          tall ? 'pt-2' : 'pt-2.5',
+          isSelected ? 'bg-accent-soft' : 'bg-canvas',
+        )}
+        style={{ width: GUTTER }}
+      >
+        {selection && (
+          <input
+            type="checkbox"
+            tabIndex={-1}
+            aria-label={`Select row ${number}`}
+            checked={isSelected}
+            onChange={() => selection.set(toggled(selection.keys, entry.key))}
+            className="mt-px"
+          />
+        )}
         <span className={cn('truncate', !entry.row && 'font-medium text-good')}>{number}</span>
       </div>
       {shown.map(({ index, start, size: width, key }) => {
@@ -252,7 +433,14 @@ export function GridRow({ entry, place, top, height, columns, shown, edits, tall
             style={{ left: GUTTER + start, width }}
           >
             <CellView value={cellOf(data, column.name)} kind={column.kind} tall={tall} />
-            {cut > 0 && <span className="absolute right-1.5 bottom-1 rounded bg-surface/90 px-1 text-[11px]/4 text-faint" title="Only its beginning is shown here">{formatSize(cut)}</span>}
+            {cut > 0 && (
+              <span
+                className="absolute right-1.5 bottom-1 rounded bg-surface/90 px-1 text-[11px]/4 text-faint"
+                title="Only its beginning is shown here"
+              >
+                {formatSize(cut)}
+              </span>
+            )}
           </div>
         );
       })}

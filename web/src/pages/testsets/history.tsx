@@ -22,8 +22,22 @@ export function History({ set }: { set: TestSet }): ReactNode {
   const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(revisions(set.id));
   const restore = useRestore(set);
   const all = data?.pages.flatMap((page) => page.data) ?? [];
-  if (error && !data) return <div className="p-4"><Problem error={error}><Button size="small" onClick={() => void refetch()}>Try again</Button></Problem></div>;
-  if (!data) return <div className="p-6"><Spinner /></div>;
+  if (error && !data)
+    return (
+      <div className="p-4">
+        <Problem error={error}>
+          <Button size="small" onClick={() => void refetch()}>
+            Try again
+          </Button>
+        </Problem>
+      </div>
+    );
+  if (!data)
+    return (
+      <div className="p-6">
+        <Spinner />
+      </div>
+    );
   return (
     <div className="min-h-0 grow overflow-y-auto">
       <div className="mx-auto max-w-4xl">
@@ -33,27 +47,69 @@ export function History({ set }: { set: TestSet }): ReactNode {
             <li key={one.revision} className="flex flex-wrap items-center gap-x-3 gap-y-1 border-b px-4 py-2.5">
               <span className="w-8 shrink-0 font-medium tabular-nums">{one.revision}</span>
               <div className="min-w-0 grow basis-56">
-                <p dir="auto" className={one.message ? 'wrap-anywhere' : 'text-faint'}>{prose(one.message) || 'Without words'} {one.revision === set.head && <Badge tone="accent">newest</Badge>}</p>
+                <p dir="auto" className={one.message ? 'wrap-anywhere' : 'text-faint'}>
+                  {prose(one.message) || 'Without words'}{' '}
+                  {one.revision === set.head && <Badge tone="accent">newest</Badge>}
+                </p>
                 <p className="text-xs text-muted tabular-nums">
-                  <time dateTime={one.created_at} title={formatDateTime(one.created_at)}>{formatTimeAgo(one.created_at)}</time> · {pluralize(one.rows, 'row')} · {pluralize(one.columns.length, 'column')}{one.author && ` · ${one.author}`}
+                  <time dateTime={one.created_at} title={formatDateTime(one.created_at)}>
+                    {formatTimeAgo(one.created_at)}
+                  </time>{' '}
+                  · {pluralize(one.rows, 'row')} · {pluralize(one.columns.length, 'column')}
+                  {one.author && ` · ${one.author}`}
                 </p>
               </div>
               <div className="flex gap-1 max-sm:w-full max-sm:pl-9">
-                {one.parent !== null && <Step href={`/testsets/${set.id}?from=${one.parent}&to=${one.revision}`} label={`What changed in revision ${one.revision}`}>Changes</Step>}
-                <Step href={one.revision === set.head ? `/testsets/${set.id}` : `/testsets/${set.id}?revision=${one.revision}`} label={`Rows of revision ${one.revision}`}>Rows</Step>
-                {one.revision !== set.head && !set.archived && <Button size="small" look="quiet" aria-label={`Restore revision ${one.revision}`} onClick={() => void restore(one.revision).catch(tellError)}>Restore</Button>}
+                {one.parent !== null && (
+                  <Step
+                    href={`/testsets/${set.id}?from=${one.parent}&to=${one.revision}`}
+                    label={`What changed in revision ${one.revision}`}
+                  >
+                    Changes
+                  </Step>
+                )}
+                <Step
+                  href={
+                    one.revision === set.head ? `/testsets/${set.id}` : `/testsets/${set.id}?revision=${one.revision}`
+                  }
+                  label={`Rows of revision ${one.revision}`}
+                >
+                  Rows
+                </Step>
+                {one.revision !== set.head && !set.archived && (
+                  <Button
+                    size="small"
+                    look="quiet"
+                    aria-label={`Restore revision ${one.revision}`}
+                    onClick={() => void restore(one.revision).catch(tellError)}
+                  >
+                    Restore
+                  </Button>
+                )}
               </div>
             </li>
           ))}
         </ol>
-        {hasNextPage && <div className="flex justify-center p-3"><Button size="small" disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>Show more</Button></div>}
+        {hasNextPage && (
+          <div className="flex justify-center p-3">
+            <Button size="small" disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>
+              Show more
+            </Button>
+          </div>
+        )}
       </div>
     </div>
   );
 }
 
 const Step = ({ href, label, children }: { href: string; label: string; children: ReactNode }): ReactNode => (
-  <Link href={href} aria-label={label} className="inline-flex h-7 items-center rounded-lg px-2 text-[13px] font-medium text-accent hover:bg-sunken">{children}</Link>
+  <Link
+    href={href}
+    aria-label={label}
+    className="inline-flex h-7 items-center rounded-lg px-2 text-[13px] font-medium text-accent hover:bg-sunken"
+  >
+    {children}
+  </Link>
 );
 
 function Comparing({ set, all }: { set: TestSet; all: readonly Revision[] }): ReactNode {
@@ -61,54 +117,125 @@ function Comparing({ set, all }: { set: TestSet; all: readonly Revision[] }): Re
   const [from, setFrom] = useState(String(all[1]?.revision ?? 1));
   const [to, setTo] = useState(String(set.head));
   const choice = (label: string, value: string, onChange: (value: string) => void): ReactNode => (
-    <Select aria-label={label} value={value} onChange={(event) => onChange(event.target.value)} className="w-auto max-w-56">
-      {all.map(({ revision, message }) => <option key={revision} value={revision}>{revision}{message && `: ${message.slice(0, 40)}`}</option>)}
+    <Select
+      aria-label={label}
+      value={value}
+      onChange={(event) => onChange(event.target.value)}
+      className="w-auto max-w-56"
+    >
+      {all.map(({ revision, message }) => (
+        <option key={revision} value={revision}>
+          {revision}
+          {message && `: ${message.slice(0, 40)}`}
+        </option>
+      ))}
     </Select>
   );
   return (
-    <form className="flex flex-wrap items-center gap-2 border-b px-4 py-2.5" onSubmit={(event) => { event.preventDefault(); navigate(`/testsets/${set.id}?from=${from}&to=${to}`); }}>
-      <span className="text-muted">From</span>{choice('From revision', from, setFrom)}
-      <span className="text-muted">to</span>{choice('To revision', to, setTo)}
-      <Button type="submit" disabled={from === to}>Compare</Button>
+    <form
+      className="flex flex-wrap items-center gap-2 border-b px-4 py-2.5"
+      onSubmit={(event) => {
+        event.preventDefault();
+        navigate(`/testsets/${set.id}?from=${from}&to=${to}`);
+      }}
+    >
+      <span className="text-muted">From</span>
+      {choice('From revision', from, setFrom)}
+      <span className="text-muted">to</span>
+      {choice('To revision', to, setTo)}
+      <Button type="submit" disabled={from === to}>
+        Compare
+      </Button>
     </form>
   );
 }
 
 type CellChange = Schemas['CellChange'];
 const TONES = { added: 'good', removed: 'bad', changed: 'warn', moved: 'accent' } as const;
-const LOOKS = { same: '', added: 'rounded-sm bg-good-soft text-good no-underline', removed: 'rounded-sm bg-bad-soft text-bad line-through' };
+const LOOKS = {
+  same: '',
+  added: 'rounded-sm bg-good-soft text-good no-underline',
+  removed: 'rounded-sm bg-bad-soft text-bad line-through',
+};
 /** Characters of a cell that are compared word by word. */
 const MOST = 20_000;
 
 /** Where two revisions differ: rows that came, went, changed or moved, and in them the cells. */
 export function DiffView({ set, from, to }: { set: TestSet; from: number; to: number }): ReactNode {
-  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(difference(set.id, from, to));
+  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
+    difference(set.id, from, to),
+  );
   const [first] = data?.pages ?? [];
   return (
     <div className="min-h-0 grow overflow-y-auto">
       <div className="mx-auto flex max-w-4xl flex-col gap-3 px-4 py-3">
         <div className="flex flex-wrap items-center gap-2">
-          <Link href={`/testsets/${set.id}?view=history`} aria-label="All revisions" className="-ml-1.5 flex size-7 items-center justify-center rounded-lg text-muted hover:bg-sunken"><ArrowLeft aria-hidden className="size-4" /></Link>
-          <h2 className="font-semibold">From revision {from} to {to}</h2>
+          <Link
+            href={`/testsets/${set.id}?view=history`}
+            aria-label="All revisions"
+            className="-ml-1.5 flex size-7 items-center justify-center rounded-lg text-muted hover:bg-sunken"
+          >
+            <ArrowLeft aria-hidden className="size-4" />
+          </Link>
+          <h2 className="font-semibold">
+            From revision {from} to {to}
+          </h2>
           {first && <Counts counts={first.counts} columns={first.columns} />}
         </div>
-        {error && !data && <Problem error={error}><Button size="small" onClick={() => void refetch()}>Try again</Button></Problem>}
+        {error && !data && (
+          <Problem error={error}>
+            <Button size="small" onClick={() => void refetch()}>
+              Try again
+            </Button>
+          </Problem>
+        )}
         {!data && !error && <Spinner />}
         {first && first.rows.length === 0 && <Empty title="They have the same rows" />}
-        {data?.pages.flatMap((page) => page.rows).map((row) => <RowDiff key={`${row.id} ${row.change}`} row={row} />)}
-        {hasNextPage && <Button size="small" className="self-center" disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>Show more</Button>}
+        {data?.pages
+          .flatMap((page) => page.rows)
+          .map((row) => (
+            <RowDiff key={`${row.id} ${row.change}`} row={row} />
+          ))}
+        {hasNextPage && (
+          <Button
+            size="small"
+            className="self-center"
+            disabled={isFetchingNextPage}
+            onClick={() => void fetchNextPage()}
+          >
+            Show more
+          </Button>
+        )}
       </div>
     </div>
   );
 }
 
-function Counts({ counts, columns }: { counts: Readonly<Record<string, number>>; columns: { added: readonly string[]; removed: readonly string[] } }): ReactNode {
+function Counts({
+  counts,
+  columns,
+}: {
+  counts: Readonly<Record<string, number>>;
+  columns: { added: readonly string[]; removed: readonly string[] };
+}): ReactNode {
   const words = (['added', 'removed', 'changed', 'moved'] as const).filter((one) => (counts[one] ?? 0) > 0);
   return (
     <p role="status" className="flex flex-wrap items-center gap-1.5 text-[13px] text-muted">
-      {words.map((one) => <Badge key={one} tone={TONES[one]}>{(counts[one] ?? 0).toLocaleString('en')} {one}</Badge>)}
-      {columns.added.length > 0 && <span>New columns: <bdi>{exact(columns.added.slice(0, 10).join(', '))}</bdi></span>}
-      {columns.removed.length > 0 && <span>Removed columns: <bdi>{exact(columns.removed.slice(0, 10).join(', '))}</bdi></span>}
+      {words.map((one) => (
+        <Badge key={one} tone={TONES[one]}>
+          {(counts[one] ?? 0).toLocaleString('en')} {one}
+        </Badge>
+      ))}
+      {columns.added.length > 0 && (
+        <span>
+          New columns: <bdi>{exact(columns.added.slice(0, 10).join(', '))}</bdi>
+        </span>
+      )}
+      {columns.removed.length > 0 && (
+        <span>
+          Removed columns: <bdi>{exact(columns.removed.slice(0, 10).join(', '))}</bdi>
+        </span>
+      )}
     </p>
   );
 }
@@ -122,12 +249,23 @@ function RowDiff({ row }: { row: Difference }): ReactNode {
         <span className="min-w-0 truncate font-mono">{row.id}</span>
         <CopyButton label="Copy row id" text={row.id} className="!size-6" />
       </header>
-      {row.cells.length === 0 && <p className="px-3 py-2 text-[13px] text-muted">{row.change === 'moved' ? 'It stands elsewhere; its cells are the same.' : 'It has no cells.'}</p>}
+      {row.cells.length === 0 && (
+        <p className="px-3 py-2 text-[13px] text-muted">
+          {row.change === 'moved' ? 'It stands elsewhere; its cells are the same.' : 'It has no cells.'}
+        </p>
+      )}
       <dl>
         {row.cells.map((cell) => (
-          <div key={cell.column} className="grid gap-x-3 border-b px-3 py-2 last:border-0 sm:grid-cols-[9rem_minmax(0,1fr)]">
-            <dt className="truncate text-[13px] font-medium" title={exact(cell.column)}><bdi>{exact(cell.column)}</bdi></dt>
-            <dd className="min-w-0 text-[13px]"><CellDiff cell={cell} change={row.change} /></dd>
+          <div
+            key={cell.column}
+            className="grid gap-x-3 border-b px-3 py-2 last:border-0 sm:grid-cols-[9rem_minmax(0,1fr)]"
+          >
+            <dt className="truncate text-[13px] font-medium" title={exact(cell.column)}>
+              <bdi>{exact(cell.column)}</bdi>
+            </dt>
+            <dd className="min-w-0 text-[13px]">
+              <CellDiff cell={cell} change={row.change} />
+            </dd>
           </div>
         ))}
       </dl>
@@ -137,21 +275,32 @@ function RowDiff({ row }: { row: Difference }): ReactNode {
 
 function CellDiff({ cell, change }: { cell: CellChange; change: Difference['change'] }): ReactNode {
   const [old, now] = [saidIn(cell.from), saidIn(cell.to)];
-  if (cell.messages && (old || cell.from === undefined) && (now || cell.to === undefined)) return <TalkDiff old={old ?? []} now={now ?? []} changes={cell.messages} isChange={change === 'changed'} />;
+  if (cell.messages && (old || cell.from === undefined) && (now || cell.to === undefined))
+    return <TalkDiff old={old ?? []} now={now ?? []} changes={cell.messages} isChange={change === 'changed'} />;
   const isText = typeof cell.to === 'string' || (cell.to === undefined && typeof cell.from === 'string');
   return <Words from={told(cell.from)} to={told(cell.to)} mono={!isText} />;
 }
 
-const told = (value: unknown): string => (value === undefined ? '' : typeof value === 'string' ? value : written(value));
+const told = (value: unknown): string =>
+  value === undefined ? '' : typeof value === 'string' ? value : written(value);
 
 function Words({ from, to, mono = false }: { from: string; to: string; mono?: boolean }): ReactNode {
   const pieces = textDiff(from.slice(0, MOST), to.slice(0, MOST));
   return (
-    <span dir="auto" className={mono ? 'font-mono text-[12px]/5 wrap-anywhere whitespace-pre-wrap' : 'wrap-anywhere whitespace-pre-wrap'}>
+    <span
+      dir="auto"
+      className={
+        mono ? 'font-mono text-[12px]/5 wrap-anywhere whitespace-pre-wrap' : 'wrap-anywhere whitespace-pre-wrap'
+      }
+    >
       {pieces.map(({ text, change }, place) => {
         const Tag = change === 'added' ? 'ins' : change === 'removed' ? 'del' : 'span';
         // oxlint-disable-next-line react/no-array-index-key -- a diff is drawn once, in order
-        return <Tag key={place} className={LOOKS[change]}>{prose(text)}</Tag>;
+        return (
+          <Tag key={place} className={LOOKS[change]}>
+            {prose(text)}
+          </Tag>
+        );
       })}
       {Math.max(from.length, to.length) > MOST && '…'}
     </span>
@@ -159,20 +308,36 @@ function Words({ from, to, mono = false }: { from: string; to: string; mono?: bo
 }
 
 /** The new conversation with what is new in it; what is gone stands where it stood. Of what is the same only how much it is. */
-function TalkDiff({ old, now, changes, isChange }: { old: readonly Said[]; now: readonly Said[]; changes: readonly Schemas['MessageChange'][]; isChange: boolean }): ReactNode {
+function TalkDiff({
+  old,
+  now,
+  changes,
+  isChange,
+}: {
+  old: readonly Said[];
+  now: readonly Said[];
+  changes: readonly Schemas['MessageChange'][];
+  isChange: boolean;
+}): ReactNode {
   const marked = new Map(changes.filter(({ op }) => op !== 'removed').map(({ index, op }) => [index, op]));
   const gone = changes.filter(({ op }) => op === 'removed').map(({ index }) => index);
   const lines: ReactNode[] = [];
   let [same, before] = [0, 0];
   const rest = () => {
-    if (same > 0) lines.push(<p key={`same ${lines.length}`} className="text-xs text-faint">{pluralize(same, 'message')} as before</p>);
+    if (same > 0)
+      lines.push(
+        <p key={`same ${lines.length}`} className="text-xs text-faint">
+          {pluralize(same, 'message')} as before
+        </p>,
+      );
     same = 0;
   };
   const goneAt = () => {
     while (gone[0] === before) {
       const message = old[before];
       rest();
-      if (message) lines.push(<TurnView key={`gone ${before}`} said={message} {...(isChange ? { op: 'removed' as Op } : {})} />);
+      if (message)
+        lines.push(<TurnView key={`gone ${before}`} said={message} {...(isChange ? { op: 'removed' as Op } : {})} />);
       gone.shift();
       before += 1;
     }
@@ -187,7 +352,14 @@ function TalkDiff({ old, now, changes, isChange }: { old: readonly Said[]; now: 
     }
     rest();
     const was = op === 'changed' ? old[before] : undefined;
-    lines.push(<TurnView key={place} said={message} {...(isChange ? { op } : {})} {...(was && was.text !== message.text ? { text: <Words from={was.text} to={message.text} /> } : {})} />);
+    lines.push(
+      <TurnView
+        key={place}
+        said={message}
+        {...(isChange ? { op } : {})}
+        {...(was && was.text !== message.text ? { text: <Words from={was.text} to={message.text} /> } : {})}
+      />,
+    );
     if (op === 'changed') before += 1;
   }
   rest();

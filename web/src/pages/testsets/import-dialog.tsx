@@ -38,29 +38,79 @@ export function ImportDialog({ file, into, onClose, onDone }: Props): ReactNode 
     if (sending.imported) onDone(sending.imported);
   };
   const send = (): void => {
-    const target: Into = into ? { testset: into.id, mode, ...(mode === 'upsert' ? { key } : {}) } : { name: name.trim() };
+    const target: Into = into
+      ? { testset: into.id, mode, ...(mode === 'upsert' ? { key } : {}) }
+      : { name: name.trim() };
     if (seen.format) sending.send(file, seen.format, target, types);
   };
   return (
-    <Dialog open wide onClose={sending.imported ? done : onClose} title={into ? `Import into ${exact(into.name).slice(0, 80)}` : 'New test set from a file'} description={`${file.name.slice(0, 120)}, ${formatSize(file.size)}`}>
+    <Dialog
+      open
+      wide
+      onClose={sending.imported ? done : onClose}
+      title={into ? `Import into ${exact(into.name).slice(0, 80)}` : 'New test set from a file'}
+      description={`${file.name.slice(0, 120)}, ${formatSize(file.size)}`}
+    >
       {sending.imported ? (
         <Report imported={sending.imported} onDone={done} />
       ) : (
-        <form className="flex flex-col gap-4 pt-1" onSubmit={(event) => { event.preventDefault(); send(); }}>
+        <form
+          className="flex flex-col gap-4 pt-1"
+          onSubmit={(event) => {
+            event.preventDefault();
+            send();
+          }}
+        >
           <div className="flex flex-wrap items-end gap-4">
-            {!into && <div className="grow"><Labelled label="Name"><TextField dir="auto" required maxLength={200} value={name} onChange={(event) => setName(event.target.value)} /></Labelled></div>}
-            {into && <div className="flex flex-col gap-1"><span className="font-medium">What happens to its rows</span><Segments label="What happens to its rows" options={MODES} value={mode} onChange={setMode} /></div>}
-            {into && mode === 'upsert' && (
-              <Labelled label="Key column"><Select value={key} onChange={(event) => setKey(event.target.value)}>{into.columns.map((one) => <option key={one.name}>{one.name}</option>)}</Select></Labelled>
+            {!into && (
+              <div className="grow">
+                <Labelled label="Name">
+                  <TextField
+                    dir="auto"
+                    required
+                    maxLength={200}
+                    value={name}
+                    onChange={(event) => setName(event.target.value)}
+                  />
+                </Labelled>
+              </div>
             )}
-            {seen.format === 'csv' && <div className="flex flex-col gap-1"><span className="font-medium">Cells are read</span><Segments label="Cells are read" options={TYPES} value={types} onChange={setTypes} /></div>}
+            {into && (
+              <div className="flex flex-col gap-1">
+                <span className="font-medium">What happens to its rows</span>
+                <Segments label="What happens to its rows" options={MODES} value={mode} onChange={setMode} />
+              </div>
+            )}
+            {into && mode === 'upsert' && (
+              <Labelled label="Key column">
+                <Select value={key} onChange={(event) => setKey(event.target.value)}>
+                  {into.columns.map((one) => (
+                    <option key={one.name}>{one.name}</option>
+                  ))}
+                </Select>
+              </Labelled>
+            )}
+            {seen.format === 'csv' && (
+              <div className="flex flex-col gap-1">
+                <span className="font-medium">Cells are read</span>
+                <Segments label="Cells are read" options={TYPES} value={types} onChange={setTypes} />
+              </div>
+            )}
           </div>
           <Seen seen={seen} file={file} />
           {sending.error && <Problem error={sending.error} />}
           {sending.share !== null && <Progress share={sending.share} />}
           <div className="flex justify-end gap-2">
-            <Button onClick={sending.share === null ? onClose : sending.stop}>{sending.share === null ? 'Cancel' : 'Stop'}</Button>
-            <Button type="submit" look="main" disabled={!seen.format || sending.share !== null || (!into && !name.trim())}>Import</Button>
+            <Button onClick={sending.share === null ? onClose : sending.stop}>
+              {sending.share === null ? 'Cancel' : 'Stop'}
+            </Button>
+            <Button
+              type="submit"
+              look="main"
+              disabled={!seen.format || sending.share !== null || (!into && !name.trim())}
+            >
+              Import
+            </Button>
           </div>
         </form>
       )}
@@ -78,12 +128,23 @@ interface Seeing {
 }
 
 function useLook(file: File, types: Types): Seeing {
-  const { data, error, isLoading } = useQuery({ queryKey: ['file-head', file.name, file.size, file.lastModified], queryFn: () => headOf(file), staleTime: 'static', gcTime: 0, retry: false });
+  const { data, error, isLoading } = useQuery({
+    queryKey: ['file-head', file.name, file.size, file.lastModified],
+    queryFn: () => headOf(file),
+    staleTime: 'static',
+    gcTime: 0,
+    retry: false,
+  });
   return useMemo(() => {
     if (error || isLoading || data === undefined) return { format: null, look: null, error, waiting: isLoading };
     const format = formatOf(file.name);
     try {
-      return { format, look: data && format !== 'parquet' ? look(format, data.text, { types, whole: data.whole }) : null, error: null, waiting: false };
+      return {
+        format,
+        look: data && format !== 'parquet' ? look(format, data.text, { types, whole: data.whole }) : null,
+        error: null,
+        waiting: false,
+      };
     } catch (wrong) {
       // The server says it better, of the whole file; who is sure may send it.
       return { format, look: null, error: wrong as Error, waiting: false };
@@ -94,29 +155,43 @@ function useLook(file: File, types: Types): Seeing {
 function Seen({ seen, file }: { seen: Seeing; file: File }): ReactNode {
   if (seen.waiting) return <Spinner label="Reading the file" />;
   if (seen.error) return <Problem error={seen.error} />;
-  if (!seen.look) return <p className="text-muted">The page cannot look into this file ({formatSize(file.size)}); the server can.</p>;
+  if (!seen.look)
+    return <p className="text-muted">The page cannot look into this file ({formatSize(file.size)}); the server can.</p>;
   const { columns, rows, isAll } = seen.look;
   return (
     <div className="flex flex-col gap-1.5">
       <p role="status" className="text-muted">
-        {pluralize(columns.length, 'column')}; {isAll ? pluralize(rows.length, 'row') : `the first ${pluralize(rows.length, 'row')}`}:
+        {pluralize(columns.length, 'column')};{' '}
+        {isAll ? pluralize(rows.length, 'row') : `the first ${pluralize(rows.length, 'row')}`}:
       </p>
       <div className="max-h-80 overflow-auto rounded-lg border">
         <table className="w-max min-w-full border-collapse text-[13px]">
           <thead className="sticky top-0 bg-sunken text-left">
-            <tr>{columns.slice(0, 50).map((name) => <th key={name} scope="col" className="max-w-72 truncate px-2.5 py-1.5 font-medium"><bdi>{exact(name)}</bdi></th>)}</tr>
+            <tr>
+              {columns.slice(0, 50).map((name) => (
+                <th key={name} scope="col" className="max-w-72 truncate px-2.5 py-1.5 font-medium">
+                  <bdi>{exact(name)}</bdi>
+                </th>
+              ))}
+            </tr>
           </thead>
           <tbody>
             {rows.slice(0, MOST).map((row, place) => (
               // oxlint-disable-next-line react/no-array-index-key -- rows of a file have no other name
               <tr key={place} className="border-t align-top">
-                {columns.slice(0, 50).map((name) => <td key={name} className="max-w-72 px-2.5 py-1.5"><Meant value={Object.hasOwn(row, name) ? row[name] : undefined} /></td>)}
+                {columns.slice(0, 50).map((name) => (
+                  <td key={name} className="max-w-72 px-2.5 py-1.5">
+                    <Meant value={Object.hasOwn(row, name) ? row[name] : undefined} />
+                  </td>
+                ))}
               </tr>
             ))}
           </tbody>
         </table>
       </div>
-      {columns.length > 50 && <p className="text-xs text-faint">And {pluralize(columns.length - 50, 'more column')}.</p>}
+      {columns.length > 50 && (
+        <p className="text-xs text-faint">And {pluralize(columns.length - 50, 'more column')}.</p>
+      )}
     </div>
   );
 }
@@ -124,10 +199,25 @@ function Seen({ seen, file }: { seen: Seeing; file: File }): ReactNode {
 /** A value, so that a text can be told from a number. */
 function Meant({ value }: { value: unknown }): ReactNode {
   if (value === undefined) return <span className="text-faint">–</span>;
-  if (typeof value === 'string') return <span dir="auto" className="line-clamp-3 wrap-anywhere whitespace-pre-wrap">{value === '' ? <span className="text-faint">empty text</span> : prose(value.slice(0, 500))}</span>;
+  if (typeof value === 'string')
+    return (
+      <span dir="auto" className="line-clamp-3 wrap-anywhere whitespace-pre-wrap">
+        {value === '' ? <span className="text-faint">empty text</span> : prose(value.slice(0, 500))}
+      </span>
+    );
   const said = saidIn(value);
-  if (said) return <span dir="auto" className="line-clamp-3 wrap-anywhere"><span className="text-xs text-muted">{pluralize(said.length, 'message')}: </span>{prose((said.at(-1)?.text ?? '').slice(0, 300))}</span>;
-  return <code className="line-clamp-3 font-mono text-[12px] text-(--code-number) wrap-anywhere">{exact(summary(value, 200))}</code>;
+  if (said)
+    return (
+      <span dir="auto" className="line-clamp-3 wrap-anywhere">
+        <span className="text-xs text-muted">{pluralize(said.length, 'message')}: </span>
+        {prose((said.at(-1)?.text ?? '').slice(0, 300))}
+      </span>
+    );
+  return (
+    <code className="line-clamp-3 font-mono text-[12px] text-(--code-number) wrap-anywhere">
+      {exact(summary(value, 200))}
+    </code>
+  );
 }
 
 // On its way
@@ -142,19 +232,29 @@ interface Sending {
 }
 
 function useSending(): Sending {
-  const [state, setState] = useState<Pick<Sending, 'share' | 'error' | 'imported'>>({ share: null, error: null, imported: null });
+  const [state, setState] = useState<Pick<Sending, 'share' | 'error' | 'imported'>>({
+    share: null,
+    error: null,
+    imported: null,
+  });
   const controller = useRef<AbortController | null>(null);
   useEffect(() => () => controller.current?.abort(), []);
   const send = (file: File, format: Format, into: Into, types: Types): void => {
     const ending = new AbortController();
     controller.current = ending;
     setState({ share: 0, error: null, imported: null });
-    sendFile(file, format, into, { types, signal: ending.signal, onProgress: (share) => setState((now) => ({ ...now, share })) }).then(
+    sendFile(file, format, into, {
+      types,
+      signal: ending.signal,
+      onProgress: (share) => setState((now) => ({ ...now, share })),
+    }).then(
       (imported) => {
         void staleTestset(imported.testset.id);
         setState({ share: null, error: null, imported });
       },
-      (error: Error) => !(error.name === 'AbortError' && controller.current !== ending) && setState({ share: null, error: error.name === 'AbortError' ? null : error, imported: null }),
+      (error: Error) =>
+        !(error.name === 'AbortError' && controller.current !== ending) &&
+        setState({ share: null, error: error.name === 'AbortError' ? null : error, imported: null }),
     );
   };
   return { ...state, send, stop: () => controller.current?.abort() };
@@ -164,8 +264,15 @@ function Progress({ share }: { share: number }): ReactNode {
   const percent = Math.round(share * 100);
   return (
     <div className="flex items-center gap-3">
-      <progress aria-label="Sent" max={100} value={percent} className="h-1.5 grow overflow-hidden rounded-full bg-sunken [&::-moz-progress-bar]:bg-accent [&::-webkit-progress-bar]:bg-sunken [&::-webkit-progress-value]:bg-accent" />
-      <span className="w-28 text-right text-xs text-muted tabular-nums">{percent < 100 ? `${percent} % sent` : 'Being read…'}</span>
+      <progress
+        aria-label="Sent"
+        max={100}
+        value={percent}
+        className="h-1.5 grow overflow-hidden rounded-full bg-sunken [&::-moz-progress-bar]:bg-accent [&::-webkit-progress-bar]:bg-sunken [&::-webkit-progress-value]:bg-accent"
+      />
+      <span className="w-28 text-right text-xs text-muted tabular-nums">
+        {percent < 100 ? `${percent} % sent` : 'Being read…'}
+      </span>
     </div>
   );
 }
@@ -180,11 +287,23 @@ function Report({ imported: { report, revision }, onDone }: { imported: Imported
   return (
     <div className="flex flex-col gap-3 pt-1">
       <p role="status">
-        {revision.unchanged ? 'Nothing changed: the set has just these rows.' : `Revision ${revision.revision} is made of it.`} {pluralize(report.rows, 'row')} in the file
+        {revision.unchanged
+          ? 'Nothing changed: the set has just these rows.'
+          : `Revision ${revision.revision} is made of it.`}{' '}
+        {pluralize(report.rows, 'row')} in the file
         {counts.filter(([number]) => number > 0).map(([number, word]) => `, ${number.toLocaleString('en')} ${word}`)}.
       </p>
-      {(report.wrapped ?? 0) > 0 && <p className="text-warn">{pluralize(report.wrapped ?? 0, 'value')} of the file {report.wrapped === 1 ? 'is no object: it became a row' : 'are no objects: they became rows'} of one column.</p>}
-      <div className="flex justify-end"><Button look="main" onClick={onDone}>Open the set</Button></div>
+      {(report.wrapped ?? 0) > 0 && (
+        <p className="text-warn">
+          {pluralize(report.wrapped ?? 0, 'value')} of the file{' '}
+          {report.wrapped === 1 ? 'is no object: it became a row' : 'are no objects: they became rows'} of one column.
+        </p>
+      )}
+      <div className="flex justify-end">
+        <Button look="main" onClick={onDone}>
+          Open the set
+        </Button>
+      </div>
     </div>
   );
 }
@@ -196,7 +315,10 @@ export const DropMark = (): ReactNode => (
   </div>
 );
 
-export function useDrop(onFile: (file: File) => void): { over: boolean; on: Record<'onDragEnter' | 'onDragOver' | 'onDragLeave' | 'onDrop', (event: DragEvent<HTMLElement>) => void> } {
+export function useDrop(onFile: (file: File) => void): {
+  over: boolean;
+  on: Record<'onDragEnter' | 'onDragOver' | 'onDragLeave' | 'onDrop', (event: DragEvent<HTMLElement>) => void>;
+} {
   const [over, setOver] = useState(false);
   const hasFile = ({ dataTransfer }: DragEvent) => dataTransfer.types.includes('Files');
   const enter = (event: DragEvent<HTMLElement>) => {
@@ -209,7 +331,8 @@ export function useDrop(onFile: (file: File) => void): { over: boolean; on: Reco
     on: {
       onDragEnter: enter,
       onDragOver: enter,
-      onDragLeave: ({ currentTarget, relatedTarget }) => !currentTarget.contains(relatedTarget as Node | null) && setOver(false),
+      onDragLeave: ({ currentTarget, relatedTarget }) =>
+        !currentTarget.contains(relatedTarget as Node | null) && setOver(false),
       onDrop: (event) => {
         if (!hasFile(event)) return;
         event.preventDefault();

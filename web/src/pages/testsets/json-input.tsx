@@ -1,5 +1,17 @@
 /** JSON as somebody writes it. What cannot be read yet stays, marked, and the form around it waits. */
-import { lazy, Suspense, useEffect, useEffectEvent, useRef, useState, type ReactNode, createContext, useContext, useId, useMemo } from 'react';
+import {
+  lazy,
+  Suspense,
+  useEffect,
+  useEffectEvent,
+  useRef,
+  useState,
+  type ReactNode,
+  createContext,
+  useContext,
+  useId,
+  useMemo,
+} from 'react';
 import { TextArea } from '@/components/form-fields';
 import { isEqual } from '@/components/forms/values';
 import { cn } from '@/lib/cn';
@@ -22,7 +34,15 @@ interface Props {
 
 const fine = (): null => null;
 
-export function JsonInput({ label, value, onChange, placeholder = '', fault = fine, onWrong, focus = false }: Props): ReactNode {
+export function JsonInput({
+  label,
+  value,
+  onChange,
+  placeholder = '',
+  fault = fine,
+  onWrong,
+  focus = false,
+}: Props): ReactNode {
   const writing = useRef(focus);
   const [draft, setDraft] = useState<string | null>(null);
   const kept = draft === null ? null : read(draft, fault);
@@ -41,12 +61,32 @@ export function JsonInput({ label, value, onChange, placeholder = '', fault = fi
   };
   return (
     <div>
-      <div className={cn('overflow-hidden rounded-lg border bg-surface focus-within:border-accent', wrong && '!border-bad')}>
-        <Suspense fallback={<TextArea rows={2} aria-label={label} value={text} placeholder={placeholder} onChange={(event) => change(event.target.value)} className="block border-0 font-mono text-[13px]" />}>
+      <div
+        className={cn(
+          'overflow-hidden rounded-lg border bg-surface focus-within:border-accent',
+          wrong && '!border-bad',
+        )}
+      >
+        <Suspense
+          fallback={
+            <TextArea
+              rows={2}
+              aria-label={label}
+              value={text}
+              placeholder={placeholder}
+              onChange={(event) => change(event.target.value)}
+              className="block border-0 font-mono text-[13px]"
+            />
+          }
+        >
           <JsonEditor text={text} onText={change} label={label} placeholder={placeholder} writing={writing} />
         </Suspense>
       </div>
-      {wrong && <p role="alert" className="mt-1 text-xs text-bad wrap-anywhere">{wrong}</p>}
+      {wrong && (
+        <p role="alert" className="mt-1 text-xs text-bad wrap-anywhere">
+          {wrong}
+        </p>
+      )}
     </div>
   );
 }
@@ -65,7 +105,9 @@ function read(text: string, fault: (value: unknown) => string | null): { value: 
 export function inexact(text: string): string | null {
   const numbers = text.replaceAll(/"(?:[^"\\]|\\.)*"/g, '""').match(/-?\d[\d.eE+-]*/g) ?? [];
   const found = numbers.find((one) => /^-?\d+$/.test(one) && !Number.isSafeInteger(Number(one)));
-  return found === undefined ? null : `The page cannot keep ${found.slice(0, 40)} exactly. Import it from a file, or write it as a text.`;
+  return found === undefined
+    ? null
+    : `The page cannot keep ${found.slice(0, 40)} exactly. Import it from a file, or write it as a text.`;
 }
 
 type Report = (id: string, isWrong: boolean) => void;

@@ -28,21 +28,51 @@ export default function TestSetsPage(): ReactNode {
   const picker = useRef<HTMLInputElement>(null);
   const field = useRef<HTMLInputElement>(null);
   const drop = useDrop(setFile);
-  const make = () => void create().then((id) => id && navigate(`/testsets/${id}`)).catch(tellError);
+  const make = () =>
+    void create()
+      .then((id) => id && navigate(`/testsets/${id}`))
+      .catch(tellError);
   useCommand({ id: 'testset-new', title: 'New test set', group: 'Test sets', run: make });
-  useCommand({ id: 'testset-import', title: 'Import a file as a test set', group: 'Test sets', run: () => picker.current?.click() });
-  useCommand({ id: 'testset-search', title: 'Search the test sets', group: 'Test sets', keys: '/', run: () => field.current?.focus() });
+  useCommand({
+    id: 'testset-import',
+    title: 'Import a file as a test set',
+    group: 'Test sets',
+    run: () => picker.current?.click(),
+  });
+  useCommand({
+    id: 'testset-search',
+    title: 'Search the test sets',
+    group: 'Test sets',
+    keys: '/',
+    run: () => field.current?.focus(),
+  });
   const acts = (
     <>
-      <Button onClick={() => picker.current?.click()}><FileUp aria-hidden className="size-4 text-faint" />Import</Button>
-      <Button look="main" onClick={make}><Plus aria-hidden className="size-4" />New</Button>
+      <Button onClick={() => picker.current?.click()}>
+        <FileUp aria-hidden className="size-4 text-faint" />
+        Import
+      </Button>
+      <Button look="main" onClick={make}>
+        <Plus aria-hidden className="size-4" />
+        New
+      </Button>
     </>
   );
   return (
     <section aria-label="Test sets" className="relative flex h-full flex-col" {...drop.on}>
       <header className="flex shrink-0 flex-wrap items-center gap-2 border-b bg-surface px-4 py-2.5 sm:px-6">
         <h1 className="grow text-base font-semibold">Test sets</h1>
-        <TextField ref={field} type="search" aria-label="Find a test set" placeholder="Find by name" dir="auto" maxLength={200} value={words} onChange={(event) => setWords(event.target.value)} className="max-w-72 min-w-0 max-sm:order-last max-sm:max-w-none" />
+        <TextField
+          ref={field}
+          type="search"
+          aria-label="Find a test set"
+          placeholder="Find by name"
+          dir="auto"
+          maxLength={200}
+          value={words}
+          onChange={(event) => setWords(event.target.value)}
+          className="max-w-72 min-w-0 max-sm:order-last max-sm:max-w-none"
+        />
         {acts}
       </header>
       <div className="min-h-0 grow overflow-y-auto">
@@ -50,9 +80,25 @@ export default function TestSetsPage(): ReactNode {
           <Found search={search} archived={archived} acts={acts} onArchived={() => setArchived(!archived)} />
         </div>
       </div>
-      <input ref={picker} type="file" hidden aria-label="File to import" accept={ACCEPTED} onChange={(event) => { setFile(event.target.files?.[0] ?? null); event.target.value = ''; }} />
+      <input
+        ref={picker}
+        type="file"
+        hidden
+        aria-label="File to import"
+        accept={ACCEPTED}
+        onChange={(event) => {
+          setFile(event.target.files?.[0] ?? null);
+          event.target.value = '';
+        }}
+      />
       {drop.over && <DropMark />}
-      {file && <ImportDialog file={file} onClose={() => setFile(null)} onDone={({ testset }) => navigate(`/testsets/${testset.id}`)} />}
+      {file && (
+        <ImportDialog
+          file={file}
+          onClose={() => setFile(null)}
+          onDone={({ testset }) => navigate(`/testsets/${testset.id}`)}
+        />
+      )}
     </section>
   );
 }
@@ -65,20 +111,54 @@ async function create(): Promise<string | null> {
   return made.id;
 }
 
-function Found({ search, archived, acts, onArchived }: { search: string; archived: boolean; acts: ReactNode; onArchived: () => void }): ReactNode {
-  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(testsets(search, archived));
+function Found({
+  search,
+  archived,
+  acts,
+  onArchived,
+}: {
+  search: string;
+  archived: boolean;
+  acts: ReactNode;
+  onArchived: () => void;
+}): ReactNode {
+  const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(
+    testsets(search, archived),
+  );
   const rows = data?.pages.flatMap((page) => page.data) ?? [];
-  if (error && !data) return <div className="p-4"><Problem error={error}><Button size="small" onClick={() => void refetch()}>Try again</Button></Problem></div>;
-  if (!data) return <div className="p-6"><Spinner /></div>;
+  if (error && !data)
+    return (
+      <div className="p-4">
+        <Problem error={error}>
+          <Button size="small" onClick={() => void refetch()}>
+            Try again
+          </Button>
+        </Problem>
+      </div>
+    );
+  if (!data)
+    return (
+      <div className="p-6">
+        <Spinner />
+      </div>
+    );
   return (
     <>
       {rows.length === 0 && <None search={search} acts={acts} />}
       <ul aria-label="Test sets">
-        {rows.map((row) => <Item key={row.id} row={row} />)}
+        {rows.map((row) => (
+          <Item key={row.id} row={row} />
+        ))}
       </ul>
       <div className="flex justify-center gap-2 p-3">
-        {hasNextPage && <Button size="small" disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>Show more</Button>}
-        <Button size="small" look="quiet" aria-pressed={archived} onClick={onArchived}>{archived ? 'Hide archived ones' : 'Show archived ones'}</Button>
+        {hasNextPage && (
+          <Button size="small" disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>
+            Show more
+          </Button>
+        )}
+        <Button size="small" look="quiet" aria-pressed={archived} onClick={onArchived}>
+          {archived ? 'Hide archived ones' : 'Show archived ones'}
+        </Button>
       </div>
     </>
   );
@@ -94,20 +174,30 @@ function Item({ row }: { row: TestSetRow }): ReactNode {
           <span className="flex gap-x-3 text-xs text-muted tabular-nums max-sm:w-full sm:text-right">
             <span>{pluralize(row.rows, 'row')}</span>
             <span className="sm:w-20">revision {row.head}</span>
-            <time dateTime={row.updated_at} title={formatDateTime(row.updated_at)} className="sm:w-20">{formatTimeAgo(row.updated_at)}</time>
+            <time dateTime={row.updated_at} title={formatDateTime(row.updated_at)} className="sm:w-20">
+              {formatTimeAgo(row.updated_at)}
+            </time>
           </span>
         </span>
-        {row.description && <span dir="auto" className="line-clamp-2 text-[13px] text-muted wrap-anywhere">{prose(row.description)}</span>}
+        {row.description && (
+          <span dir="auto" className="line-clamp-2 text-[13px] text-muted wrap-anywhere">
+            {prose(row.description)}
+          </span>
+        )}
       </Link>
     </li>
   );
 }
 
 function None({ search, acts }: { search: string; acts: ReactNode }): ReactNode {
-  if (search) return <Empty title="No test set has this in its name">Look for another word, or for archived ones.</Empty>;
+  if (search)
+    return <Empty title="No test set has this in its name">Look for another word, or for archived ones.</Empty>;
   return (
     <Empty title="No test sets yet" icon={<Table2 aria-hidden />}>
-      <p>A test set is a table of cases: what goes in, and what should come out. Drop a CSV, JSONL, JSON or Parquet file here, or begin with an empty one.</p>
+      <p>
+        A test set is a table of cases: what goes in, and what should come out. Drop a CSV, JSONL, JSON or Parquet file
+        here, or begin with an empty one.
+      </p>
       <div className="flex justify-center gap-2 pt-4">{acts}</div>
     </Empty>
   );

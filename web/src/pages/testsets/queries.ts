@@ -16,21 +16,29 @@ const PAGE = 100;
 export const testsets = (search: string, archived = false) =>
   infiniteQueryOptions({
     queryKey: ['testsets', search, archived],
-    queryFn: ({ pageParam, signal }) => api('get', '/api/testsets', { query: { search, archived, limit: 50, after: pageParam }, signal }),
+    queryFn: ({ pageParam, signal }) =>
+      api('get', '/api/testsets', { query: { search, archived, limit: 50, after: pageParam }, signal }),
     initialPageParam: FIRST,
     getNextPageParam: (last) => last.next ?? null,
     placeholderData: keepPreviousData,
   });
 
 export const testset = (id: string) =>
-  queryOptions({ queryKey: ['testset', id], queryFn: ({ signal }) => api('get', '/api/testsets/{testset}', { path: { testset: id }, signal }) });
+  queryOptions({
+    queryKey: ['testset', id],
+    queryFn: ({ signal }) => api('get', '/api/testsets/{testset}', { path: { testset: id }, signal }),
+  });
 
 // A revision never changes: what was read of it is never read again.
 
 export const revision = (id: string, number: number) =>
   queryOptions({
     queryKey: ['testset-revision', id, number],
-    queryFn: ({ signal }) => api('get', '/api/testsets/{testset}/revisions/{revision}', { path: { testset: id, revision: String(number) }, signal }),
+    queryFn: ({ signal }) =>
+      api('get', '/api/testsets/{testset}/revisions/{revision}', {
+        path: { testset: id, revision: String(number) },
+        signal,
+      }),
     staleTime: 'static',
   });
 
@@ -55,7 +63,10 @@ export const wholeRow = (id: string, number: number, row: string) =>
   queryOptions({
     queryKey: ['testset-row', id, number, row],
     queryFn: ({ signal }) =>
-      api('get', '/api/testsets/{testset}/revisions/{revision}/rows/{row}', { path: { testset: id, revision: String(number), row }, signal }),
+      api('get', '/api/testsets/{testset}/revisions/{revision}/rows/{row}', {
+        path: { testset: id, revision: String(number), row },
+        signal,
+      }),
     staleTime: 'static',
     gcTime: 60_000,
   });
@@ -63,7 +74,12 @@ export const wholeRow = (id: string, number: number, row: string) =>
 export const revisions = (id: string) =>
   infiniteQueryOptions({
     queryKey: ['testset', id, 'revisions'],
-    queryFn: ({ pageParam, signal }) => api('get', '/api/testsets/{testset}/revisions', { path: { testset: id }, query: { limit: 50, after: pageParam }, signal }),
+    queryFn: ({ pageParam, signal }) =>
+      api('get', '/api/testsets/{testset}/revisions', {
+        path: { testset: id },
+        query: { limit: 50, after: pageParam },
+        signal,
+      }),
     initialPageParam: FIRST,
     getNextPageParam: (last) => last.next ?? null,
   });
@@ -72,7 +88,11 @@ export const difference = (id: string, from: number, to: number) =>
   infiniteQueryOptions({
     queryKey: ['testset-diff', id, from, to],
     queryFn: ({ pageParam, signal }) =>
-      api('get', '/api/testsets/{testset}/diff', { path: { testset: id }, query: { from: String(from), to: String(to), limit: 50, after: pageParam }, signal }),
+      api('get', '/api/testsets/{testset}/diff', {
+        path: { testset: id },
+        query: { from: String(from), to: String(to), limit: 50, after: pageParam },
+        signal,
+      }),
     initialPageParam: FIRST,
     getNextPageParam: (last) => last.next ?? null,
     staleTime: 'static',
@@ -81,14 +101,22 @@ export const difference = (id: string, from: number, to: number) =>
 
 /** After a change of our own: no need to wait for the notice. */
 export const staleTestset = (id: string): Promise<unknown> =>
-  Promise.all([queryClient.invalidateQueries({ queryKey: ['testsets'] }), queryClient.invalidateQueries({ queryKey: ['testset', id] })]);
+  Promise.all([
+    queryClient.invalidateQueries({ queryKey: ['testsets'] }),
+    queryClient.invalidateQueries({ queryKey: ['testset', id] }),
+  ]);
 
 // Files
 
 export type Into = { name: string } | { testset: string; mode: 'append' | 'replace' | 'upsert'; key?: string };
 
 /** Send a file as it is. A request of the old kind: only that tells how much has been sent. */
-export function sendFile(file: File, format: Format, into: Into, { types, onProgress, signal }: { types: string; onProgress: (share: number) => void; signal: AbortSignal }): Promise<Imported> {
+export function sendFile(
+  file: File,
+  format: Format,
+  into: Into,
+  { types, onProgress, signal }: { types: string; onProgress: (share: number) => void; signal: AbortSignal },
+): Promise<Imported> {
   const { testset: set, ...query } = 'testset' in into ? into : { testset: null, ...into };
   const path = set === null ? '/api/testsets/import' : `/api/testsets/${encodeURIComponent(set)}/import`;
   const request = new XMLHttpRequest();
@@ -99,12 +127,21 @@ export function sendFile(file: File, format: Format, into: Into, { types, onProg
     request.addEventListener('load', () => {
       const answer = read(request.responseText);
       if (request.status < 300) return resolve(answer as Imported);
-      const { code = 'unknown', message, path: at } = (answer as { error?: { code?: string; message?: string; path?: string } })?.error ?? {};
+      const {
+        code = 'unknown',
+        message,
+        path: at,
+      } = (answer as { error?: { code?: string; message?: string; path?: string } })?.error ?? {};
       return reject(new ApiError(request.status, code, message ?? `The server answered ${request.status}.`, at));
     });
-    request.addEventListener('error', () => reject(new ApiError(0, 'unreachable', 'The server cannot be reached, or it did not take the file.')));
+    request.addEventListener('error', () =>
+      reject(new ApiError(0, 'unreachable', 'The server cannot be reached, or it did not take the file.')),
+    );
     request.addEventListener('abort', () => reject(new DOMException('Stopped.', 'AbortError')));
-    request.open('POST', rooted(`${path}?${new URLSearchParams({ ...query, types, message: `Imported ${file.name}`.slice(0, 1000) })}`));
+    request.open(
+      'POST',
+      rooted(`${path}?${new URLSearchParams({ ...query, types, message: `Imported ${file.name}`.slice(0, 1000) })}`),
+    );
     request.setRequestHeader('content-type', MEDIA[format]);
     request.send(file);
   }).finally(() => signal.removeEventListener('abort', stop));

@@ -16,7 +16,19 @@ import { exact } from '@/lib/safe-text';
 import { createStoredChoice } from '@/lib/stored-choice';
 import { OpenCell } from './cell-editor';
 import { ColumnDialog, type Asking, type ColumnActs, converting } from './columns';
-import { drafts, useDraft, NONE, changedData, countOf, shownColumns, withCell, withRow, withoutColumn, withoutRows, type Edits } from './edits';
+import {
+  drafts,
+  useDraft,
+  NONE,
+  changedData,
+  countOf,
+  shownColumns,
+  withCell,
+  withRow,
+  withoutColumn,
+  withoutRows,
+  type Edits,
+} from './edits';
 import { Grid } from './grid';
 import { entriesOf, type Entry, type Place } from './grid-rows';
 import { inexact } from './json-input';
@@ -52,8 +64,17 @@ export function RowsView({ set, old }: { set: TestSet; old?: number | undefined 
   const latest = (): Edits => drafts.of(id)?.edits ?? NONE;
   const selected = useMemo(() => entries.filter(({ key }) => keys.has(key)), [entries, keys]);
   const count = draft ? countOf(draft.edits) : 0;
-  useUnsaved(`/testsets/${id}`, count > 0 ? `${pluralize(count, 'change')} of ${set.name} ${count === 1 ? 'is' : 'are'}` : null);
-  useCommand({ id: 'testset-rows-search', title: 'Search the rows', group: 'Test set', keys: '/', run: () => field.current?.focus() });
+  useUnsaved(
+    `/testsets/${id}`,
+    count > 0 ? `${pluralize(count, 'change')} of ${set.name} ${count === 1 ? 'is' : 'are'}` : null,
+  );
+  useCommand({
+    id: 'testset-rows-search',
+    title: 'Search the rows',
+    group: 'Test set',
+    keys: '/',
+    run: () => field.current?.focus(),
+  });
 
   const addRow = () => {
     const key = newKey();
@@ -63,14 +84,22 @@ export function RowsView({ set, old }: { set: TestSet; old?: number | undefined 
     return setWanted({ key, column: first.name });
   };
   const duplicate = async () => {
-    const copies = await Promise.all(selected.map(async (entry) => ({ entry, data: await wholeData(id, number, entry, edits) })));
+    const copies = await Promise.all(
+      selected.map(async (entry) => ({ entry, data: await wholeData(id, number, entry, edits) })),
+    );
     const lost = copies.find(({ data }) => inexact(JSON.stringify(data)) !== null);
     if (lost) throw new Error(inexact(JSON.stringify(lost.data)) ?? '');
     change(copies.reduceRight((now, { entry, data }) => withRow(now, newKey(), data, entry.key), latest()));
     setKeys(new Set());
   };
   const remove = () => {
-    change(withoutRows(edits, new Set(selected.map(({ key }) => key)), rows.map((row) => row.id)));
+    change(
+      withoutRows(
+        edits,
+        new Set(selected.map(({ key }) => key)),
+        rows.map((row) => row.id),
+      ),
+    );
     setKeys(new Set());
   };
   const acts: ColumnActs = {
@@ -91,34 +120,123 @@ export function RowsView({ set, old }: { set: TestSet; old?: number | undefined 
   const column = opened && columns.find(({ name }) => name === opened.column);
   const likeChat = isReadOnly ? undefined : columns.find((one) => one.looksLikeChat && !edits.patches.size);
   const isEmpty = base && entries.length === 0 && !pages.hasNextPage && !pages.isFetching;
-  if (error) return <div className="p-4"><Problem error={error} /></div>;
+  if (error)
+    return (
+      <div className="p-4">
+        <Problem error={error} />
+      </div>
+    );
   return (
     <>
       <RowsBar
-        words={words} onWords={setWords} field={field} tall={tall} onTall={() => useRowHeight.setState(tall ? 'low' : 'tall')} selected={selected.length} isReadOnly={isReadOnly}
-        told={base && (search ? `${entries.length.toLocaleString('en')}${pages.hasNextPage ? '+' : ''} found` : pluralize(base.rows, 'row'))}
-        acts={{ add: addRow, duplicate: () => void duplicate().catch(tellError), remove, none: () => setKeys(new Set()) }}
+        words={words}
+        onWords={setWords}
+        field={field}
+        tall={tall}
+        onTall={() => useRowHeight.setState(tall ? 'low' : 'tall')}
+        selected={selected.length}
+        isReadOnly={isReadOnly}
+        told={
+          base &&
+          (search
+            ? `${entries.length.toLocaleString('en')}${pages.hasNextPage ? '+' : ''} found`
+            : pluralize(base.rows, 'row'))
+        }
+        acts={{
+          add: addRow,
+          duplicate: () => void duplicate().catch(tellError),
+          remove,
+          none: () => setKeys(new Set()),
+        }}
       />
       {likeChat && <LikeChat name={likeChat.name} onConvert={() => acts.convert(likeChat)} />}
       {pages.error && rows.length === 0 ? (
-        <div className="grow p-4"><Problem error={pages.error}><Button size="small" onClick={() => void pages.refetch()}>Try again</Button></Problem></div>
+        <div className="grow p-4">
+          <Problem error={pages.error}>
+            <Button size="small" onClick={() => void pages.refetch()}>
+              Try again
+            </Button>
+          </Problem>
+        </div>
       ) : !base || (pages.isLoading && rows.length === 0) ? (
-        <div className="flex grow justify-center py-16"><Spinner /></div>
+        <div className="flex grow justify-center py-16">
+          <Spinner />
+        </div>
       ) : (isEmpty && columns.length === 0) || (isEmpty && search) ? (
-        <div className="min-h-0 grow overflow-y-auto">{search ? <Empty icon={<SearchX aria-hidden />} title="No row has this text">Search looks into all cells.</Empty> : <NoRows isReadOnly={isReadOnly} onAdd={() => setAsking({ act: 'add' })} />}</div>
+        <div className="min-h-0 grow overflow-y-auto">
+          {search ? (
+            <Empty icon={<SearchX aria-hidden />} title="No row has this text">
+              Search looks into all cells.
+            </Empty>
+          ) : (
+            <NoRows isReadOnly={isReadOnly} onAdd={() => setAsking({ act: 'add' })} />
+          )}
+        </div>
       ) : (
         <Grid
-          label={`Rows of ${set.name}`} columns={columns} entries={entries} edits={edits} tall={tall} more={pages.hasNextPage} fetching={pages.isFetching} failed={pages.isFetchNextPageError} old={pages.isPlaceholderData}
-          onMore={() => void pages.fetchNextPage()} onOpen={setOpened} wanted={wanted} onClear={isReadOnly ? undefined : clear} onUndo={isReadOnly ? undefined : () => drafts.undo(id)} selection={isReadOnly ? undefined : { keys, set: setKeys }}
+          label={`Rows of ${set.name}`}
+          columns={columns}
+          entries={entries}
+          edits={edits}
+          tall={tall}
+          more={pages.hasNextPage}
+          fetching={pages.isFetching}
+          failed={pages.isFetchNextPageError}
+          old={pages.isPlaceholderData}
+          onMore={() => void pages.fetchNextPage()}
+          onOpen={setOpened}
+          wanted={wanted}
+          onClear={isReadOnly ? undefined : clear}
+          onUndo={isReadOnly ? undefined : () => drafts.undo(id)}
+          selection={isReadOnly ? undefined : { keys, set: setKeys }}
           acts={isReadOnly ? undefined : acts}
-          tail={isReadOnly ? undefined : <IconButton label="Add column" onClick={() => setAsking({ act: 'add' })}><Plus /></IconButton>}
+          tail={
+            isReadOnly ? undefined : (
+              <IconButton label="Add column" onClick={() => setAsking({ act: 'add' })}>
+                <Plus />
+              </IconButton>
+            )
+          }
         />
       )}
-      {draft && !isReadOnly && <SaveBar id={id} draft={draft} head={head} onShow={setOpened} onSaved={async (saved) => { await show(saved); drafts.discard(id); setKeys(new Set()); }} />}
-      {cell && column && (
-        <OpenCell key={`${cell.key} ${column.name}`} id={id} number={number} entry={cell} column={column} edits={edits} readOnly={isReadOnly} onClose={() => { setOpened(null); setWanted({ ...opened }); }} onApply={(value, before) => change(withCell(edits, cell.key, column.name, value, before))} />
+      {draft && !isReadOnly && (
+        <SaveBar
+          id={id}
+          draft={draft}
+          head={head}
+          onShow={setOpened}
+          onSaved={async (saved) => {
+            await show(saved);
+            drafts.discard(id);
+            setKeys(new Set());
+          }}
+        />
       )}
-      {asking && <ColumnDialog asking={asking} columns={base?.kinds ?? []} edits={edits} onDone={change} onClose={() => setAsking(null)} />}
+      {cell && column && (
+        <OpenCell
+          key={`${cell.key} ${column.name}`}
+          id={id}
+          number={number}
+          entry={cell}
+          column={column}
+          edits={edits}
+          readOnly={isReadOnly}
+          onClose={() => {
+            setOpened(null);
+            setWanted({ ...opened });
+          }}
+          onApply={(value, before) => change(withCell(edits, cell.key, column.name, value, before))}
+        />
+      )}
+      {asking && (
+        <ColumnDialog
+          asking={asking}
+          columns={base?.kinds ?? []}
+          edits={edits}
+          onDone={change}
+          onClose={() => setAsking(null)}
+        />
+      )}
     </>
   );
 }
@@ -126,8 +244,19 @@ export function RowsView({ set, old }: { set: TestSet; old?: number | undefined 
 function NoRows({ isReadOnly, onAdd }: { isReadOnly: boolean; onAdd: () => void }): ReactNode {
   return (
     <Empty icon={<Table2 aria-hidden />} title="No rows yet">
-      <p>{isReadOnly ? 'This revision is empty.' : 'Begin with a column, such as messages or expected; or import a file.'}</p>
-      {!isReadOnly && <div className="pt-3"><Button look="main" onClick={onAdd}><Plus aria-hidden className="size-4" />Add column</Button></div>}
+      <p>
+        {isReadOnly
+          ? 'This revision is empty.'
+          : 'Begin with a column, such as messages or expected; or import a file.'}
+      </p>
+      {!isReadOnly && (
+        <div className="pt-3">
+          <Button look="main" onClick={onAdd}>
+            <Plus aria-hidden className="size-4" />
+            Add column
+          </Button>
+        </div>
+      )}
     </Empty>
   );
 }
@@ -145,7 +274,10 @@ function useShown(id: string, meant: number, search: string): [number, (number: 
   const show = async (next: number): Promise<void> => {
     const loaded = queryClient.getQueryData(rowPages(id, number, search).queryKey)?.pages.length ?? 1;
     const pages = Math.min(50, Math.max(1, loaded));
-    await Promise.all([queryClient.fetchInfiniteQuery({ ...rowPages(id, next, search), pages }), queryClient.fetchQuery(revision(id, next))]);
+    await Promise.all([
+      queryClient.fetchInfiniteQuery({ ...rowPages(id, next, search), pages }),
+      queryClient.fetchQuery(revision(id, next)),
+    ]);
     setNumber(next);
   };
   const latest = useRef(show);
@@ -177,28 +309,66 @@ export function RowsBar({ words, onWords, field, tall, onTall, selected, isReadO
     <div className="flex shrink-0 flex-wrap items-center gap-2 border-b bg-canvas px-4 py-2">
       <div className="relative min-w-0 grow basis-32 sm:max-w-80">
         <Search aria-hidden className="pointer-events-none absolute top-2 left-2.5 size-4 text-faint" />
-        <TextField ref={field} type="search" dir="auto" aria-label="Search the rows" placeholder="Search" maxLength={200} value={words} onChange={(event) => onWords(event.target.value)} onKeyDown={(event) => event.key === 'Escape' && onWords('')} className="!pl-8.5" />
+        <TextField
+          ref={field}
+          type="search"
+          dir="auto"
+          aria-label="Search the rows"
+          placeholder="Search"
+          maxLength={200}
+          value={words}
+          onChange={(event) => onWords(event.target.value)}
+          onKeyDown={(event) => event.key === 'Escape' && onWords('')}
+          className="!pl-8.5"
+        />
       </div>
-      {!isReadOnly && selected === 0 && <Button onClick={acts.add}><Plus aria-hidden className="size-4 text-faint" />Add row</Button>}
+      {!isReadOnly && selected === 0 && (
+        <Button onClick={acts.add}>
+          <Plus aria-hidden className="size-4 text-faint" />
+          Add row
+        </Button>
+      )}
       {!isReadOnly && selected > 0 && (
         <div role="group" aria-label="Selected rows" className="flex flex-wrap items-center gap-1.5">
-          <span role="status" className="px-1 text-[13px] text-muted">{selected.toLocaleString('en')} selected</span>
-          <Button size="small" onClick={acts.duplicate}><Copy aria-hidden className="size-3.5 text-faint" />Duplicate</Button>
-          <Button size="small" onClick={acts.add}><Plus aria-hidden className="size-3.5 text-faint" />Row below</Button>
-          <Button size="small" look="danger" onClick={acts.remove}><Trash2 aria-hidden className="size-3.5" />Remove</Button>
-          <IconButton size="small" label="Select none" onClick={acts.none}><X /></IconButton>
+          <span role="status" className="px-1 text-[13px] text-muted">
+            {selected.toLocaleString('en')} selected
+          </span>
+          <Button size="small" onClick={acts.duplicate}>
+            <Copy aria-hidden className="size-3.5 text-faint" />
+            Duplicate
+          </Button>
+          <Button size="small" onClick={acts.add}>
+            <Plus aria-hidden className="size-3.5 text-faint" />
+            Row below
+          </Button>
+          <Button size="small" look="danger" onClick={acts.remove}>
+            <Trash2 aria-hidden className="size-3.5" />
+            Remove
+          </Button>
+          <IconButton size="small" label="Select none" onClick={acts.none}>
+            <X />
+          </IconButton>
         </div>
       )}
       <span className="ml-auto text-xs text-faint tabular-nums max-sm:hidden">{told}</span>
-      <IconButton label={tall ? 'Low rows' : 'Tall rows'} aria-pressed={tall} onClick={onTall}><Rows3 /></IconButton>
+      <IconButton label={tall ? 'Low rows' : 'Tall rows'} aria-pressed={tall} onClick={onTall}>
+        <Rows3 />
+      </IconButton>
     </div>
   );
 }
 
 /** Texts that hold messages are never converted by themselves: it is offered. */
 export const LikeChat = ({ name, onConvert }: { name: string; onConvert: () => void }): ReactNode => (
-  <div role="status" className="flex shrink-0 flex-wrap items-center gap-2 border-b bg-accent-soft px-4 py-1.5 text-[13px] text-accent">
-    <span className="min-w-0 grow wrap-anywhere">The texts of <bdi className="font-medium">{exact(name).slice(0, 100)}</bdi> hold messages.</span>
-    <Button size="small" onClick={onConvert}>Convert to messages</Button>
+  <div
+    role="status"
+    className="flex shrink-0 flex-wrap items-center gap-2 border-b bg-accent-soft px-4 py-1.5 text-[13px] text-accent"
+  >
+    <span className="min-w-0 grow wrap-anywhere">
+      The texts of <bdi className="font-medium">{exact(name).slice(0, 100)}</bdi> hold messages.
+    </span>
+    <Button size="small" onClick={onConvert}>
+      Convert to messages
+    </Button>
   </div>
 );

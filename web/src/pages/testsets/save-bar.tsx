@@ -50,30 +50,81 @@ export function SaveBar({ id, draft, head, onSaved, onShow }: Props): ReactNode 
       tell(`Saved as revision ${saved.head}.`);
     });
   const discard = async () => {
-    if (count < 2 || (await askYes({ title: `Discard ${pluralize(count, 'change')}?`, text: 'They cannot be brought back.', act: 'Discard', danger: true }))) drafts.discard(id);
+    if (
+      count < 2 ||
+      (await askYes({
+        title: `Discard ${pluralize(count, 'change')}?`,
+        text: 'They cannot be brought back.',
+        act: 'Discard',
+        danger: true,
+      }))
+    )
+      drafts.discard(id);
   };
-  useCommand(count > 0 && !isBehind && { id: 'testset-save', title: 'Save the changes', group: 'Test set', keys: 'mod+s', run: keep });
+  useCommand(
+    count > 0 &&
+      !isBehind && { id: 'testset-save', title: 'Save the changes', group: 'Test set', keys: 'mod+s', run: keep },
+  );
   useCommand({ id: 'testset-undo', title: 'Undo the last change', group: 'Test set', run: () => drafts.undo(id) });
   return (
     <section aria-label="Unsaved changes" className="flex shrink-0 flex-col gap-2 border-t bg-surface px-4 py-2.5">
       {isBehind && (
         <div role="alert" className="flex flex-wrap items-center gap-2 rounded-lg bg-warn-soft px-3 py-2 text-warn">
-          <span className="min-w-0 grow">Somebody saved revision {Math.max(head, draft.base + 1)} meanwhile; you began with {draft.base}.</span>
-          <Button size="small" disabled={state.busy} onClick={() => void work(async () => tell(await putOnTop(id, draft)))}>Reload and apply my changes again</Button>
+          <span className="min-w-0 grow">
+            Somebody saved revision {Math.max(head, draft.base + 1)} meanwhile; you began with {draft.base}.
+          </span>
+          <Button
+            size="small"
+            disabled={state.busy}
+            onClick={() => void work(async () => tell(await putOnTop(id, draft)))}
+          >
+            Reload and apply my changes again
+          </Button>
         </div>
       )}
       {state.error !== null && !isStale(state.error) && (
         <Problem error={state.error}>
-          {refused && <span className="text-xs wrap-anywhere">In <bdi className="font-medium">{exact(refused.column)}</bdi>{refused.inside && ` at ${exact(refused.inside)}`}</span>}
-          {refused?.place && <Button size="small" onClick={() => refused.place && onShow(refused.place)}>Open the cell</Button>}
+          {refused && (
+            <span className="text-xs wrap-anywhere">
+              In <bdi className="font-medium">{exact(refused.column)}</bdi>
+              {refused.inside && ` at ${exact(refused.inside)}`}
+            </span>
+          )}
+          {refused?.place && (
+            <Button size="small" onClick={() => refused.place && onShow(refused.place)}>
+              Open the cell
+            </Button>
+          )}
         </Problem>
       )}
-      <form className="flex flex-wrap items-center gap-2" onSubmit={(event) => { event.preventDefault(); if (count > 0 && !isBehind && !state.busy) keep(); }}>
-        <span role="status" className="shrink-0 font-medium tabular-nums">{count > 0 ? pluralize(count, 'change') : 'New column without values'}</span>
-        <TextField dir="auto" aria-label="What the changes are about" placeholder="What is it about? (optional)" maxLength={1000} value={message} onChange={(event) => setMessage(event.target.value)} className="min-w-0 w-auto grow basis-40" />
-        <IconButton label="Undo" keys="Ctrl+Z" onClick={() => drafts.undo(id)}><Undo2 /></IconButton>
-        <Button disabled={state.busy} onClick={() => void discard().catch(tellError)}>Discard</Button>
-        <Button type="submit" look="main" disabled={count === 0 || isBehind || state.busy}>Save</Button>
+      <form
+        className="flex flex-wrap items-center gap-2"
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (count > 0 && !isBehind && !state.busy) keep();
+        }}
+      >
+        <span role="status" className="shrink-0 font-medium tabular-nums">
+          {count > 0 ? pluralize(count, 'change') : 'New column without values'}
+        </span>
+        <TextField
+          dir="auto"
+          aria-label="What the changes are about"
+          placeholder="What is it about? (optional)"
+          maxLength={1000}
+          value={message}
+          onChange={(event) => setMessage(event.target.value)}
+          className="min-w-0 w-auto grow basis-40"
+        />
+        <IconButton label="Undo" keys="Ctrl+Z" onClick={() => drafts.undo(id)}>
+          <Undo2 />
+        </IconButton>
+        <Button disabled={state.busy} onClick={() => void discard().catch(tellError)}>
+          Discard
+        </Button>
+        <Button type="submit" look="main" disabled={count === 0 || isBehind || state.busy}>
+          Save
+        </Button>
       </form>
     </section>
   );
@@ -89,12 +140,17 @@ export interface Refused {
 }
 
 export function refusedCell(path: string | undefined, { patches, added }: Edits): Refused | null {
-  const [root, list, ...steps] = (path ?? '').split('/').slice(1).map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'));
+  const [root, list, ...steps] = (path ?? '')
+    .split('/')
+    .slice(1)
+    .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'));
   if (root !== 'delta') return null;
   if (list === 'add') {
     const [index = '', , column, ...inside] = steps;
     const key = added[Number(index)]?.key;
-    return column === undefined ? null : { column, inside: inside.join('/'), place: key === undefined ? null : { key, column } };
+    return column === undefined
+      ? null
+      : { column, inside: inside.join('/'), place: key === undefined ? null : { key, column } };
   }
   if (list !== 'patch' && list !== 'columns') return null;
   const [column, ...inside] = steps;
@@ -109,12 +165,18 @@ export const isStale = (error: unknown): boolean => error instanceof ApiError &&
 
 /** Commit it. The set as it is then. */
 export async function save(id: string, draft: Draft, message: string): Promise<TestSet> {
-  await api('post', '/api/testsets/{testset}/revisions', { path: { testset: id }, body: { base: draft.base, message, delta: deltaOf(draft.edits) } });
+  await api('post', '/api/testsets/{testset}/revisions', {
+    path: { testset: id },
+    body: { base: draft.base, message, delta: deltaOf(draft.edits) },
+  });
   return fresh(id);
 }
 
 export async function restore(id: string, base: number, number: number): Promise<TestSet> {
-  await api('post', '/api/testsets/{testset}/revisions', { path: { testset: id }, body: { base, message: `Revision ${number} again`, restore: number } });
+  await api('post', '/api/testsets/{testset}/revisions', {
+    path: { testset: id },
+    body: { base, message: `Revision ${number} again`, restore: number },
+  });
   return fresh(id);
 }
 
@@ -134,7 +196,8 @@ export async function putOnTop(id: string, draft: Draft): Promise<string> {
     for (const row of page.rows) {
       if (row.change === 'removed') gone.add(row.id);
       const mine = draft.edits.patches.get(row.id);
-      if (mine && row.change === 'changed') both += row.cells.filter(({ column }) => Object.hasOwn(mine.set, column) || mine.unset.includes(column)).length;
+      if (mine && row.change === 'changed')
+        both += row.cells.filter(({ column }) => Object.hasOwn(mine.set, column) || mine.unset.includes(column)).length;
     }
     after = page.next;
   } while (after !== null);
@@ -152,21 +215,32 @@ export async function putOnTop(id: string, draft: Draft): Promise<string> {
     lost > 0 && `${pluralize(lost, 'row')} that you changed ${lost === 1 ? 'is' : 'are'} gone.`,
     both > 0 && `${pluralize(both, 'cell')} ${both === 1 ? 'was' : 'were'} changed there, too: yours will count.`,
     'Look at them, then save.',
-  ].filter(Boolean).join(' ');
+  ]
+    .filter(Boolean)
+    .join(' ');
 }
 
 const changes = (id: string, from: number, to: number, after: string | null) =>
-  api('get', '/api/testsets/{testset}/diff', { path: { testset: id }, query: { from: String(from), to: String(to), limit: 200, after } });
+  api('get', '/api/testsets/{testset}/diff', {
+    path: { testset: id },
+    query: { from: String(from), to: String(to), limit: 200, after },
+  });
 
 /** An old revision becomes the newest again, after a question; nothing that was between is lost. */
-export const useRestore = (set: TestSet) => async (number: number): Promise<boolean> => {
-  const text = drafts.of(set.id) ? 'Save or discard your changes first: they were made on the newest one.' : 'A new revision gets its rows. The others stay as they are.';
-  if (drafts.of(set.id)) {
-    tell(text, { bad: true });
-    return false;
-  }
-  if (!(await askYes({ title: `Restore revision ${number}?`, text, act: 'Restore' }))) return false;
-  const { head } = await restore(set.id, set.head, number);
-  tell(head === set.head ? 'The newest revision has just these rows.' : `Revision ${head} has the rows of ${number}.`);
-  return true;
-};
+export const useRestore =
+  (set: TestSet) =>
+  async (number: number): Promise<boolean> => {
+    const text = drafts.of(set.id)
+      ? 'Save or discard your changes first: they were made on the newest one.'
+      : 'A new revision gets its rows. The others stay as they are.';
+    if (drafts.of(set.id)) {
+      tell(text, { bad: true });
+      return false;
+    }
+    if (!(await askYes({ title: `Restore revision ${number}?`, text, act: 'Restore' }))) return false;
+    const { head } = await restore(set.id, set.head, number);
+    tell(
+      head === set.head ? 'The newest revision has just these rows.' : `Revision ${head} has the rows of ${number}.`,
+    );
+    return true;
+  };

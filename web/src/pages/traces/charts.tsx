@@ -12,33 +12,67 @@ import { buckets, narrowed, when, type Bucket, type Stat, type Step } from './ti
 /** Counting all of a time costs more than a page of rows: while live it is done so often, in milliseconds. */
 const AGAIN = 10_000;
 
-export function Plots({ asked, live, onChange }: { asked: Asked; live: boolean; onChange: (asked: Asked) => void }): ReactNode {
-  const { data, error, refetch, isFetching } = useQuery({ ...traceStatsQuery(asked), refetchInterval: live ? AGAIN : false, placeholderData: (before) => before });
+export function Plots({
+  asked,
+  live,
+  onChange,
+}: {
+  asked: Asked;
+  live: boolean;
+  onChange: (asked: Asked) => void;
+}): ReactNode {
+  const { data, error, refetch, isFetching } = useQuery({
+    ...traceStatsQuery(asked),
+    refetchInterval: live ? AGAIN : false,
+    placeholderData: (before) => before,
+  });
   const shown = useMemo(() => (data ? buckets(data.data, data.time, data.by, data.now) : []), [data]);
   if (error) {
     return (
       <p className="flex items-center gap-2 px-4 pb-2 text-xs text-muted">
         The plots cannot be drawn: {error.message}
-        <Button size="small" look="quiet" onClick={() => void refetch()}>Retry</Button>
+        <Button size="small" look="quiet" onClick={() => void refetch()}>
+          Retry
+        </Button>
       </p>
     );
   }
   return (
-    <div className={cn('grid min-h-37 grid-cols-2 gap-x-6 gap-y-3 px-4 pb-3 @4xl:min-h-22 @4xl:grid-cols-4', isFetching && !data && 'animate-pulse')}>
+    <div
+      className={cn(
+        'grid min-h-37 grid-cols-2 gap-x-6 gap-y-3 px-4 pb-3 @4xl:min-h-22 @4xl:grid-cols-4',
+        isFetching && !data && 'animate-pulse',
+      )}
+    >
       {data && <Pictures shown={shown} step={data.by} onChoose={(some) => onChange(narrowed(asked, some))} />}
     </div>
   );
 }
 
-function Pictures({ shown, step, onChoose }: { shown: readonly Bucket[]; step: Step; onChoose: (some: readonly Bucket[]) => void }): ReactNode {
+function Pictures({
+  shown,
+  step,
+  onChoose,
+}: {
+  shown: readonly Bucket[];
+  step: Step;
+  onChoose: (some: readonly Bucket[]) => void;
+}): ReactNode {
   const [at, setAt] = useState<number | null>(null);
   const of = (pick: (stat: Stat) => number): number[] => shown.map(({ stat }) => (stat ? pick(stat) : 0));
   const all = (pick: (stat: Stat) => number): number => of(pick).reduce((sum, value) => sum + value, 0);
-  const read = (words: (stat: Stat) => string) => (place: number): string => {
-    const bucket = shown[place];
-    return bucket ? `${when(bucket, step)} · ${bucket.stat ? words(bucket.stat) : 'none'}` : '';
+  const read =
+    (words: (stat: Stat) => string) =>
+    (place: number): string => {
+      const bucket = shown[place];
+      return bucket ? `${when(bucket, step)} · ${bucket.stat ? words(bucket.stat) : 'none'}` : '';
+    };
+  const common = {
+    steps: shown.length,
+    at: at !== null && at < shown.length ? at : null,
+    onAt: setAt,
+    onChoose: (first: number, last: number) => onChoose(shown.slice(first, last + 1)),
   };
-  const common = { steps: shown.length, at: at !== null && at < shown.length ? at : null, onAt: setAt, onChoose: (first: number, last: number) => onChoose(shown.slice(first, last + 1)) };
   const failed = all(({ errors }) => errors);
   const errors = (number: number): string => (number > 0 ? `, ${pluralize(number, 'error')}` : '');
   return (
@@ -67,13 +101,21 @@ function Pictures({ shown, step, onChoose }: { shown: readonly Bucket[]; step: S
         {...common}
         title="Tokens"
         total={formatCompactNumber(all((stat) => stat.input_tokens + stat.output_tokens))}
-        read={read((stat) => `${formatCompactNumber(stat.input_tokens)} in, ${formatCompactNumber(stat.output_tokens)} out`)}
+        read={read(
+          (stat) => `${formatCompactNumber(stat.input_tokens)} in, ${formatCompactNumber(stat.output_tokens)} out`,
+        )}
         parts={[
           { values: of((stat) => stat.input_tokens), fill: 'fill-accent/35' },
           { values: of((stat) => stat.output_tokens), fill: 'fill-accent' },
         ]}
       />
-      <Plot {...common} title="Cost" total={formatDollars(all(({ cost }) => cost))} read={read(({ cost }) => formatDollars(cost))} parts={[{ values: of(({ cost }) => cost), fill: 'fill-accent' }]} />
+      <Plot
+        {...common}
+        title="Cost"
+        total={formatDollars(all(({ cost }) => cost))}
+        read={read(({ cost }) => formatDollars(cost))}
+        parts={[{ values: of(({ cost }) => cost), fill: 'fill-accent' }]}
+      />
     </>
   );
 }
@@ -135,7 +177,9 @@ export function Plot({ title, total, read, parts, steps, at, onAt, onChoose }: P
     <figure className="min-w-0">
       <figcaption className="flex items-baseline justify-between gap-2 text-xs">
         <span className="shrink-0 text-muted">{title}</span>
-        <span className={cn('truncate tabular-nums', at === null ? 'font-medium text-ink' : 'text-ink')}>{at === null ? total : read(at)}</span>
+        <span className={cn('truncate tabular-nums', at === null ? 'font-medium text-ink' : 'text-ink')}>
+          {at === null ? total : read(at)}
+        </span>
       </figcaption>
       <div
         ref={place}
@@ -158,8 +202,21 @@ export function Plot({ title, total, read, parts, steps, at, onAt, onChoose }: P
         onPointerUp={choose}
         onPointerCancel={() => setFrom(null)}
       >
-        <svg aria-hidden viewBox={`0 0 ${Math.max(1, steps)} ${TALL}`} preserveAspectRatio="none" className="block size-full overflow-visible">
-          {chosen && <rect x={chosen.first} y={0} width={chosen.last - chosen.first + 1} height={TALL} className="fill-accent-soft" />}
+        <svg
+          aria-hidden
+          viewBox={`0 0 ${Math.max(1, steps)} ${TALL}`}
+          preserveAspectRatio="none"
+          className="block size-full overflow-visible"
+        >
+          {chosen && (
+            <rect
+              x={chosen.first}
+              y={0}
+              width={chosen.last - chosen.first + 1}
+              height={TALL}
+              className="fill-accent-soft"
+            />
+          )}
           {at !== null && !chosen && <rect x={at} y={0} width={1} height={TALL} className="fill-sunken" />}
           <Bars parts={parts} steps={steps} highest={highest} />
         </svg>
@@ -181,7 +238,16 @@ function Bars({ parts, steps, highest }: { parts: readonly Part[]; steps: number
       const tall = Math.max(part === 0 ? 2 : 0, (value / highest) * TALL);
       below += tall;
       // oxlint-disable-next-line react/no-array-index-key -- parts have no other name
-      return <rect key={`${step} ${part}`} x={step + gap} y={TALL - below} width={1 - 2 * gap} height={tall} className={fill} />;
+      return (
+        <rect
+          key={`${step} ${part}`}
+          x={step + gap}
+          y={TALL - below}
+          width={1 - 2 * gap}
+          height={tall}
+          className={fill}
+        />
+      );
     });
   });
 }

@@ -6,7 +6,19 @@ import { Button } from '@/components/button';
 import { Select, TextField } from '@/components/form-fields';
 import { Segments } from '@/components/segmented-control';
 import { exact, prose } from '@/lib/safe-text';
-import { FIELDS, fieldOf, opsOf, takesList, takesValue, wordOf, type Field, type Op, fromField, toField, wordsOf } from './conditions';
+import {
+  FIELDS,
+  fieldOf,
+  opsOf,
+  takesList,
+  takesValue,
+  wordOf,
+  type Field,
+  type Op,
+  fromField,
+  toField,
+  wordsOf,
+} from './conditions';
 import { number, type Condition, type Asked } from './query';
 
 interface ConditionEditorProps {
@@ -27,7 +39,13 @@ export function ConditionEditor({ trigger, condition = FIRST, seen, onDone }: Co
     <Popover.Root open={open} onOpenChange={setOpen}>
       <Popover.Trigger asChild>{trigger}</Popover.Trigger>
       <Popover.Portal>
-        <Popover.Content aria-label="Filter" align="start" sideOffset={6} collisionPadding={8} className="z-50 w-72 rounded-xl border bg-raised p-3 shadow-float">
+        <Popover.Content
+          aria-label="Filter"
+          align="start"
+          sideOffset={6}
+          collisionPadding={8}
+          className="z-50 w-72 rounded-xl border bg-raised p-3 shadow-float"
+        >
           <Form
             first={condition}
             seen={seen}
@@ -42,7 +60,15 @@ export function ConditionEditor({ trigger, condition = FIRST, seen, onDone }: Co
   );
 }
 
-function Form({ first, seen, onDone }: { first: Condition; seen: ConditionEditorProps['seen']; onDone: ConditionEditorProps['onDone'] }): ReactNode {
+function Form({
+  first,
+  seen,
+  onDone,
+}: {
+  first: Condition;
+  seen: ConditionEditorProps['seen'];
+  onDone: ConditionEditorProps['onDone'];
+}): ReactNode {
   const [{ of, name, op, value }, setCondition] = useState(first);
   const field = of === 'field' ? fieldOf(name) : undefined;
   const change = (some: Partial<Condition>) => setCondition((before) => ({ ...before, ...some }));
@@ -52,14 +78,21 @@ function Form({ first, seen, onDone }: { first: Condition; seen: ConditionEditor
     const [usual = 'eq'] = opsOf(next);
     return change({ of: 'field', name: chosen, op: usual, value: next?.choices?.[0] ?? '' });
   };
-  const wrong = name.trim() === '' || (takesValue(op) && value.trim() === '') || (field?.type === 'number' && takesValue(op) && number(value) === undefined);
+  const wrong =
+    name.trim() === '' ||
+    (takesValue(op) && value.trim() === '') ||
+    (field?.type === 'number' && takesValue(op) && number(value) === undefined);
   const submit = (event: FormEvent) => {
     event.preventDefault();
     if (!wrong) onDone({ of, name: name.trim(), op, value: takesValue(op) ? value : '' });
   };
   return (
     <form onSubmit={submit} className="flex flex-col gap-2">
-      <Select aria-label="Field" value={of === 'attribute' ? ATTRIBUTE : name} onChange={(event) => choose(event.target.value)}>
+      <Select
+        aria-label="Field"
+        value={of === 'attribute' ? ATTRIBUTE : name}
+        onChange={(event) => choose(event.target.value)}
+      >
         {FIELDS.map((one) => (
           <option key={one.name} value={one.name}>
             {one.label}
@@ -69,7 +102,14 @@ function Form({ first, seen, onDone }: { first: Condition; seen: ConditionEditor
         <option value={ATTRIBUTE}>Attribute…</option>
       </Select>
       {of === 'attribute' && (
-        <TextField aria-label="Attribute" placeholder="http.route" maxLength={512} className="font-mono text-[13px]" value={name} onChange={(event) => change({ name: event.target.value })} />
+        <TextField
+          aria-label="Attribute"
+          placeholder="http.route"
+          maxLength={512}
+          className="font-mono text-[13px]"
+          value={name}
+          onChange={(event) => change({ name: event.target.value })}
+        />
       )}
       <Select aria-label="Comparison" value={op} onChange={(event) => change({ op: event.target.value as Op })}>
         {opsOf(field).map((one) => (
@@ -78,7 +118,15 @@ function Form({ first, seen, onDone }: { first: Condition; seen: ConditionEditor
           </option>
         ))}
       </Select>
-      {takesValue(op) && <Value field={field} op={op} value={value} seen={seen[of === 'field' ? name : ''] ?? []} onChange={(next) => change({ value: next })} />}
+      {takesValue(op) && (
+        <Value
+          field={field}
+          op={op}
+          value={value}
+          seen={seen[of === 'field' ? name : ''] ?? []}
+          onChange={(next) => change({ value: next })}
+        />
+      )}
       <Button type="submit" look="main" size="small" disabled={wrong}>
         Apply
       </Button>
@@ -106,7 +154,14 @@ function Value({ field, op, value, seen, onChange }: ValueProps): ReactNode {
     );
   }
   if (field?.type === 'time') {
-    return <TextField aria-label="Value" type="datetime-local" value={toField(value)} onChange={(event) => onChange(fromField(event.target.value) ?? '')} />;
+    return (
+      <TextField
+        aria-label="Value"
+        type="datetime-local"
+        value={toField(value)}
+        onChange={(event) => onChange(fromField(event.target.value) ?? '')}
+      />
+    );
   }
   const options = field?.choices ?? seen;
   return (
@@ -146,7 +201,14 @@ export function Chips({ asked, seen, onChange }: ConditionChipsProps): ReactNode
   const become = (next: readonly Condition[]) => onChange({ ...asked, conditions: next });
   return (
     <div role="group" aria-label="Filters" className="flex flex-wrap items-center gap-1.5 px-4 pb-2.5">
-      {conditions.length > 1 && <Segments label="Match" options={JOINED} value={any ? 'any' : 'all'} onChange={(value) => onChange({ ...asked, any: value === 'any' })} />}
+      {conditions.length > 1 && (
+        <Segments
+          label="Match"
+          options={JOINED}
+          value={any ? 'any' : 'all'}
+          onChange={(value) => onChange({ ...asked, any: value === 'any' })}
+        />
+      )}
       {conditions.map((condition, place) => (
         <Chip
           // oxlint-disable-next-line react/no-array-index-key -- the same condition may be there twice
@@ -181,14 +243,29 @@ function Chip({ condition, seen, onChange, onRemove }: ChipProps): ReactNode {
         seen={seen}
         onDone={onChange}
         trigger={
-          <button type="button" title={exact(whole)} className="flex h-full min-w-0 items-center gap-1 rounded-l-lg pl-2.5 hover:text-accent">
-            <span className="max-w-40 truncate text-muted" dir="auto">{prose(subject)}</span>
+          <button
+            type="button"
+            title={exact(whole)}
+            className="flex h-full min-w-0 items-center gap-1 rounded-l-lg pl-2.5 hover:text-accent"
+          >
+            <span className="max-w-40 truncate text-muted" dir="auto">
+              {prose(subject)}
+            </span>
             <span className="shrink-0 text-muted">{verb}</span>
-            {value && <span className="max-w-60 truncate font-medium" dir="auto">{prose(value)}</span>}
+            {value && (
+              <span className="max-w-60 truncate font-medium" dir="auto">
+                {prose(value)}
+              </span>
+            )}
           </button>
         }
       />
-      <button type="button" aria-label={`Remove the filter ${prose(whole)}`} onClick={onRemove} className="flex h-full shrink-0 items-center rounded-r-lg px-1.5 text-faint hover:text-ink">
+      <button
+        type="button"
+        aria-label={`Remove the filter ${prose(whole)}`}
+        onClick={onRemove}
+        className="flex h-full shrink-0 items-center rounded-r-lg px-1.5 text-faint hover:text-ink"
+      >
         <X className="size-3.5" />
       </button>
     </span>

@@ -2,7 +2,8 @@ import { expect, it } from 'vitest';
 import { wordsOf, fromField, toField } from './conditions';
 import type { Condition } from './query';
 
-const told = (name: string, op: Condition['op'], value: string, of: Condition['of'] = 'field') => Object.values(wordsOf({ of, name, op, value })).join(' ').trim();
+const told = (name: string, op: Condition['op'], value: string, of: Condition['of'] = 'field') =>
+  Object.values(wordsOf({ of, name, op, value })).join(' ').trim();
 
 it('reads as a sentence', () => {
   expect(told('status', 'ne', 'ok')).toBe('Status is not ok');

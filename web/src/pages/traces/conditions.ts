@@ -1,7 +1,20 @@
 /** What a condition may be about: the fields that every span has, what their values are, and which comparisons make sense. */
 import type { Condition } from './query';
 
-export const OPS = ['eq', 'ne', 'contains', 'starts_with', 'in', 'not_in', 'lt', 'lte', 'gt', 'gte', 'exists', 'missing'] as const;
+export const OPS = [
+  'eq',
+  'ne',
+  'contains',
+  'starts_with',
+  'in',
+  'not_in',
+  'lt',
+  'lte',
+  'gt',
+  'gte',
+  'exists',
+  'missing',
+] as const;
 export type Op = (typeof OPS)[number];
 
 export type Type = 'choice' | 'text' | 'number' | 'time' | 'any';
@@ -16,7 +29,19 @@ export interface Field {
   unit?: string;
 }
 
-export const KINDS = ['workflow', 'agent', 'llm', 'tool', 'retrieval', 'embedding', 'rerank', 'guardrail', 'evaluator', 'task', 'unknown'] as const;
+export const KINDS = [
+  'workflow',
+  'agent',
+  'llm',
+  'tool',
+  'retrieval',
+  'embedding',
+  'rerank',
+  'guardrail',
+  'evaluator',
+  'task',
+  'unknown',
+] as const;
 export const STATUSES = ['ok', 'error', 'cancelled', 'incomplete'] as const;
 
 export const FIELDS: readonly Field[] = [
@@ -33,7 +58,12 @@ export const FIELDS: readonly Field[] = [
   { name: 'usage.output_tokens', label: 'Tokens out', type: 'number' },
   { name: 'cost', label: 'Cost', type: 'number', unit: 'USD' },
   { name: 'cost_source', label: 'Cost from', type: 'choice', choices: ['reported', 'computed'] },
-  { name: 'finish', label: 'Finish', type: 'choice', choices: ['stop', 'length', 'tool-calls', 'content-filter', 'error', 'other'] },
+  {
+    name: 'finish',
+    label: 'Finish',
+    type: 'choice',
+    choices: ['stop', 'length', 'tool-calls', 'content-filter', 'error', 'other'],
+  },
   { name: 'tool.name', label: 'Tool', type: 'text' },
   { name: 'exception.type', label: 'Exception', type: 'text' },
   { name: 'status_message', label: 'Status message', type: 'text' },

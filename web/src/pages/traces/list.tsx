@@ -46,17 +46,33 @@ export default function TracesPage(): ReactNode {
   const found = useRows(asked, live, atTop);
   const seen = useSeen(found.rows);
   const change = (next: Asked) => ask(next);
-  const look = () => Promise.all([found.look(), drawn && queryClient.fetchQuery({ ...traceStatsQuery(asked), staleTime: 0 })]);
+  const look = () =>
+    Promise.all([found.look(), drawn && queryClient.fetchQuery({ ...traceStatsQuery(asked), staleTime: 0 })]);
   const goLive = () => useLiveState.setState(live ? 'off' : 'on');
-  useCommand({ id: 'traces-search', title: 'Search the traces', group: 'Traces', keys: '/', run: () => field.current?.focus() });
-  useCommand({ id: 'traces-live', title: live ? 'Stop following new traces' : 'Follow new traces live', group: 'Traces', run: goLive });
+  useCommand({
+    id: 'traces-search',
+    title: 'Search the traces',
+    group: 'Traces',
+    keys: '/',
+    run: () => field.current?.focus(),
+  });
+  useCommand({
+    id: 'traces-live',
+    title: live ? 'Stop following new traces' : 'Follow new traces live',
+    group: 'Traces',
+    run: goLive,
+  });
   return (
     <div ref={setBox} className="@container h-full overflow-y-auto [overflow-anchor:none]">
       <header data-above className="flex items-center gap-1 px-4 pt-3">
         <h1 className="grow text-xl font-semibold">Traces</h1>
         <ViewsMenu asking={asking} />
         {asked.rows === 'traces' && (
-          <IconButton label={drawn ? 'Hide the plots' : 'Show the plots'} aria-pressed={drawn} onClick={() => useChartsState.setState(drawn ? 'folded' : 'open')}>
+          <IconButton
+            label={drawn ? 'Hide the plots' : 'Show the plots'}
+            aria-pressed={drawn}
+            onClick={() => useChartsState.setState(drawn ? 'folded' : 'open')}
+          >
             <ChartColumn />
           </IconButton>
         )}
@@ -68,25 +84,55 @@ export default function TracesPage(): ReactNode {
       <Bar asked={asked} ask={ask} seen={seen} field={field} />
       <div data-above>
         <Chips asked={asked} seen={seen} onChange={change} />
-        {drawn && !found.error && (found.waiting || found.rows.length > 0) && <Plots asked={asked} live={live} onChange={change} />}
+        {drawn && !found.error && (found.waiting || found.rows.length > 0) && (
+          <Plots asked={asked} live={live} onChange={change} />
+        )}
         {found.error && (
           <div className="px-4 pb-3">
             <Problem error={found.error}>
               {isOurs(found.error) ? (
-                <Button size="small" onClick={() => change({ ...asked, search: '', any: false, conditions: [] })}>Clear the filters</Button>
+                <Button size="small" onClick={() => change({ ...asked, search: '', any: false, conditions: [] })}>
+                  Clear the filters
+                </Button>
               ) : (
-                <Button size="small" onClick={found.retry}>Retry</Button>
+                <Button size="small" onClick={found.retry}>
+                  Retry
+                </Button>
               )}
             </Problem>
           </div>
         )}
       </div>
-      {!atTop && found.fresh.count > 0 && <Pill fresh={found.fresh} onClick={() => { found.take(); box?.scrollTo({ top: 0 }); }} />}
-      {found.waiting && <div className="flex justify-center py-16"><Spinner /></div>}
-      {!found.waiting && !found.error && !found.old && found.rows.length === 0 && <Nothing asked={asked} onChange={change} />}
+      {!atTop && found.fresh.count > 0 && (
+        <Pill
+          fresh={found.fresh}
+          onClick={() => {
+            found.take();
+            box?.scrollTo({ top: 0 });
+          }}
+        />
+      )}
+      {found.waiting && (
+        <div className="flex justify-center py-16">
+          <Spinner />
+        </div>
+      )}
+      {!found.waiting && !found.error && !found.old && found.rows.length === 0 && (
+        <Nothing asked={asked} onChange={change} />
+      )}
       {found.rows.length > 0 && (
         <>
-          <Table key={asked.rows} rows={found.rows} kind={asked.rows} box={box} old={found.old} more={found.more} fetching={found.fetching} onMore={found.fetchMore} failed={found.error !== null && found.cut} />
+          <Table
+            key={asked.rows}
+            rows={found.rows}
+            kind={asked.rows}
+            box={box}
+            old={found.old}
+            more={found.more}
+            fetching={found.fetching}
+            onMore={found.fetchMore}
+            failed={found.error !== null && found.cut}
+          />
           <Restore name={window.location.search} box={box} />
         </>
       )}
@@ -106,14 +152,26 @@ interface BarProps {
 
 function Bar({ asked, ask, seen, field }: BarProps): ReactNode {
   return (
-    <div data-above className="z-20 flex flex-wrap items-center gap-2 bg-canvas px-4 py-2.5 @3xl:sticky @3xl:top-0 @3xl:flex-nowrap">
-      <SearchBox value={asked.search} onChange={(search) => ask({ ...asked, search }, { replace: true })} field={field} />
+    <div
+      data-above
+      className="z-20 flex flex-wrap items-center gap-2 bg-canvas px-4 py-2.5 @3xl:sticky @3xl:top-0 @3xl:flex-nowrap"
+    >
+      <SearchBox
+        value={asked.search}
+        onChange={(search) => ask({ ...asked, search }, { replace: true })}
+        field={field}
+      />
       <Segments label="Rows" options={ROWS} value={asked.rows} onChange={(rows) => ask({ ...asked, rows })} />
       <TimeMenu key={`${asked.from} ${asked.to}`} asked={asked} onChange={(next) => ask(next)} />
       <ConditionEditor
         seen={seen}
         onDone={(condition) => ask({ ...asked, conditions: [...asked.conditions, condition] })}
-        trigger={<Button><Filter aria-hidden className="size-4 text-faint" /><span className="max-sm:sr-only">Filter</span></Button>}
+        trigger={
+          <Button>
+            <Filter aria-hidden className="size-4 text-faint" />
+            <span className="max-sm:sr-only">Filter</span>
+          </Button>
+        }
       />
     </div>
   );
@@ -132,9 +190,14 @@ function LiveButton({ live, onClick }: { live: boolean; onClick: () => void }): 
 function Pill({ fresh, onClick }: { fresh: { count: number; many: boolean }; onClick: () => void }): ReactNode {
   return (
     <div className="sticky top-3 z-20 flex h-0 justify-center @3xl:top-24">
-      <button type="button" onClick={onClick} className="flex h-7 items-center gap-1.5 rounded-full bg-accent px-3 text-[13px] font-medium text-accent-ink shadow-float">
+      <button
+        type="button"
+        onClick={onClick}
+        className="flex h-7 items-center gap-1.5 rounded-full bg-accent px-3 text-[13px] font-medium text-accent-ink shadow-float"
+      >
         <ChevronUp aria-hidden className="size-3.5" />
-        {fresh.count}{fresh.many && '+'} new
+        {fresh.count}
+        {fresh.many && '+'} new
       </button>
     </div>
   );
@@ -166,15 +229,36 @@ function Restore({ name, box }: { name: string; box: HTMLDivElement | null }): R
 /** Values that the rows have, to choose from. */
 function useSeen(rows: readonly Row[]): Readonly<Record<string, readonly string[]>> {
   return useMemo(() => {
-    const of = (pick: (row: Row) => string | null): string[] => [...new Set(rows.slice(0, 500).map(pick).filter((value) => value !== null))].slice(0, 50);
-    return { workflow: of((row) => row.workflow), name: of((row) => row.name), model: of((row) => row.model), provider: of((row) => row.provider), session: of((row) => row.session), user: of((row) => row.user), service: of((row) => row.service) };
+    const of = (pick: (row: Row) => string | null): string[] =>
+      [
+        ...new Set(
+          rows
+            .slice(0, 500)
+            .map(pick)
+            .filter((value) => value !== null),
+        ),
+      ].slice(0, 50);
+    return {
+      workflow: of((row) => row.workflow),
+      name: of((row) => row.name),
+      model: of((row) => row.model),
+      provider: of((row) => row.provider),
+      session: of((row) => row.session),
+      user: of((row) => row.user),
+      service: of((row) => row.service),
+    };
   }, [rows]);
 }
 
 /** What stands where no row is: how to get some, or how to ask for less. */
 export function Nothing({ asked, onChange }: { asked: Asked; onChange: (asked: Asked) => void }): ReactNode {
   const { data: any, error } = useQuery(anyTraceQuery());
-  if (any === undefined && !error) return <div className="flex justify-center py-16"><Spinner /></div>;
+  if (any === undefined && !error)
+    return (
+      <div className="flex justify-center py-16">
+        <Spinner />
+      </div>
+    );
   return any === false ? <NoTraces /> : <NothingMatches asked={asked} onChange={onChange} />;
 }
 
@@ -188,8 +272,14 @@ function NothingMatches({ asked, onChange }: { asked: Asked; onChange: (asked: A
         {earlier && asked.range !== 'custom' && filtered ? ` (${RANGES[asked.range].toLowerCase()})` : ''}.
       </p>
       <div className="flex flex-wrap justify-center gap-2 pt-3">
-        {filtered && <Button onClick={() => onChange({ ...asked, search: '', any: false, conditions: [] })}>Clear the filters</Button>}
-        {earlier && <Button onClick={() => onChange({ ...asked, range: 'all', from: null, to: null })}>Look at all time</Button>}
+        {filtered && (
+          <Button onClick={() => onChange({ ...asked, search: '', any: false, conditions: [] })}>
+            Clear the filters
+          </Button>
+        )}
+        {earlier && (
+          <Button onClick={() => onChange({ ...asked, range: 'all', from: null, to: null })}>Look at all time</Button>
+        )}
         {!filtered && !earlier && <Button onClick={() => onChange(NOTHING)}>Begin anew</Button>}
       </div>
     </Empty>
@@ -206,7 +296,11 @@ function NoTraces(): ReactNode {
   return (
     <Empty icon={<ListTree aria-hidden />} title="No traces yet">
       <p>
-        Every run leaves one: <Link href="/play" className="text-accent underline underline-offset-2">talk to a workflow in the playground</Link>, and it is here.
+        Every run leaves one:{' '}
+        <Link href="/play" className="text-accent underline underline-offset-2">
+          talk to a workflow in the playground
+        </Link>
+        , and it is here.
       </p>
       <p className="pt-4">Or send those of any program that is instrumented with OpenTelemetry:</p>
       <div className="relative my-3 rounded-xl border bg-surface text-left">

@@ -21,11 +21,18 @@ const retry = (times: number, error: Error): boolean => times < 2 && error insta
 
 const queryKeyOf = (asked: Asked): string => String(address(asked));
 
-async function fetchRows(asked: Asked, { time, after }: PageCursor, limit: number, signal: AbortSignal): Promise<RowPage> {
+async function fetchRows(
+  asked: Asked,
+  { time, after }: PageCursor,
+  limit: number,
+  signal: AbortSignal,
+): Promise<RowPage> {
   const meant = time ?? between(asked, Date.now());
   const body = { filter: filterOf(asked), search: asked.search.trim() || null, ...meant, limit, after };
   const page =
-    asked.rows === 'traces' ? await api('post', '/api/traces/query', { body, signal }) : await api('post', '/api/spans/query', { body, signal });
+    asked.rows === 'traces'
+      ? await api('post', '/api/traces/query', { body, signal })
+      : await api('post', '/api/spans/query', { body, signal });
   return { data: page.data, next: page.next ?? null, time: meant };
 }
 
@@ -75,7 +82,12 @@ export const traceStatsQuery = (asked: Asked) =>
       const by = stepOf(time, now);
       const filter = filterOf(asked);
       const { data } = await api('get', '/api/traces/stats', {
-        query: { by, ...time, search: asked.search.trim(), ...(filter === null ? {} : { filter: JSON.stringify(filter) }) },
+        query: {
+          by,
+          ...time,
+          search: asked.search.trim(),
+          ...(filter === null ? {} : { filter: JSON.stringify(filter) }),
+        },
         signal,
       });
       return { data, time, by, now };
@@ -89,7 +101,12 @@ export const traceStatsQuery = (asked: Asked) =>
 export const traceThreadQuery = (trace: string, span: string | null) =>
   queryOptions({
     queryKey: ['traces', 'conversation', trace, span],
-    queryFn: ({ signal }) => api('post', '/api/traces/{trace}/thread', { path: { trace }, body: span === null ? {} : { span_id: span }, signal }),
+    queryFn: ({ signal }) =>
+      api('post', '/api/traces/{trace}/thread', {
+        path: { trace },
+        body: span === null ? {} : { span_id: span },
+        signal,
+      }),
     gcTime: 60_000,
   });
 
@@ -102,7 +119,10 @@ export const spanRecordQuery = (trace: string, span: string) =>
   });
 
 export const savedViewsQuery = () =>
-  queryOptions({ queryKey: ['views', 'traces'], queryFn: ({ signal }) => api('get', '/api/views', { query: { page: 'traces' }, signal }) });
+  queryOptions({
+    queryKey: ['views', 'traces'],
+    queryFn: ({ signal }) => api('get', '/api/views', { query: { page: 'traces' }, signal }),
+  });
 
 /** What the page of a trace reads. Names in a record are strangers': answers are kept as they were parsed, never merged. */
 export type Summary = Schemas['TraceView'];
@@ -114,7 +134,8 @@ const REFRESH_INTERVAL_MS = 3000;
 const MAX_RUN_TIME_MS = 10 * 60_000;
 
 /** Has its root not ended yet? Spans are stored when they end, those inside first: the one that stands for it names a parent. */
-export const isRunning = ({ root }: Pick<Summary, 'root'>, now = Date.now()): boolean => root.parent_id !== null && now - Date.parse(root.start) < MAX_RUN_TIME_MS;
+export const isRunning = ({ root }: Pick<Summary, 'root'>, now = Date.now()): boolean =>
+  root.parent_id !== null && now - Date.parse(root.start) < MAX_RUN_TIME_MS;
 
 export const traceQuery = (trace: string) =>
   queryOptions({
@@ -130,7 +151,8 @@ export const MAX_SPANS = 100_000;
 export const traceSkeletonQuery = (trace: string) =>
   infiniteQueryOptions({
     queryKey: ['trace', trace, 'skeleton'],
-    queryFn: ({ pageParam, signal }) => api('get', '/api/traces/{trace}/skeleton', { path: { trace }, query: { limit: 5000, after: pageParam }, signal }),
+    queryFn: ({ pageParam, signal }) =>
+      api('get', '/api/traces/{trace}/skeleton', { path: { trace }, query: { limit: 5000, after: pageParam }, signal }),
     initialPageParam: null as string | null,
     getNextPageParam: (last, pages) => (pages.length * 5000 >= MAX_SPANS ? null : (last.next ?? null)),
     structuralSharing: false,
@@ -139,7 +161,8 @@ export const traceSkeletonQuery = (trace: string) =>
 export const traceConversationQuery = (trace: string, whole: boolean) =>
   queryOptions({
     queryKey: ['trace', trace, 'conversation', whole],
-    queryFn: ({ signal }) => api('get', '/api/traces/{trace}/conversation', { path: { trace }, query: { whole }, signal }),
+    queryFn: ({ signal }) =>
+      api('get', '/api/traces/{trace}/conversation', { path: { trace }, query: { whole }, signal }),
     structuralSharing: false,
   });
 
@@ -147,7 +170,8 @@ export const spanQuery = (trace: string, id: string) =>
   queryOptions({
     queryKey: ['trace', trace, 'span', id],
     // With no part asked for, the answer is the record.
-    queryFn: async ({ signal }) => (await api('get', '/api/spans/{trace}/{span}', { path: { trace, span: id }, signal })) as Span,
+    queryFn: async ({ signal }) =>
+      (await api('get', '/api/spans/{trace}/{span}', { path: { trace, span: id }, signal })) as Span,
     structuralSharing: false,
   });
 
@@ -157,7 +181,10 @@ export const spansContainingQuery = (trace: string, words: string) =>
     queryKey: ['trace', trace, 'holding', words],
     queryFn: async ({ signal }) => {
       const filter = { field: 'trace_id', op: 'eq', value: trace };
-      const found = await api('post', '/api/spans/query', { body: { filter, search: words, limit: 200 } as never, signal });
+      const found = await api('post', '/api/spans/query', {
+        body: { filter, search: words, limit: 200 } as never,
+        signal,
+      });
       return found.data.map(({ span_id: id }) => id);
     },
     enabled: words !== '',

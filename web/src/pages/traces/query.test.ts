@@ -1,7 +1,23 @@
 import { describe, expect, it } from 'vitest';
-import { NOTHING, address, between, filterOf, isSame, readAddress, readView, viewBody, type Asked, type Condition } from './query';
+import {
+  NOTHING,
+  address,
+  between,
+  filterOf,
+  isSame,
+  readAddress,
+  readView,
+  viewBody,
+  type Asked,
+  type Condition,
+} from './query';
 
-const condition = (name: string, op: Condition['op'], value = '', of: Condition['of'] = 'field'): Condition => ({ of, name, op, value });
+const condition = (name: string, op: Condition['op'], value = '', of: Condition['of'] = 'field'): Condition => ({
+  of,
+  name,
+  op,
+  value,
+});
 const asking = (...conditions: Condition[]): Asked => ({ ...NOTHING, conditions });
 
 describe('an address', () => {
@@ -37,7 +53,9 @@ describe('an address', () => {
   });
 
   it('may be nonsense, of which what can be understood is left', () => {
-    const given = new URLSearchParams('rows=cats&range=__proto__&from=nonsense&any=2&f=&f=a&f=status~is~x&f=~eq~x&f=kind~eq~llm');
+    const given = new URLSearchParams(
+      'rows=cats&range=__proto__&from=nonsense&any=2&f=&f=a&f=status~is~x&f=~eq~x&f=kind~eq~llm',
+    );
 
     expect(readAddress(given)).toEqual(asking(condition('kind', 'eq', 'llm')));
   });
@@ -51,13 +69,19 @@ describe('an address', () => {
 
 describe('a saved view', () => {
   it('is read as what was saved', () => {
-    const asked = { ...asking(condition('kind', 'in', 'llm, tool'), condition('a', 'missing', '', 'attribute')), search: 'x', any: true };
+    const asked = {
+      ...asking(condition('kind', 'in', 'llm, tool'), condition('a', 'missing', '', 'attribute')),
+      search: 'x',
+      any: true,
+    };
 
     expect(readView(JSON.parse(JSON.stringify(viewBody(asked))) as Record<string, unknown>)).toEqual(asked);
   });
 
   it('of anything else asks nothing', () => {
-    expect(readView({ conditions: [null, 1, { name: 3 }, { name: 'x', op: 'drop' }], search: 1, range: 'custom' })).toEqual(NOTHING);
+    expect(
+      readView({ conditions: [null, 1, { name: 3 }, { name: 'x', op: 'drop' }], search: 1, range: 'custom' }),
+    ).toEqual(NOTHING);
   });
 
   it('is the same as what asks the same', () => {
@@ -79,12 +103,20 @@ describe('a filter', () => {
   });
 
   it('has numbers for fields of numbers; what is none the server tells', () => {
-    expect(filterOf(asking(condition('duration_ms', 'gt', '2e3')))).toEqual({ field: 'duration_ms', op: 'gt', value: 2000 });
+    expect(filterOf(asking(condition('duration_ms', 'gt', '2e3')))).toEqual({
+      field: 'duration_ms',
+      op: 'gt',
+      value: 2000,
+    });
     expect(filterOf(asking(condition('cost', 'lt', 'much')))).toEqual({ field: 'cost', op: 'lt', value: 'much' });
   });
 
   it('takes lists apart at commas', () => {
-    expect(filterOf(asking(condition('kind', 'in', 'llm, tool,')))).toEqual({ field: 'kind', op: 'in', value: ['llm', 'tool'] });
+    expect(filterOf(asking(condition('kind', 'in', 'llm, tool,')))).toEqual({
+      field: 'kind',
+      op: 'in',
+      value: ['llm', 'tool'],
+    });
   });
 
   it('means numbers, truths and texts of attributes alike', () => {
@@ -106,6 +138,9 @@ describe('the time', () => {
   it('of a range ends now, and is open', () => {
     expect(between({ ...NOTHING, range: '1h' }, now)).toEqual({ from: '2026-11-16T11:00:00.000Z', to: null });
     expect(between({ ...NOTHING, range: 'all' }, now)).toEqual({ from: null, to: null });
-    expect(between({ ...NOTHING, range: 'custom', to: '2026-11-16T00:00:00.000Z' }, now)).toEqual({ from: null, to: '2026-11-16T00:00:00.000Z' });
+    expect(between({ ...NOTHING, range: 'custom', to: '2026-11-16T00:00:00.000Z' }, now)).toEqual({
+      from: null,
+      to: '2026-11-16T00:00:00.000Z',
+    });
   });
 });

@@ -7,7 +7,14 @@ import { useCallback, useMemo } from 'react';
 import { useSearchParams } from 'wouter';
 import { OPS, takesList, takesValue, fieldOf, type Op } from './conditions';
 
-export const RANGES = { '1h': 'Last hour', '24h': 'Last day', '7d': 'Last 7 days', '30d': 'Last 30 days', all: 'All time', custom: 'Custom' } as const;
+export const RANGES = {
+  '1h': 'Last hour',
+  '24h': 'Last day',
+  '7d': 'Last 7 days',
+  '30d': 'Last 30 days',
+  all: 'All time',
+  custom: 'Custom',
+} as const;
 export type Range = keyof typeof RANGES;
 
 export interface Condition {
@@ -30,10 +37,23 @@ export interface Asked {
   conditions: readonly Condition[];
 }
 
-export const NOTHING: Asked = { rows: 'traces', search: '', range: '7d', from: null, to: null, any: false, conditions: [] };
+export const NOTHING: Asked = {
+  rows: 'traces',
+  search: '',
+  range: '7d',
+  from: null,
+  to: null,
+  any: false,
+  conditions: [],
+};
 
 const HOUR = 3_600_000;
-const LENGTHS: Partial<Record<Range, number>> = { '1h': HOUR, '24h': 24 * HOUR, '7d': 7 * 24 * HOUR, '30d': 30 * 24 * HOUR };
+const LENGTHS: Partial<Record<Range, number>> = {
+  '1h': HOUR,
+  '24h': 24 * HOUR,
+  '7d': 7 * 24 * HOUR,
+  '30d': 30 * 24 * HOUR,
+};
 const MOST_CONDITIONS = 25;
 const LONGEST_SEARCH = 1000;
 const LONGEST_NAME = 512;
@@ -80,7 +100,10 @@ function readCondition(text: string): unknown {
 
 // Saved views
 
-export const viewBody = (asked: Asked): Record<string, unknown> => ({ ...asked, conditions: asked.conditions.map((one) => ({ ...one })) });
+export const viewBody = (asked: Asked): Record<string, unknown> => ({
+  ...asked,
+  conditions: asked.conditions.map((one) => ({ ...one })),
+});
 
 export const readView = (body: Record<string, unknown>): Asked => checked(body);
 
@@ -150,15 +173,21 @@ function leafOf({ of, name, op, value }: Condition): unknown {
 /** Nobody says whether 200 is a number or a text in an attribute: where it may be either, both are meant. */
 function attributeLeaf(name: string, op: Op, texts: readonly string[]): unknown {
   if (op === 'contains' || op === 'starts_with') return { attribute: name, op, value: texts[0] };
-  if (op !== 'eq' && op !== 'ne' && !takesList(op)) return { attribute: name, op, value: number(texts[0] ?? '') ?? texts[0] };
+  if (op !== 'eq' && op !== 'ne' && !takesList(op))
+    return { attribute: name, op, value: number(texts[0] ?? '') ?? texts[0] };
   const values = texts.flatMap((text) => [text, ...[number(text) ?? truth(text)].filter((one) => one !== undefined)]);
   const several = op === 'eq' || op === 'in' ? 'in' : 'not_in';
-  return values.length === 1 && !takesList(op) ? { attribute: name, op, value: values[0] } : { attribute: name, op: several, value: values };
+  return values.length === 1 && !takesList(op)
+    ? { attribute: name, op, value: values[0] }
+    : { attribute: name, op: several, value: values };
 }
 
 /** Separated by commas. */
 export const listed = (value: string): string[] => {
-  const several = value.split(',').map((one) => one.trim()).filter(Boolean);
+  const several = value
+    .split(',')
+    .map((one) => one.trim())
+    .filter(Boolean);
   return several.length > 0 ? several : [''];
 };
 

@@ -36,13 +36,23 @@ describe('rows that come', () => {
   it('stand before those that were there', () => {
     const found = absorbed(pages, page('x', row('g', 59), row('f', 55), row('e', 50)));
 
-    expect([names(found.pages), found.added, found.anew]).toEqual([[['g', 'f', 'e', 'd'], ['c', 'b']], 2, false]);
+    expect([names(found.pages), found.added, found.anew]).toEqual([
+      [
+        ['g', 'f', 'e', 'd'],
+        ['c', 'b'],
+      ],
+      2,
+      false,
+    ]);
   });
 
   it('stand where they belong when they began earlier than others', () => {
     const found = absorbed(pages, page('x', row('e', 50), row('late', 45), row('d', 40), row('later', 25)));
 
-    expect(names(found.pages)).toEqual([['e', 'late', 'd'], ['c', 'later', 'b']]);
+    expect(names(found.pages)).toEqual([
+      ['e', 'late', 'd'],
+      ['c', 'later', 'b'],
+    ]);
   });
 
   it('change those that are known, and leave other pages the same', () => {
@@ -66,7 +76,13 @@ describe('rows that come', () => {
   it('wait while somebody reads; only what is known changes', () => {
     const found = refreshed(pages, page('x', row('g', 59), row('e', 50, { spans: 7 })));
 
-    expect([names(found), found[0]?.data[0]?.spans]).toEqual([[['e', 'd'], ['c', 'b']], 7]);
+    expect([names(found), found[0]?.data[0]?.spans]).toEqual([
+      [
+        ['e', 'd'],
+        ['c', 'b'],
+      ],
+      7,
+    ]);
   });
 });
 

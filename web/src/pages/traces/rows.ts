@@ -19,7 +19,8 @@ export interface RowPage {
 export const idOf = (row: Row): string => (row.spans === undefined ? `${row.trace_id}/${row.span_id}` : row.trace_id);
 
 /** Where it leads. */
-export const hrefOf = (row: Row): string => `/traces/${row.trace_id}${row.spans === undefined ? `?span=${row.span_id}` : ''}`;
+export const hrefOf = (row: Row): string =>
+  `/traces/${row.trace_id}${row.spans === undefined ? `?span=${row.span_id}` : ''}`;
 
 export interface Absorbed {
   pages: readonly RowPage[];
@@ -33,7 +34,8 @@ export interface Absorbed {
 export function absorbed(pages: readonly RowPage[], head: RowPage): Absorbed {
   const known = new Set(pages.flatMap(({ data }) => data.map(idOf)));
   const added = head.data.filter((row) => !known.has(idOf(row)));
-  if (known.size > 0 && added.length === head.data.length && head.next !== null) return { pages: [head], added: added.length, anew: true };
+  if (known.size > 0 && added.length === head.data.length && head.next !== null)
+    return { pages: [head], added: added.length, anew: true };
   if (known.size === 0) return { pages: [head], added: added.length, anew: false };
   const changed = new Map(head.data.map((row) => [idOf(row), row]));
   let left = added;
@@ -57,7 +59,8 @@ export function refreshed(pages: readonly RowPage[], head: RowPage): readonly Ro
 const inOrder = (rows: readonly Row[]): Row[] => rows.toSorted((one, other) => (isBefore(one, other) ? -1 : 1));
 
 /** The latest first. All times have the same form. */
-const isBefore = (one: Row, other: Row): boolean => (one.start === other.start ? one.span_id > other.span_id : one.start > other.start);
+const isBefore = (one: Row, other: Row): boolean =>
+  one.start === other.start ? one.span_id > other.span_id : one.start > other.start;
 
 /**
  * The rows that are shown, and the new ones: those that came while the page was away, and while it is live those that
@@ -90,7 +93,10 @@ export function useRows(asked: Asked, live: boolean, following: boolean): Rows {
   const known = ready ? pages.data.pages : null;
   // Who looks at an empty table waits for the first row; and who comes back finds what was read before, and wants the rest.
   const empty = known !== null && known.every(({ data }) => data.length === 0);
-  const newest = useQuery({ ...newestRowsQuery(asked), enabled: ready && (live || empty || !pages.isFetchedAfterMount) });
+  const newest = useQuery({
+    ...newestRowsQuery(asked),
+    enabled: ready && (live || empty || !pages.isFetchedAfterMount),
+  });
   const next = useMemo(() => (known && newest.data ? absorbed(known, newest.data) : null), [known, newest.data]);
   const came = useEffectEvent(({ pages: all, added }: Absorbed, letIn: boolean) => {
     if (known && newest.data) setRowPages(asked, letIn || added === 0 ? all : refreshed(known, newest.data));
@@ -108,9 +114,16 @@ export function useRows(asked: Asked, live: boolean, following: boolean): Rows {
     cut: pages.isFetchNextPageError,
     fetching: pages.isFetching,
     fetchMore: () => void pages.fetchNextPage(),
-    retry: () => void (pages.data === undefined ? pages.refetch() : pages.isFetchNextPageError ? pages.fetchNextPage() : newest.refetch()),
+    retry: () =>
+      void (pages.data === undefined
+        ? pages.refetch()
+        : pages.isFetchNextPageError
+          ? pages.fetchNextPage()
+          : newest.refetch()),
     fresh: { count: next?.added ?? 0, many: next?.anew ?? false },
-    take: () => { if (next) setRowPages(asked, next.pages); },
+    take: () => {
+      if (next) setRowPages(asked, next.pages);
+    },
     look: async () => {
       const { error } = await newest.refetch();
       if (error) throw error;

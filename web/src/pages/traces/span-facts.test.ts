@@ -1,31 +1,61 @@
 import { describe, expect, test } from 'vitest';
-import { factsOf, listed, sessionPath, shortly } from './span-facts';
 import { fitting, leftOut } from '@/components/open-in-playground';
 import { whole } from './detail/span-content';
 import { isRunning, type Part, type Summary } from './queries';
+import { factsOf, listed, sessionPath, shortly } from './span-facts';
 
 describe('what is known of a span', () => {
   test('comes in the order in which one asks for it', () => {
     const facts = factsOf({
-      trace_id: 't', span_id: 's', kind: 'llm', start: '2026-11-15T07:20:00Z', duration_ms: 812.4, model: 'gpt-4o', provider: 'openai', finish: 'stop', cost: 0.0002,
-      cost_source: 'reported', usage: { input_tokens: 1031, output_tokens: 9, cached_input_tokens: 3 }, session: 'a/b', run_id: 'run_1', conventions: ['gen_ai', 'events'],
+      trace_id: 't',
+      span_id: 's',
+      kind: 'llm',
+      start: '2026-11-15T07:20:00Z',
+      duration_ms: 812.4,
+      model: 'gpt-4o',
+      provider: 'openai',
+      finish: 'stop',
+      cost: 0.0002,
+      cost_source: 'reported',
+      usage: { input_tokens: 1031, output_tokens: 9, cached_input_tokens: 3 },
+      session: 'a/b',
+      run_id: 'run_1',
+      conventions: ['gen_ai', 'events'],
     });
     expect(facts.map(({ label, text }) => `${label}: ${text}`)).toEqual([
-      'Kind: llm', 'Model: gpt-4o', 'Provider: openai', 'Started: 2026-11-15T07:20:00Z', 'Took: 812 ms', 'Finish: stop', 'Tokens: 1,031 in, 3 cached, 9 out',
-      'Cost: $0.0002, reported', 'Session: a/b', 'Run: run_1', 'Read as: gen_ai, events',
+      'Kind: llm',
+      'Model: gpt-4o',
+      'Provider: openai',
+      'Started: 2026-11-15T07:20:00Z',
+      'Took: 812 ms',
+      'Finish: stop',
+      'Tokens: 1,031 in, 3 cached, 9 out',
+      'Cost: $0.0002, reported',
+      'Session: a/b',
+      'Run: run_1',
+      'Read as: gen_ai, events',
     ]);
     expect(facts.find(({ label }) => label === 'Session')?.href).toBe('/sessions/_?session=a%2Fb');
   });
 
   test('is little where little was sent', () => {
-    expect(factsOf({ trace_id: 't', span_id: 's', start: '2026-11-15T07:20:00Z' }).map(({ label }) => label)).toEqual(['Started', 'Took']);
+    expect(factsOf({ trace_id: 't', span_id: 's', start: '2026-11-15T07:20:00Z' }).map(({ label }) => label)).toEqual([
+      'Started',
+      'Took',
+    ]);
   });
 });
 
 test('only a plain name stands in a path', () => {
   expect(['s-1', 'a/b', '..', '.', '_', 'ü', '', 'javascript:x'].map(sessionPath)).toEqual([
-    '/sessions/s-1', '/sessions/_?session=a%2Fb', '/sessions/_?session=..', '/sessions/_?session=.', '/sessions/_?session=_', '/sessions/_?session=%C3%BC',
-    '/sessions/_?session=', '/sessions/_?session=javascript%3Ax',
+    '/sessions/s-1',
+    '/sessions/_?session=a%2Fb',
+    '/sessions/_?session=..',
+    '/sessions/_?session=.',
+    '/sessions/_?session=_',
+    '/sessions/_?session=%C3%BC',
+    '/sessions/_?session=',
+    '/sessions/_?session=javascript%3Ax',
   ]);
 });
 
@@ -33,7 +63,12 @@ describe('strangers’ names', () => {
   const hostile = JSON.parse('{"b": 1, "__proto__": {"polluted": 1}, "constructor": 2, "a": 3}') as object;
 
   test('are listed like any others', () => {
-    expect(listed(hostile)).toEqual([['__proto__', { polluted: 1 }], ['a', 3], ['b', 1], ['constructor', 2]]);
+    expect(listed(hostile)).toEqual([
+      ['__proto__', { polluted: 1 }],
+      ['a', 3],
+      ['b', 1],
+      ['constructor', 2],
+    ]);
   });
 
   test('are no parameters of a workflow that does not declare them', () => {
@@ -43,30 +78,50 @@ describe('strangers’ names', () => {
   });
 
   test('are values on one line, cut', () => {
-    expect([shortly('x'.repeat(400), 5), shortly({ a: [1] }), shortly(undefined)]).toEqual(['xxxxx…', '{"a":[1]}', 'undefined']);
+    expect([shortly('x'.repeat(400), 5), shortly({ a: [1] }), shortly(undefined)]).toEqual([
+      'xxxxx…',
+      '{"a":[1]}',
+      'undefined',
+    ]);
   });
 });
 
 describe('going on', () => {
   test('gives a workflow what it takes', () => {
-    expect(fitting({ a: 1, b: 2 }, { properties: { a: {} }, additionalProperties: true })).toEqual({ fits: { a: 1, b: 2 }, rest: [] });
+    expect(fitting({ a: 1, b: 2 }, { properties: { a: {} }, additionalProperties: true })).toEqual({
+      fits: { a: 1, b: 2 },
+      rest: [],
+    });
     expect(fitting({ a: 1 }, undefined)).toEqual({ fits: {}, rest: ['a'] });
   });
 
   test('says what was left out, shortly', () => {
     expect(leftOut('tutor', [])).toBe(null);
     expect(leftOut('tutor', ['top_p'])).toBe('tutor does not take top_p: left out.');
-    expect(leftOut('tutor', ['a', 'b', 'c', 'd', 'x'.repeat(99)])).toBe('tutor does not take a, b, c and 2 more: left out.');
+    expect(leftOut('tutor', ['a', 'b', 'c', 'd', 'x'.repeat(99)])).toBe(
+      'tutor does not take a, b, c and 2 more: left out.',
+    );
   });
 });
 
 describe('a part that is too long for one answer', () => {
   const text = JSON.stringify({ long: 'x'.repeat(25) });
-  const piece = (offset: number) => ({ part: 'inputs' as Part, offset, total: text.length, text: text.slice(offset, offset + 10), next: offset + 10 < text.length ? offset + 10 : null });
+  const piece = (offset: number) => ({
+    part: 'inputs' as Part,
+    offset,
+    total: text.length,
+    text: text.slice(offset, offset + 10),
+    next: offset + 10 < text.length ? offset + 10 : null,
+  });
 
   test('is put together from its pieces', async () => {
     const shares: number[] = [];
-    expect(await whole(async (offset) => piece(offset), (share) => shares.push(Math.round(share * 100)))).toEqual({ long: 'x'.repeat(25) });
+    expect(
+      await whole(
+        async (offset) => piece(offset),
+        (share) => shares.push(Math.round(share * 100)),
+      ),
+    ).toEqual({ long: 'x'.repeat(25) });
     expect(shares).toEqual([28, 56, 83, 100]);
   });
 
@@ -76,7 +131,13 @@ describe('a part that is too long for one answer', () => {
 });
 
 test('a trace runs as long as what stands for it names a parent, and is young', () => {
-  const root = (parent: string | null) => ({ root: { parent_id: parent, start: '2026-11-15T07:20:00Z' } as Summary['root'] });
+  const root = (parent: string | null) => ({
+    root: { parent_id: parent, start: '2026-11-15T07:20:00Z' } as Summary['root'],
+  });
   const now = Date.parse('2026-11-15T07:21:00Z');
-  expect([isRunning(root('p'), now), isRunning(root(null), now), isRunning(root('p'), now + 3_600_000)]).toEqual([true, false, false]);
+  expect([isRunning(root('p'), now), isRunning(root(null), now), isRunning(root('p'), now + 3_600_000)]).toEqual([
+    true,
+    false,
+    false,
+  ]);
 });

@@ -1,7 +1,7 @@
 /** What a record says of a span besides its content, in the order in which one asks for it. */
 import { formatDollars } from '@/lib/format';
-import type { Span } from './queries';
 import { lasted } from './detail/timeline';
+import type { Span } from './queries';
 
 export interface Fact {
   label: string;
@@ -27,7 +27,12 @@ export function factsOf(span: Span): Fact[] {
   add('Took', lasted(span.duration_ms ?? 0));
   add('Finish', span.finish);
   add('Tokens', usage && tokens(usage));
-  add('Cost', typeof span.cost === 'number' ? `${formatDollars(span.cost)}${span.cost_source ? `, ${span.cost_source}` : ''}` : null);
+  add(
+    'Cost',
+    typeof span.cost === 'number'
+      ? `${formatDollars(span.cost)}${span.cost_source ? `, ${span.cost_source}` : ''}`
+      : null,
+  );
   add('Workflow', span.workflow, { code: true });
   add('Session', span.session, span.session ? { code: true, href: sessionPath(span.session) } : {});
   add('User', span.user, { code: true });
@@ -46,7 +51,9 @@ function tokens(usage: NonNullable<Span['usage']>): string {
     [usage.output_tokens, 'out'],
     [usage.reasoning_tokens, 'reasoning'],
   ];
-  return counted.flatMap(([number, word]) => (typeof number === 'number' ? [`${number.toLocaleString('en')} ${word}`] : [])).join(', ');
+  return counted
+    .flatMap(([number, word]) => (typeof number === 'number' ? [`${number.toLocaleString('en')} ${word}`] : []))
+    .join(', ');
 }
 
 /** The page of a session. Its name may hold anything, and paths are taken in their plain form only: what is odd stands beside it. */

@@ -1,5 +1,21 @@
 /** What kind of span it is, as a picture and a colour; and what came of it. */
-import { Ban, Bot, CircleAlert, CircleDashed, Cpu, FileSearch, FlaskConical, Layers, ListChecks, ListOrdered, Shapes, ShieldCheck, Workflow, Wrench, type LucideIcon } from 'lucide-react';
+import {
+  Ban,
+  Bot,
+  CircleAlert,
+  CircleDashed,
+  Cpu,
+  FileSearch,
+  FlaskConical,
+  Layers,
+  ListChecks,
+  ListOrdered,
+  Shapes,
+  ShieldCheck,
+  Workflow,
+  Wrench,
+  type LucideIcon,
+} from 'lucide-react';
 import type { ReactNode } from 'react';
 import { cn } from '@/lib/cn';
 
@@ -33,7 +49,14 @@ export const colourOf = (kind: string, status: string): string => (status === 'e
 
 export function KindIcon({ kind, className }: { kind: string; className?: string }): ReactNode {
   const { icon: Icon, word, colour } = look(kind);
-  return <Icon role="img" aria-label={word} className={cn('size-3.5 shrink-0', className)} style={{ color: `var(${colour})` }} />;
+  return (
+    <Icon
+      role="img"
+      aria-label={word}
+      className={cn('size-3.5 shrink-0', className)}
+      style={{ color: `var(${colour})` }}
+    />
+  );
 }
 
 const STATUSES = new Map([

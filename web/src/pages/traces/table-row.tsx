@@ -44,7 +44,8 @@ export const RowView = memo(function RowView({ row, place, now, active, card, op
   const on = {
     // What is shown over the page is not in the row, though its events come by here.
     onClick: (event: MouseEvent<HTMLElement>) => {
-      if (event.currentTarget.contains(event.target as Node) && !(event.target as Element).closest('a')) open(row, event);
+      if (event.currentTarget.contains(event.target as Node) && !(event.target as Element).closest('a'))
+        open(row, event);
     },
     onKeyDown: (event: KeyboardEvent<HTMLElement>) => {
       if (event.key === 'Enter' && event.target === event.currentTarget) open(row, event);
@@ -60,7 +61,9 @@ export const RowView = memo(function RowView({ row, place, now, active, card, op
       {...on}
       className={cn(
         'group/row h-full cursor-pointer border-b px-4 -outline-offset-2 hover:bg-sunken/60',
-        card ? 'flex flex-col justify-center gap-0.5 py-2' : cn('items-center', COLUMNS[row.spans === undefined ? 'spans' : 'traces']),
+        card
+          ? 'flex flex-col justify-center gap-0.5 py-2'
+          : cn('items-center', COLUMNS[row.spans === undefined ? 'spans' : 'traces']),
         active && 'focus-within:bg-sunken/60',
       )}
     >
@@ -89,17 +92,31 @@ function Line({ row, now, active, place }: { row: Row; now: number; active: bool
       </div>
       <div role="gridcell" className="min-w-0 text-xs">
         <SessionLink row={row} active={active} />
-        {row.user && <span className="block truncate text-faint" dir="auto" title={exact(row.user)}>{prose(row.user)}</span>}
+        {row.user && (
+          <span className="block truncate text-faint" dir="auto" title={exact(row.user)}>
+            {prose(row.user)}
+          </span>
+        )}
       </div>
-      <div role="gridcell" className="truncate text-right tabular-nums">{lasted(row.duration_ms)}</div>
+      <div role="gridcell" className="truncate text-right tabular-nums">
+        {lasted(row.duration_ms)}
+      </div>
       <div role="gridcell" className="min-w-0 text-right tabular-nums">
-        <span className="block truncate" {...(tokens === null ? {} : { title: tokensInFull(row) })}>{tokens === null ? <None /> : formatCompactNumber(tokens)}</span>
-        {row.cost !== null && <span className="block truncate text-xs text-muted" title={`$${row.cost}`}>{formatDollars(row.cost)}</span>}
+        <span className="block truncate" {...(tokens === null ? {} : { title: tokensInFull(row) })}>
+          {tokens === null ? <None /> : formatCompactNumber(tokens)}
+        </span>
+        {row.cost !== null && (
+          <span className="block truncate text-xs text-muted" title={`$${row.cost}`}>
+            {formatDollars(row.cost)}
+          </span>
+        )}
       </div>
       {row.spans !== undefined && (
         <div role="gridcell" className="min-w-0 text-right tabular-nums">
           <span className="block truncate">{formatCompactNumber(row.spans)}</span>
-          {row.errors ? <span className="block truncate text-xs text-bad">{pluralize(row.errors, 'error')}</span> : null}
+          {row.errors ? (
+            <span className="block truncate text-xs text-bad">{pluralize(row.errors, 'error')}</span>
+          ) : null}
         </div>
       )}
     </>
@@ -108,14 +125,22 @@ function Line({ row, now, active, place }: { row: Row; now: number; active: bool
 
 function Card({ row, now }: { row: Row; now: number }): ReactNode {
   const tokens = tokensOf(row);
-  const facts = [row.model && prose(row.model), lasted(row.duration_ms), tokens !== null && `${formatCompactNumber(tokens)} tokens`, row.cost !== null && formatDollars(row.cost), row.spans !== undefined && pluralize(row.spans, 'span')];
+  const facts = [
+    row.model && prose(row.model),
+    lasted(row.duration_ms),
+    tokens !== null && `${formatCompactNumber(tokens)} tokens`,
+    row.cost !== null && formatDollars(row.cost),
+    row.spans !== undefined && pluralize(row.spans, 'span'),
+  ];
   return (
     <>
       <div role="gridcell" className="flex min-w-0 items-center gap-2">
         <NameLink row={row} />
         <span className="grow" />
         {row.status !== 'ok' && <StatusWord status={row.status} />}
-        <time dateTime={row.start} className="shrink-0 text-xs text-faint tabular-nums">{formatAge(row.start, now)}</time>
+        <time dateTime={row.start} className="shrink-0 text-xs text-faint tabular-nums">
+          {formatAge(row.start, now)}
+        </time>
       </div>
       <div role="gridcell" className="min-w-0">
         <Text row={row} side="in" />
@@ -134,7 +159,13 @@ function Card({ row, now }: { row: Row; now: number }): ReactNode {
 const NameLink = ({ row }: { row: Row }): ReactNode => {
   const name = row.workflow ?? row.name;
   return (
-    <Link href={hrefOf(row)} tabIndex={-1} dir="auto" title={exact(name === row.name ? name : `${name} (${row.name})`)} className="block truncate font-medium">
+    <Link
+      href={hrefOf(row)}
+      tabIndex={-1}
+      dir="auto"
+      title={exact(name === row.name ? name : `${name} (${row.name})`)}
+      className="block truncate font-medium"
+    >
       {prose(name)}
     </Link>
   );
@@ -159,11 +190,20 @@ const KindAndModel = ({ row }: { row: Row }): ReactNode => (
   <span className="flex min-w-0 items-center gap-1.5 text-xs text-muted">
     <KindIcon kind={row.kind} />
     <span className="shrink-0">{row.kind}</span>
-    {row.model && <span className="truncate text-faint" title={exact(row.model)} dir="auto">{prose(row.model)}</span>}
+    {row.model && (
+      <span className="truncate text-faint" title={exact(row.model)} dir="auto">
+        {prose(row.model)}
+      </span>
+    )}
   </span>
 );
 
-const TONES: Record<string, string> = { ok: 'text-faint', error: 'text-bad', cancelled: 'text-warn', incomplete: 'text-warn' };
+const TONES: Record<string, string> = {
+  ok: 'text-faint',
+  error: 'text-bad',
+  cancelled: 'text-warn',
+  incomplete: 'text-warn',
+};
 const DOTS: Record<string, string> = { ok: 'bg-good', error: 'bg-bad', cancelled: 'bg-warn', incomplete: 'bg-warn' };
 
 const StatusWord = ({ status }: { status: string }): ReactNode => (
@@ -175,11 +215,28 @@ const StatusWord = ({ status }: { status: string }): ReactNode => (
 
 const SIDES = { in: 'Input', out: 'Output' };
 
-function Cell({ row, side, active, place }: { row: Row; side: 'in' | 'out'; active: boolean; place: number }): ReactNode {
+function Cell({
+  row,
+  side,
+  active,
+  place,
+}: {
+  row: Row;
+  side: 'in' | 'out';
+  active: boolean;
+  place: number;
+}): ReactNode {
   const preview = previewIn(row[side]);
   return (
-    <div className={cn('flex min-w-0 items-baseline gap-2', side === 'in' ? 'text-muted' : row.status === 'error' ? 'text-bad' : 'text-ink')}>
-      <span aria-hidden className="w-5 shrink-0 text-[11px] text-faint select-none @7xl:hidden">{side}</span>
+    <div
+      className={cn(
+        'flex min-w-0 items-baseline gap-2',
+        side === 'in' ? 'text-muted' : row.status === 'error' ? 'text-bad' : 'text-ink',
+      )}
+    >
+      <span aria-hidden className="w-5 shrink-0 text-[11px] text-faint select-none @7xl:hidden">
+        {side}
+      </span>
       <div className="min-w-0 grow">
         <PreviewCell
           size="line"
@@ -197,17 +254,26 @@ function Cell({ row, side, active, place }: { row: Row; side: 'in' | 'out'; acti
 function Text({ row, side }: { row: Row; side: 'in' | 'out' }): ReactNode {
   const preview = previewIn(row[side]);
   return (
-    <span className={cn('block truncate', side === 'in' ? 'text-muted' : row.status === 'error' ? 'text-bad' : 'text-ink')} dir="auto">
+    <span
+      className={cn('block truncate', side === 'in' ? 'text-muted' : row.status === 'error' ? 'text-bad' : 'text-ink')}
+      dir="auto"
+    >
       <span className="sr-only">{SIDES[side]}: </span>
       {preview.renderer === 'empty' ? <span className="text-faint">Empty</span> : prose(preview.text)}
     </span>
   );
 }
 
-const None = (): ReactNode => <span aria-hidden className="text-faint">–</span>;
+const None = (): ReactNode => (
+  <span aria-hidden className="text-faint">
+    –
+  </span>
+);
 
-const tokensOf = ({ input_tokens: given, output_tokens: made }: Row): number | null => (given === null && made === null ? null : (given ?? 0) + (made ?? 0));
-const tokensInFull = ({ input_tokens: given, output_tokens: made }: Row): string => `${(given ?? 0).toLocaleString('en')} in, ${(made ?? 0).toLocaleString('en')} out`;
+const tokensOf = ({ input_tokens: given, output_tokens: made }: Row): number | null =>
+  given === null && made === null ? null : (given ?? 0) + (made ?? 0);
+const tokensInFull = ({ input_tokens: given, output_tokens: made }: Row): string =>
+  `${(given ?? 0).toLocaleString('en')} in, ${(made ?? 0).toLocaleString('en')} out`;
 
 /** Of a longer conversation the end is shown: its own page has it all. */
 const MOST = 200;
@@ -224,7 +290,11 @@ export function Whole({ row, side, preview }: FullValueProps): ReactNode {
   const { data, error } = useQuery(traceThreadQuery(row.trace_id, row.spans === undefined ? row.span_id : null));
   if (error) return <Problem error={error} />;
   if (!data) return <Waiting preview={preview} />;
-  return data.messages.length > 0 ? <Talk row={row} messages={data.messages} /> : <Value row={row} side={side} preview={preview} />;
+  return data.messages.length > 0 ? (
+    <Talk row={row} messages={data.messages} />
+  ) : (
+    <Value row={row} side={side} preview={preview} />
+  );
 }
 
 /** What the list knows already, until there is more. */
@@ -245,7 +315,9 @@ function Talk({ row, messages }: { row: Row; messages: readonly Said[] }): React
   }, [messages, left, row.span_id, row.start]);
   return (
     <section aria-label="Whole conversation" className="flex w-144 max-w-full flex-col">
-      {left > 0 && <p className="text-xs text-faint">{pluralize(left, 'earlier message')}: open the trace to see all.</p>}
+      {left > 0 && (
+        <p className="text-xs text-faint">{pluralize(left, 'earlier message')}: open the trace to see all.</p>
+      )}
       {shown.map((message) => (
         <MessageView key={message.id} message={message} streaming={false} acts={NO_ACTS} />
       ))}

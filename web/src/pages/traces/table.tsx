@@ -1,14 +1,24 @@
 /** The table: only the rows near what one sees are there, more are fetched as one comes near the end. */
-import { useCallback, useEffect, useEffectEvent, useMemo, useRef, useState, type KeyboardEvent, type MouseEvent, type ReactNode } from 'react';
+import {
+  useCallback,
+  useEffect,
+  useEffectEvent,
+  useMemo,
+  useRef,
+  useState,
+  type KeyboardEvent,
+  type MouseEvent,
+  type ReactNode,
+} from 'react';
 import { useLocation } from 'wouter';
-import { cn } from '@/lib/cn';
-import { rooted } from '@/lib/server-path';
-import { Spinner } from '@/components/status';
 import { Button } from '@/components/button';
+import { Spinner } from '@/components/status';
 import { focusRow, onArrows, useLongRows } from '@/components/virtual-rows';
-import { CARD, COLUMNS, LINE, RowView } from './table-row';
-import { hrefOf, idOf, type Row } from './rows';
+import { cn } from '@/lib/cn';
 import { useNow } from '@/lib/hooks';
+import { rooted } from '@/lib/server-path';
+import { hrefOf, idOf, type Row } from './rows';
+import { CARD, COLUMNS, LINE, RowView } from './table-row';
 
 /** So many rows before the end more are asked for. */
 const NEAR = 30;
@@ -31,11 +41,28 @@ export function Table({ rows, kind, box, old, more, fetching, onMore, failed }: 
   const list = useRef<HTMLDivElement>(null);
   // By its name: while new rows come, its place changes.
   const [activeId, setActiveId] = useState<string | null>(null);
-  const active = useMemo(() => Math.max(0, rows.findIndex((row) => idOf(row) === activeId)), [rows, activeId]);
+  const active = useMemo(
+    () =>
+      Math.max(
+        0,
+        rows.findIndex((row) => idOf(row) === activeId),
+      ),
+    [rows, activeId],
+  );
   const now = useNow();
   const open = useOpen();
-  const keyOf = (place: number) => { const row = rows[place]; return row ? idOf(row) : place; };
-  const { virtual, margin, card } = useLongRows({ list, box, count: rows.length, active, heights: { line: LINE, card: CARD }, keyOf });
+  const keyOf = (place: number) => {
+    const row = rows[place];
+    return row ? idOf(row) : place;
+  };
+  const { virtual, margin, card } = useLongRows({
+    list,
+    box,
+    count: rows.length,
+    active,
+    heights: { line: LINE, card: CARD },
+    keyOf,
+  });
   const items = virtual.getVirtualItems();
   const last = items.at(-1)?.index ?? 0;
   const reach = useEffectEvent(onMore);
@@ -59,13 +86,31 @@ export function Table({ rows, kind, box, old, more, fetching, onMore, failed }: 
       onKeyDown={(event) => onArrows(event, active, move)}
     >
       {!card && <Head kind={kind} />}
-      <div ref={list} role="rowgroup" className={cn('relative transition-opacity', old && 'opacity-50')} style={{ height: virtual.getTotalSize() }}>
+      <div
+        ref={list}
+        role="rowgroup"
+        className={cn('relative transition-opacity', old && 'opacity-50')}
+        style={{ height: virtual.getTotalSize() }}
+      >
         {items.map((item) => {
           const row = rows[item.index];
           return (
             row && (
-              <div key={item.key} role="presentation" className="absolute inset-x-0 top-0" style={{ height: item.size, transform: `translateY(${item.start - margin}px)` }}>
-                <RowView row={row} place={item.index} now={now} active={item.index === active} card={card} open={open} enter={setActiveId} />
+              <div
+                key={item.key}
+                role="presentation"
+                className="absolute inset-x-0 top-0"
+                style={{ height: item.size, transform: `translateY(${item.start - margin}px)` }}
+              >
+                <RowView
+                  row={row}
+                  place={item.index}
+                  now={now}
+                  active={item.index === active}
+                  card={card}
+                  open={open}
+                  enter={setActiveId}
+                />
               </div>
             )
           );
@@ -74,7 +119,14 @@ export function Table({ rows, kind, box, old, more, fetching, onMore, failed }: 
       <div className="flex h-12 items-center justify-center gap-2 text-xs text-faint">
         {more && <Spinner label="Loading more" />}
         {!more && !failed && !old && rows.length > 20 && 'That is all.'}
-        {failed && <>More could not be read.<Button size="small" onClick={onMore}>Retry</Button></>}
+        {failed && (
+          <>
+            More could not be read.
+            <Button size="small" onClick={onMore}>
+              Retry
+            </Button>
+          </>
+        )}
       </div>
     </div>
   );
@@ -83,17 +135,35 @@ export function Table({ rows, kind, box, old, more, fetching, onMore, failed }: 
 function Head({ kind }: { kind: Props['kind'] }): ReactNode {
   const right = 'truncate text-right';
   return (
-    <div role="row" className={cn('sticky top-13 z-10 h-8 items-center border-b bg-canvas px-4 text-xs font-medium text-faint', COLUMNS[kind])}>
+    <div
+      role="row"
+      className={cn(
+        'sticky top-13 z-10 h-8 items-center border-b bg-canvas px-4 text-xs font-medium text-faint',
+        COLUMNS[kind],
+      )}
+    >
       <span role="columnheader">Start</span>
       <span role="columnheader">Name</span>
       <span role="columnheader" className="grid grid-cols-1 @7xl:grid-cols-2 @7xl:gap-x-4">
-        <span className="truncate">In<span className="@7xl:hidden"> and out</span></span>
-        <span aria-hidden className="hidden @7xl:block">Out</span>
+        <span className="truncate">
+          In<span className="@7xl:hidden"> and out</span>
+        </span>
+        <span aria-hidden className="hidden @7xl:block">
+          Out
+        </span>
       </span>
       <span role="columnheader">Session</span>
-      <span role="columnheader" className={right}>Duration</span>
-      <span role="columnheader" className={right}>Tokens</span>
-      {kind === 'traces' && <span role="columnheader" className={right}>Spans</span>}
+      <span role="columnheader" className={right}>
+        Duration
+      </span>
+      <span role="columnheader" className={right}>
+        Tokens
+      </span>
+      {kind === 'traces' && (
+        <span role="columnheader" className={right}>
+          Spans
+        </span>
+      )}
     </div>
   );
 }

@@ -3,12 +3,27 @@ import { NOTHING } from './query';
 import { buckets, narrowed, stepOf, type Stat } from './time-buckets';
 
 const NOW = Date.parse('2026-11-16T12:30:00Z');
-const stat = (at: string): Stat => ({ at, group: null, traces: 1, errors: 0, p50_ms: 1, p95_ms: 1, input_tokens: 0, output_tokens: 0, cost: 0 });
+const stat = (at: string): Stat => ({
+  at,
+  group: null,
+  traces: 1,
+  errors: 0,
+  p50_ms: 1,
+  p95_ms: 1,
+  input_tokens: 0,
+  output_tokens: 0,
+  cost: 0,
+});
 const from = (text: string) => ({ from: text, to: null });
 
 describe('the steps of a time', () => {
   it('are as fine as it is short', () => {
-    const steps = [from('2026-11-16T11:30:00Z'), from('2026-11-15T12:30:00Z'), from('2026-11-09T12:30:00Z'), { from: null, to: null }];
+    const steps = [
+      from('2026-11-16T11:30:00Z'),
+      from('2026-11-15T12:30:00Z'),
+      from('2026-11-09T12:30:00Z'),
+      { from: null, to: null },
+    ];
 
     expect(steps.map((time) => stepOf(time, NOW))).toEqual(['minute', 'hour', 'day', 'day']);
     expect(stepOf({ from: '2026-01-01T00:00:00Z', to: '2026-01-01T02:00:00Z' }, NOW)).toBe('minute');
@@ -39,6 +54,11 @@ describe('the steps of a time', () => {
 it('some chosen steps are a time to ask for', () => {
   const all = buckets([], from('2026-11-14T00:00:00Z'), 'day', NOW);
 
-  expect(narrowed(NOTHING, all.slice(0, 2))).toEqual({ ...NOTHING, range: 'custom', from: '2026-11-14T00:00:00.000Z', to: '2026-11-16T00:00:00.000Z' });
+  expect(narrowed(NOTHING, all.slice(0, 2))).toEqual({
+    ...NOTHING,
+    range: 'custom',
+    from: '2026-11-14T00:00:00.000Z',
+    to: '2026-11-16T00:00:00.000Z',
+  });
   expect(narrowed(NOTHING, [])).toBe(NOTHING);
 });

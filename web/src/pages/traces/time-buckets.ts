@@ -48,6 +48,7 @@ export function narrowed(asked: Asked, chosen: readonly Bucket[]): Asked {
 
 /** Steps are those of the server's clock, which for days is UTC. */
 export function when({ at }: Bucket, step: Step): string {
-  if (step === 'day') return new Date(at).toLocaleDateString('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' });
+  if (step === 'day')
+    return new Date(at).toLocaleDateString('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' });
   return new Date(at).toLocaleString('en-GB', { weekday: 'short', hour: '2-digit', minute: '2-digit' });
 }

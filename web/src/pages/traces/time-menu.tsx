@@ -5,8 +5,8 @@ import { useState, type FormEvent, type ReactNode } from 'react';
 import { Button } from '@/components/button';
 import { TextField, Labelled } from '@/components/form-fields';
 import { cn } from '@/lib/cn';
-import { RANGES, type Asked, type Range } from './query';
 import { brief, fromField, toField } from './conditions';
+import { RANGES, type Asked, type Range } from './query';
 
 const USUAL = (Object.keys(RANGES) as Range[]).filter((range) => range !== 'custom');
 
@@ -26,14 +26,23 @@ export function TimeMenu({ asked, onChange }: { asked: Asked; onChange: (asked: 
         </Button>
       </Popover.Trigger>
       <Popover.Portal>
-        <Popover.Content aria-label="Time" align="start" sideOffset={4} collisionPadding={8} className="z-50 w-64 rounded-xl border bg-raised p-1 shadow-float">
+        <Popover.Content
+          aria-label="Time"
+          align="start"
+          sideOffset={4}
+          collisionPadding={8}
+          className="z-50 w-64 rounded-xl border bg-raised p-1 shadow-float"
+        >
           {USUAL.map((range) => (
             <button
               key={range}
               type="button"
               aria-pressed={asked.range === range}
               onClick={() => choose(range)}
-              className={cn('flex w-full items-center justify-between rounded-lg px-2 py-1.5 hover:bg-sunken', asked.range === range && 'font-medium')}
+              className={cn(
+                'flex w-full items-center justify-between rounded-lg px-2 py-1.5 hover:bg-sunken',
+                asked.range === range && 'font-medium',
+              )}
             >
               {RANGES[range]}
               {asked.range === range && <Check aria-hidden className="size-4 text-accent" />}
@@ -66,7 +75,12 @@ function Custom({ asked, onChange }: { asked: Asked; onChange: (asked: Asked) =>
         <TextField type="datetime-local" value={from} onChange={(event) => setFrom(event.target.value)} />
       </Labelled>
       <Labelled label="To">
-        <TextField type="datetime-local" value={to} aria-invalid={wrong} onChange={(event) => setTo(event.target.value)} />
+        <TextField
+          type="datetime-local"
+          value={to}
+          aria-invalid={wrong}
+          onChange={(event) => setTo(event.target.value)}
+        />
       </Labelled>
       {wrong && <p className="text-xs text-bad">It ends before it begins.</p>}
       <Button type="submit" size="small" look="main" disabled={wrong || (from === '' && to === '')}>

@@ -23,7 +23,13 @@ async function kept(name: string, asked: Record<string, unknown>): Promise<View>
 }
 
 async function saveAs(asked: Asked, ask: Asking['ask']): Promise<void> {
-  const name = await askText({ title: 'Save this view', text: 'Everyone in the project can choose it.', act: 'Save', value: '', label: 'Name' });
+  const name = await askText({
+    title: 'Save this view',
+    text: 'Everyone in the project can choose it.',
+    act: 'Save',
+    value: '',
+    label: 'Name',
+  });
   if (!name) return;
   const view = await kept(name, viewBody(asked));
   ask(asked, { view: view.id, replace: true });
@@ -42,13 +48,17 @@ async function rename(view: View): Promise<void> {
 
 async function save(view: View, asked: Asked): Promise<void> {
   await replace(view, view.name, viewBody(asked));
-  tell(`“${view.name}” is now what you see.`, { action: { label: 'Undo', run: () => void replace(view, view.name, view.body).catch(tellError) } });
+  tell(`“${view.name}” is now what you see.`, {
+    action: { label: 'Undo', run: () => void replace(view, view.name, view.body).catch(tellError) },
+  });
 }
 
 async function remove(view: View): Promise<void> {
   await api('delete', '/api/views/{view}', { path: { view: view.id } });
   await changed();
-  tell(`“${view.name}” is deleted.`, { action: { label: 'Undo', run: () => void kept(view.name, view.body).catch(tellError) } });
+  tell(`“${view.name}” is deleted.`, {
+    action: { label: 'Undo', run: () => void kept(view.name, view.body).catch(tellError) },
+  });
 }
 
 export function ViewsMenu({ asking: { asked, view: chosen, ask } }: { asking: Asking }): ReactNode {
@@ -72,17 +82,40 @@ export function ViewsMenu({ asking: { asked, view: chosen, ask } }: { asking: As
       {error && <MenuTitle>The views could not be read.</MenuTitle>}
       {all.length > 0 && <MenuTitle>Saved views</MenuTitle>}
       {all.map((view) => (
-        <MenuItem key={view.id} icon={view.id === chosen ? <Check /> : <Bookmark />} onSelect={() => ask(readView(view.body), { view: view.id })}>
-          <span className="block max-w-64 truncate" dir="auto">{prose(view.name)}</span>
+        <MenuItem
+          key={view.id}
+          icon={view.id === chosen ? <Check /> : <Bookmark />}
+          onSelect={() => ask(readView(view.body), { view: view.id })}
+        >
+          <span className="block max-w-64 truncate" dir="auto">
+            {prose(view.name)}
+          </span>
         </MenuItem>
       ))}
       {all.length > 0 && <MenuLine />}
-      <MenuItem icon={<BookmarkPlus />} onSelect={() => void saveAs(asked, ask).catch(tellError)}>Save as a new view…</MenuItem>
+      <MenuItem icon={<BookmarkPlus />} onSelect={() => void saveAs(asked, ask).catch(tellError)}>
+        Save as a new view…
+      </MenuItem>
       {current && (
         <>
-          {differs && <MenuItem icon={<Save />} onSelect={() => void save(current, asked).catch(tellError)}>Save changes</MenuItem>}
-          <MenuItem icon={<Pencil />} onSelect={() => void rename(current).catch(tellError)}>Rename…</MenuItem>
-          <MenuItem danger icon={<Trash2 />} onSelect={() => { ask(asked, { view: null, replace: true }); void remove(current).catch(tellError); }}>Delete</MenuItem>
+          {differs && (
+            <MenuItem icon={<Save />} onSelect={() => void save(current, asked).catch(tellError)}>
+              Save changes
+            </MenuItem>
+          )}
+          <MenuItem icon={<Pencil />} onSelect={() => void rename(current).catch(tellError)}>
+            Rename…
+          </MenuItem>
+          <MenuItem
+            danger
+            icon={<Trash2 />}
+            onSelect={() => {
+              ask(asked, { view: null, replace: true });
+              void remove(current).catch(tellError);
+            }}
+          >
+            Delete
+          </MenuItem>
         </>
       )}
     </Menu>

@@ -73,7 +73,12 @@ export default function ConnectDialog({ onClose }: { onClose: () => void }): Rea
         </Labelled>
         <div className="grid gap-4 sm:grid-cols-2">
           <Labelled label="Name" hint="optional">
-            <TextField maxLength={64} placeholder="As the service says" value={name} onChange={(event) => setName(event.target.value)} />
+            <TextField
+              maxLength={64}
+              placeholder="As the service says"
+              value={name}
+              onChange={(event) => setName(event.target.value)}
+            />
           </Labelled>
           <Labelled label="Is it a chat?">
             <Select
@@ -157,7 +162,9 @@ function Refused({ error }: { error: Error }): ReactNode {
     <>
       <Problem error={tried.length > 0 ? `${what.replace(/\.$/, '')}. If you know what it is, say so above.` : what} />
       <TriedTable tried={tried} />
-      {Array.isArray(details.models) && <p className="text-muted wrap-anywhere">Models there: {details.models.join(', ')}</p>}
+      {Array.isArray(details.models) && (
+        <p className="text-muted wrap-anywhere">Models there: {details.models.join(', ')}</p>
+      )}
       {typeof details.settings === 'string' && <CodeBlock text={details.settings.trimEnd()} language="toml" />}
     </>
   );

@@ -6,7 +6,10 @@ import type { Workflow } from '@/api/types';
 import { askYes } from '@/components/confirm-dialog';
 
 export const connections = () =>
-  queryOptions({ queryKey: ['connections'], queryFn: ({ signal }) => api('get', '/api/connections', { query: { limit: 200 }, signal }) });
+  queryOptions({
+    queryKey: ['connections'],
+    queryFn: ({ signal }) => api('get', '/api/connections', { query: { limit: 200 }, signal }),
+  });
 
 export type Dialect = 'invoke' | 'run' | 'responses' | 'chat-completions';
 
@@ -36,7 +39,12 @@ export async function connect({ url, name, isChat, dialect, model }: Wanted, dry
 
 /** Asks first; says whether it is gone. */
 export async function disconnect(name: string): Promise<boolean> {
-  const sure = await askYes({ title: `Disconnect ${name}?`, text: 'It is no longer served here. Its threads stay readable.', act: 'Disconnect', danger: true });
+  const sure = await askYes({
+    title: `Disconnect ${name}?`,
+    text: 'It is no longer served here. Its threads stay readable.',
+    act: 'Disconnect',
+    danger: true,
+  });
   if (!sure) return false;
   await api('delete', '/api/connections/{name}', { path: { name } });
   await changed();
@@ -52,4 +60,7 @@ export async function refresh(name: string): Promise<Workflow> {
 }
 
 const changed = () =>
-  Promise.all([queryClient.invalidateQueries({ queryKey: ['workflows'] }), queryClient.invalidateQueries({ queryKey: ['connections'] })]);
+  Promise.all([
+    queryClient.invalidateQueries({ queryKey: ['workflows'] }),
+    queryClient.invalidateQueries({ queryKey: ['connections'] }),
+  ]);

@@ -51,7 +51,11 @@ function Whole({ workflow }: { workflow: Workflow }): ReactNode {
     <div className="flex flex-col gap-8">
       <Head workflow={workflow} />
       <Part title="What it is">
-        {evidence ? <EvidenceView evidence={evidence} /> : <p>{servedVerdict(workflow.is_chat, workflow.is_chat_source)}</p>}
+        {evidence ? (
+          <EvidenceView evidence={evidence} />
+        ) : (
+          <p>{servedVerdict(workflow.is_chat, workflow.is_chat_source)}</p>
+        )}
         <Facts workflow={workflow} />
       </Part>
       <Part title="What it takes and gives">
@@ -86,7 +90,9 @@ function Head({ workflow }: { workflow: Workflow }): ReactNode {
   const [asking, setAsking] = useState(false);
   const ask = () => {
     setAsking(true);
-    refresh(workflow.name).catch(tellError).finally(() => setAsking(false));
+    refresh(workflow.name)
+      .catch(tellError)
+      .finally(() => setAsking(false));
   };
   return (
     <header className="flex flex-wrap items-start gap-x-6 gap-y-4">
@@ -100,7 +106,12 @@ function Head({ workflow }: { workflow: Workflow }): ReactNode {
           {workflow.description || 'No description.'}
         </p>
         {workflow.origin === 'connected' && (
-          <p className={cn('flex flex-wrap items-center gap-2 pt-2', workflow.state === 'unreachable' ? 'text-bad' : 'text-muted')}>
+          <p
+            className={cn(
+              'flex flex-wrap items-center gap-2 pt-2',
+              workflow.state === 'unreachable' ? 'text-bad' : 'text-muted',
+            )}
+          >
             <span {...(workflow.checked_at ? { title: formatDateTime(workflow.checked_at) } : {})}>
               {workflow.state === 'unreachable' ? 'It did not answer when it was asked' : 'It was asked what it is'}
               {workflow.checked_at && ` ${formatTimeAgo(workflow.checked_at)}`}.
@@ -111,15 +122,27 @@ function Head({ workflow }: { workflow: Workflow }): ReactNode {
           </p>
         )}
       </div>
-      <Button look="main" className="h-10 px-5" onClick={() => navigate(`/play?workflow=${encodeURIComponent(workflow.name)}`)}>
-        {workflow.is_chat ? <MessageSquareText aria-hidden className="size-4.5" /> : <Play aria-hidden className="size-4.5" />}
+      <Button
+        look="main"
+        className="h-10 px-5"
+        onClick={() => navigate(`/play?workflow=${encodeURIComponent(workflow.name)}`)}
+      >
+        {workflow.is_chat ? (
+          <MessageSquareText aria-hidden className="size-4.5" />
+        ) : (
+          <Play aria-hidden className="size-4.5" />
+        )}
         {workflow.is_chat ? 'Talk to it' : 'Run it'}
       </Button>
     </header>
   );
 }
 
-const TURNS = { reject: 'refused while one is answered', queue: 'wait for their turn', interrupt: 'interrupt the answer before' };
+const TURNS = {
+  reject: 'refused while one is answered',
+  queue: 'wait for their turn',
+  interrupt: 'interrupt the answer before',
+};
 const LEAVING = { cancel: 'the run is cancelled', finish: 'the run goes on to its end' };
 
 function Facts({ workflow }: { workflow: Workflow }): ReactNode {
@@ -130,7 +153,9 @@ function Facts({ workflow }: { workflow: Workflow }): ReactNode {
     [
       'Flags',
       <code key="flags" className="font-mono text-[13px]">
-        {Object.entries(workflow.flags).map(([name, value]) => `${name}: ${value}`).join(', ') || 'none'}
+        {Object.entries(workflow.flags)
+          .map(([name, value]) => `${name}: ${value}`)
+          .join(', ') || 'none'}
       </code>,
     ],
   ];

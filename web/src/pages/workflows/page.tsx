@@ -37,7 +37,11 @@ export function WorkflowList(): ReactNode {
   const [kind, setKind] = useState<Kind>('all');
   const [connecting, setConnecting] = useState(false);
   const all = (data?.data ?? []).filter((row) => kind === 'all' || row.is_chat === (kind === 'chat'));
-  const rows = found(text, all.map((row) => ({ title: row.name, more: row.description, row })), 500).map(({ row }) => row);
+  const rows = found(
+    text,
+    all.map((row) => ({ title: row.name, more: row.description, row })),
+    500,
+  ).map(({ row }) => row);
   return (
     <div className="mx-auto max-w-4xl px-4 py-6 sm:px-8">
       <header className="flex items-center justify-between gap-4 pb-4">
@@ -62,7 +66,14 @@ export function WorkflowList(): ReactNode {
           <div className="flex flex-wrap items-center gap-2 pb-3">
             <div className="relative min-w-48 grow">
               <Search aria-hidden className="pointer-events-none absolute top-2 left-2.5 size-4 text-faint" />
-              <TextField type="search" aria-label="Search workflows" placeholder="Search" className="pl-8.5" value={text} onChange={(event) => setText(event.target.value)} />
+              <TextField
+                type="search"
+                aria-label="Search workflows"
+                placeholder="Search"
+                className="pl-8.5"
+                value={text}
+                onChange={(event) => setText(event.target.value)}
+              />
             </div>
             <Segments label="Which" options={KINDS} value={kind} onChange={setKind} />
           </div>
@@ -87,7 +98,9 @@ function WorkflowListRow({ workflow }: { workflow: WorkflowRow }): ReactNode {
   const [asking, setAsking] = useState(false);
   const ask = () => {
     setAsking(true);
-    refresh(workflow.name).catch(tellError).finally(() => setAsking(false));
+    refresh(workflow.name)
+      .catch(tellError)
+      .finally(() => setAsking(false));
   };
   return (
     <li className="group relative flex items-center gap-3 px-4 py-3 first:rounded-t-xl last:rounded-b-xl hover:bg-sunken/60">
@@ -106,7 +119,9 @@ function WorkflowListRow({ workflow }: { workflow: WorkflowRow }): ReactNode {
         <p className={cn('line-clamp-2 pt-0.5 text-muted wrap-anywhere', !workflow.description && 'italic')} dir="auto">
           {workflow.description || 'No description.'}
         </p>
-        {workflow.state === 'unreachable' && <p className="pt-0.5 text-bad">It did not answer when it was last asked.</p>}
+        {workflow.state === 'unreachable' && (
+          <p className="pt-0.5 text-bad">It did not answer when it was last asked.</p>
+        )}
       </div>
       {workflow.state === 'unreachable' && (
         <Button size="small" className="relative" disabled={asking} onClick={ask}>
@@ -146,12 +161,19 @@ const ConnectionRow = ({ row, removable }: { row: ConnectionRow; removable: bool
         {row.state === 'failed' ? (
           <span className="truncate font-medium">{row.name}</span>
         ) : (
-          <Link href={`/workflows/${encodeURIComponent(row.name)}`} className="truncate rounded font-medium hover:underline">
+          <Link
+            href={`/workflows/${encodeURIComponent(row.name)}`}
+            className="truncate rounded font-medium hover:underline"
+          >
             {row.name}
           </Link>
         )}
         <Badge tone={TONES[row.state]}>{STATES[row.state]}</Badge>
-        {row.fixed && <Badge title="It is changed where it is declared">{row.declared_in === 'settings' ? 'In palaver.toml' : 'In code'}</Badge>}
+        {row.fixed && (
+          <Badge title="It is changed where it is declared">
+            {row.declared_in === 'settings' ? 'In palaver.toml' : 'In code'}
+          </Badge>
+        )}
       </div>
       <div className="truncate font-mono text-xs leading-5 text-muted" title={row.url}>
         {row.url}

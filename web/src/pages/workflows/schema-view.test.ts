@@ -25,8 +25,16 @@ describe('properties', () => {
 
   test('references inside the schema are followed, also in a circle', () => {
     const schema = {
-      $defs: { style: { enum: ['short', 'long'] }, loop: { $ref: '#/$defs/loop' }, tree: { type: 'array', items: { $ref: '#/$defs/tree' } } },
-      properties: { style: { $ref: '#/$defs/style', default: 'short' }, loop: { $ref: '#/$defs/loop' }, tree: { $ref: '#/$defs/tree' } },
+      $defs: {
+        style: { enum: ['short', 'long'] },
+        loop: { $ref: '#/$defs/loop' },
+        tree: { type: 'array', items: { $ref: '#/$defs/tree' } },
+      },
+      properties: {
+        style: { $ref: '#/$defs/style', default: 'short' },
+        loop: { $ref: '#/$defs/loop' },
+        tree: { $ref: '#/$defs/tree' },
+      },
     };
 
     expect(propertiesOf(schema).map(({ type, fallback }) => [type, fallback])).toEqual([

@@ -5,7 +5,15 @@ import { IconButton } from '@/components/button';
 import { type JsonSchema, isObject } from '@/components/forms/json-schema';
 import { CodeBlock } from '@/components/markdown/code-block';
 
-export function SchemaView({ title, schema, none }: { title: string; schema: JsonSchema | undefined; none: string }): ReactNode {
+export function SchemaView({
+  title,
+  schema,
+  none,
+}: {
+  title: string;
+  schema: JsonSchema | undefined;
+  none: string;
+}): ReactNode {
   const [raw, setRaw] = useState(false);
   const properties = propertiesOf(schema ?? {});
   return (
@@ -13,7 +21,12 @@ export function SchemaView({ title, schema, none }: { title: string; schema: Jso
       <header className="flex h-8 items-center justify-between">
         <h3 className="font-medium">{title}</h3>
         {schema && (
-          <IconButton label={raw ? 'Show as a table' : 'Show the JSON Schema'} size="small" aria-pressed={raw} onClick={() => setRaw(!raw)}>
+          <IconButton
+            label={raw ? 'Show as a table' : 'Show the JSON Schema'}
+            size="small"
+            aria-pressed={raw}
+            onClick={() => setRaw(!raw)}
+          >
             <Braces className={raw ? 'text-accent' : ''} />
           </IconButton>
         )}
@@ -23,7 +36,9 @@ export function SchemaView({ title, schema, none }: { title: string; schema: Jso
       ) : properties.length > 0 ? (
         <Properties properties={properties} />
       ) : (
-        <p className="text-muted">{schema && schema.type !== 'object' && Object.keys(schema).length > 0 ? typeOf(schema, schema) : none}</p>
+        <p className="text-muted">
+          {schema && schema.type !== 'object' && Object.keys(schema).length > 0 ? typeOf(schema, schema) : none}
+        </p>
       )}
     </section>
   );
@@ -93,7 +108,10 @@ export function propertiesOf(schema: JsonSchema): Property[] {
 /** One type in words: `list of text`, `number, 0 to 2`, `"short" or "long"`. */
 export function typeOf(given: unknown, root: JsonSchema, depth = 0): string {
   const schema = followed(given, root);
-  const told = depth > 3 ? 'anything' : (marked(schema) ?? chosen(schema) ?? joined(schema, root, depth) ?? plain(schema, root, depth));
+  const told =
+    depth > 3
+      ? 'anything'
+      : (marked(schema) ?? chosen(schema) ?? joined(schema, root, depth) ?? plain(schema, root, depth));
   return told.length > LONGEST ? `${told.slice(0, LONGEST - 1)}…` : told;
 }
 
@@ -127,7 +145,9 @@ function plain(schema: JsonSchema, root: JsonSchema, depth: number): string {
     case 'null':
       return 'null';
     case 'array':
-      return isObject(schema.items) && Object.keys(schema.items).length > 0 ? `list of ${typeOf(schema.items, root, depth + 1)}` : 'list';
+      return isObject(schema.items) && Object.keys(schema.items).length > 0
+        ? `list of ${typeOf(schema.items, root, depth + 1)}`
+        : 'list';
     case 'object':
       return 'object';
     default:

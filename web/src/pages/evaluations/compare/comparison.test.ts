@@ -2,17 +2,35 @@ import { expect, test } from 'vitest';
 import type { ResultRow } from '@/pages/evaluations/queries';
 import { fateOf, pairs, rowScores, split, verdict, type Compared } from './comparison';
 
-const cell = (row: string, scored: { passed?: boolean | null; score?: number | null } | 'skipped' | 'failed', id = `cell_${row}`): ResultRow =>
+const cell = (
+  row: string,
+  scored: { passed?: boolean | null; score?: number | null } | 'skipped' | 'failed',
+  id = `cell_${row}`,
+): ResultRow =>
   ({
     id,
     row,
     status: scored === 'failed' ? 'failed' : 'done',
     in: { renderer: 'text', text: `asked ${row}` },
-    scores: typeof scored === 'string' ? (scored === 'failed' ? [] : [{ evaluator: 'e', status: 'skipped' }]) : [{ evaluator: 'e', status: 'scored', ...scored }],
+    scores:
+      typeof scored === 'string'
+        ? scored === 'failed'
+          ? []
+          : [{ evaluator: 'e', status: 'skipped' }]
+        : [{ evaluator: 'e', status: 'scored', ...scored }],
   }) as unknown as ResultRow;
 
 test('a row is the mean of its repeats, and a call that failed scores nothing', () => {
-  const told = rowScores([cell('a', { passed: true, score: 0.8 }), cell('a', { passed: false, score: 0.2 }, 'cell_9'), cell('b', 'failed'), cell('c', 'skipped'), cell('d', { passed: true })], 'e');
+  const told = rowScores(
+    [
+      cell('a', { passed: true, score: 0.8 }),
+      cell('a', { passed: false, score: 0.2 }, 'cell_9'),
+      cell('b', 'failed'),
+      cell('c', 'skipped'),
+      cell('d', { passed: true }),
+    ],
+    'e',
+  );
   expect([...told]).toEqual([
     ['a', { cell: 'cell_a', text: 'asked a', score: 0.5, passed: 0.5 }],
     ['b', { cell: 'cell_b', text: 'asked b', score: 0, passed: 0 }],
@@ -21,20 +39,53 @@ test('a row is the mean of its repeats, and a call that failed scores nothing', 
 });
 
 test('pairs are rows of both, and not those that changed', () => {
-  const base = rowScores([cell('a', { passed: true }), cell('b', { passed: false }), cell('c', { passed: true }), cell('d', { score: 3 })], 'e');
-  const candidate = rowScores([cell('a', { passed: false }), cell('b', { passed: true }), cell('c', { passed: true }), cell('d', { score: 1 })], 'e');
-  expect(pairs(base, candidate, ['c']).map((pair) => [pair.row, fateOf(pair)])).toEqual([['a', 'regression'], ['b', 'fix'], ['d', 'same']]);
+  const base = rowScores(
+    [cell('a', { passed: true }), cell('b', { passed: false }), cell('c', { passed: true }), cell('d', { score: 3 })],
+    'e',
+  );
+  const candidate = rowScores(
+    [cell('a', { passed: false }), cell('b', { passed: true }), cell('c', { passed: true }), cell('d', { score: 1 })],
+    'e',
+  );
+  expect(pairs(base, candidate, ['c']).map((pair) => [pair.row, fateOf(pair)])).toEqual([
+    ['a', 'regression'],
+    ['b', 'fix'],
+    ['d', 'same'],
+  ]);
 });
 
 test('a verdict is a sentence, and says how many cases would tell', () => {
-  const one: Compared = { name: 'e', measure: 'pass_rate', paired: 128, unpaired: 0, base: 0.867, candidate: 0.828, difference: -0.039, ci: [-0.094, 0.016], test: 'mcnemar-exact', p: 0.267, p_adjusted: 0.534, verdict: 'unclear', regressions: 9, fixes: 4, cases_needed: 252 };
-  expect(verdict(one)).toBe('It is not clear: 86.7 % → 82.8 % (−3.9 points, 128 rows). About 252 rows like these would tell.');
+  const one: Compared = {
+    name: 'e',
+    measure: 'pass_rate',
+    paired: 128,
+    unpaired: 0,
+    base: 0.867,
+    candidate: 0.828,
+    difference: -0.039,
+    ci: [-0.094, 0.016],
+    test: 'mcnemar-exact',
+    p: 0.267,
+    p_adjusted: 0.534,
+    verdict: 'unclear',
+    regressions: 9,
+    fixes: 4,
+    cases_needed: 252,
+  };
+  expect(verdict(one)).toBe(
+    'It is not clear: 86.7 % → 82.8 % (−3.9 points, 128 rows). About 252 rows like these would tell.',
+  );
   expect(verdict({ ...one, cases_needed: null })).toMatch(/No number of rows/);
   expect(verdict({ ...one, verdict: 'worse' })).toMatch(/^It got worse: 86\.7 %/);
-  expect(verdict({ ...one, measure: 'mean', verdict: 'better', difference: 0.5 })).toBe('It got better: 0.867 → 0.828 (+0.5, 128 rows).');
+  expect(verdict({ ...one, measure: 'mean', verdict: 'better', difference: 0.5 })).toBe(
+    'It got better: 0.867 → 0.828 (+0.5, 128 rows).',
+  );
   expect(verdict({ ...one, difference: null })).toMatch(/^There is nothing to compare/);
 });
 
 test('a side names an evaluation and its variant, which may have a colon', () => {
-  expect([split('ev_1:a:b'), split('ev_1')]).toEqual([{ id: 'ev_1', variant: 'a:b' }, { id: 'ev_1', variant: null }]);
+  expect([split('ev_1:a:b'), split('ev_1')]).toEqual([
+    { id: 'ev_1', variant: 'a:b' },
+    { id: 'ev_1', variant: null },
+  ]);
 });

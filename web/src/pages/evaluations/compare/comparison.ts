@@ -1,7 +1,7 @@
 /** Two sides of a comparison, row by row: what each row scored on both, and what that means in words. Pure. */
 import type { Schemas } from '@/api/client';
-import type { ResultRow } from '@/pages/evaluations/queries';
 import { change, percent, points, score } from '@/pages/evaluations/format';
+import type { ResultRow } from '@/pages/evaluations/queries';
 
 export type Compared = Schemas['EvaluatorComparison'];
 
@@ -39,7 +39,9 @@ export function rowScores(rows: readonly ResultRow[], evaluator: string): Map<st
     cells.set(row.row, known);
   }
   const told = [...cells].flatMap(([row, { cell, scores, passes, text }]) =>
-    scores.length > 0 ? [[row, { cell, text, score: mean(scores), passed: passes.length > 0 ? mean(passes) : null }] as const] : [],
+    scores.length > 0
+      ? [[row, { cell, text, score: mean(scores), passed: passes.length > 0 ? mean(passes) : null }] as const]
+      : [],
   );
   return new Map(told);
 }
@@ -52,7 +54,11 @@ function textOf({ in: asked }: ResultRow): string {
 }
 
 /** Rows that both have; those whose content changed are no pairs. */
-export function pairs(base: ReadonlyMap<string, RowScore>, candidate: ReadonlyMap<string, RowScore>, changed: readonly string[]): Pair[] {
+export function pairs(
+  base: ReadonlyMap<string, RowScore>,
+  candidate: ReadonlyMap<string, RowScore>,
+  changed: readonly string[],
+): Pair[] {
   const left = new Set(changed);
   return [...base].flatMap(([row, one]) => {
     const other = candidate.get(row);
@@ -73,7 +79,8 @@ export function fateOf({ base, candidate }: Pair): Fate {
 /** What came of it, as one sentence. */
 export function verdict(one: Compared): string {
   const { measure, difference, base, candidate, paired } = one;
-  if (difference === null || base === null || candidate === null) return 'There is nothing to compare: no row was scored on both sides.';
+  if (difference === null || base === null || candidate === null)
+    return 'There is nothing to compare: no row was scored on both sides.';
   const told = measure === 'pass_rate' ? percent : score;
   const moved = measure === 'pass_rate' ? points(difference) : change(difference);
   const from = `${told(base)} → ${told(candidate)} (${moved}, ${paired.toLocaleString('en')} ${paired === 1 ? 'row' : 'rows'})`;
@@ -91,7 +98,9 @@ export function verdict(one: Compared): string {
 
 function needed({ cases_needed: cases, paired }: Compared): string {
   if (cases === null) return 'No number of rows like these would tell: there is no difference to see.';
-  return cases > paired ? `About ${cases.toLocaleString('en')} rows like these would tell.` : 'A few more rows would tell.';
+  return cases > paired
+    ? `About ${cases.toLocaleString('en')} rows like these would tell.`
+    : 'A few more rows would tell.';
 }
 
 /** `ev_2a:base` */

@@ -14,7 +14,13 @@ import { useTitle } from '@/lib/hooks';
 import { prose } from '@/lib/safe-text';
 import { ScoreBadge } from '@/pages/evaluations/badges';
 import { titleOf, change, points } from '@/pages/evaluations/format';
-import { evaluationQuery as evaluationOf, comparisonQuery, type ResultRow, comparisonRowQuery, regressionsQuery } from '@/pages/evaluations/queries';
+import {
+  evaluationQuery as evaluationOf,
+  comparisonQuery,
+  type ResultRow,
+  comparisonRowQuery,
+  regressionsQuery,
+} from '@/pages/evaluations/queries';
 import { split, verdict, type Compared } from './comparison';
 import { Scatter } from './scatter';
 
@@ -24,12 +30,23 @@ export default function ComparePage(): ReactNode {
   const base = params.get('base') ?? '';
   const candidate = params.get('candidate') ?? '';
   const chosen = params.get('evaluator');
-  const { data, error, refetch } = useQuery({ ...comparisonQuery(base, candidate), enabled: Boolean(base && candidate) });
+  const { data, error, refetch } = useQuery({
+    ...comparisonQuery(base, candidate),
+    enabled: Boolean(base && candidate),
+  });
   useEffect(() => {
     if (data) done('worse');
   }, [data]);
   if (!base || !candidate) {
-    return <Empty title="Nothing to compare">Open an <Link href="/evaluations" className="text-accent underline">evaluation</Link> and choose “Compare with…”.</Empty>;
+    return (
+      <Empty title="Nothing to compare">
+        Open an{' '}
+        <Link href="/evaluations" className="text-accent underline">
+          evaluation
+        </Link>{' '}
+        and choose “Compare with…”.
+      </Empty>
+    );
   }
   const evaluator = data?.evaluators.find(({ name }) => name === chosen) ?? data?.evaluators[0];
   const swap = () => setParams({ base: candidate, candidate: base, ...(chosen ? { evaluator: chosen } : {}) });
@@ -41,27 +58,70 @@ export default function ComparePage(): ReactNode {
         <div className="flex min-w-0 grow flex-wrap items-center gap-2">
           <Sides base={base} candidate={candidate} />
         </div>
-        <Button size="small" onClick={swap}><ArrowLeftRight aria-hidden className="size-3.5" />Swap</Button>
+        <Button size="small" onClick={swap}>
+          <ArrowLeftRight aria-hidden className="size-3.5" />
+          Swap
+        </Button>
       </header>
       <div className="mx-auto flex max-w-6xl flex-col gap-5 px-4 py-4 sm:px-6">
-        {error && <Problem error={error}><Button size="small" onClick={() => void refetch()}>Try again</Button></Problem>}
+        {error && (
+          <Problem error={error}>
+            <Button size="small" onClick={() => void refetch()}>
+              Try again
+            </Button>
+          </Problem>
+        )}
         {!data && !error && <Spinner />}
-        {data && <Notes changed={data.changed_count ?? 0} onlyInBase={data.only_in_base ?? []} onlyInCandidate={data.only_in_candidate ?? []} />}
-        {data && data.evaluators.length === 0 && <Empty title="No evaluator is in both">They have no figure in common.</Empty>}
-        {data && data.evaluators.length > 0 && <Verdicts evaluators={data.evaluators} margin={data.margin} chosen={evaluator?.name ?? ''} onChoose={choose} />}
+        {data && (
+          <Notes
+            changed={data.changed_count ?? 0}
+            onlyInBase={data.only_in_base ?? []}
+            onlyInCandidate={data.only_in_candidate ?? []}
+          />
+        )}
+        {data && data.evaluators.length === 0 && (
+          <Empty title="No evaluator is in both">They have no figure in common.</Empty>
+        )}
+        {data && data.evaluators.length > 0 && (
+          <Verdicts
+            evaluators={data.evaluators}
+            margin={data.margin}
+            chosen={evaluator?.name ?? ''}
+            onChoose={choose}
+          />
+        )}
         {data && evaluator && (
           <section aria-label="Rows" className="min-w-0">
             <div className="mb-3 flex flex-wrap items-center gap-3">
               <h2 className="font-semibold">Row by row</h2>
               {data.evaluators.length > 1 && data.evaluators.length <= 5 && (
-                <Segments label="Evaluator" options={Object.fromEntries(data.evaluators.map(({ name }) => [name, name]))} value={evaluator.name} onChange={choose} />
+                <Segments
+                  label="Evaluator"
+                  options={Object.fromEntries(data.evaluators.map(({ name }) => [name, name]))}
+                  value={evaluator.name}
+                  onChange={choose}
+                />
               )}
             </div>
             <div className="grid items-start gap-5 @4xl:grid-cols-[minmax(0,24rem)_minmax(0,1fr)]">
               <Scatter base={base} candidate={candidate} evaluator={evaluator.name} changed={data.changed ?? []} />
               <div className="flex min-w-0 flex-col gap-5">
-                <Changes key={`lost ${evaluator.name}`} kind="regressions" count={evaluator.regressions} base={base} candidate={candidate} evaluator={evaluator.name} />
-                <Changes key={`fixed ${evaluator.name}`} kind="fixes" count={evaluator.fixes} base={base} candidate={candidate} evaluator={evaluator.name} />
+                <Changes
+                  key={`lost ${evaluator.name}`}
+                  kind="regressions"
+                  count={evaluator.regressions}
+                  base={base}
+                  candidate={candidate}
+                  evaluator={evaluator.name}
+                />
+                <Changes
+                  key={`fixed ${evaluator.name}`}
+                  kind="fixes"
+                  count={evaluator.fixes}
+                  base={base}
+                  candidate={candidate}
+                  evaluator={evaluator.name}
+                />
               </div>
             </div>
           </section>
@@ -73,29 +133,54 @@ export default function ComparePage(): ReactNode {
 
 function Sides({ base, candidate }: { base: string; candidate: string }): ReactNode {
   const sides = [split(base), split(candidate)];
-  const [first, second] = useQueries({ queries: sides.map(({ id }) => evaluationOf(id)), combine: (all) => all.map(({ data }) => data) });
+  const [first, second] = useQueries({
+    queries: sides.map(({ id }) => evaluationOf(id)),
+    combine: (all) => all.map(({ data }) => data),
+  });
   const told = (place: 0 | 1) => {
     const known = place === 0 ? first : second;
     const side = sides[place];
     return (
-      <Link href={`/evaluations/${side?.id ?? ''}`} dir="auto" className="min-w-0 rounded-lg border px-2 py-1 text-[13px] hover:border-strong-line">
+      <Link
+        href={`/evaluations/${side?.id ?? ''}`}
+        dir="auto"
+        className="min-w-0 rounded-lg border px-2 py-1 text-[13px] hover:border-strong-line"
+      >
         <span className="text-xs text-faint">{place === 0 ? 'Base' : 'Candidate'} </span>
         <span className="font-medium wrap-anywhere">{prose(side?.variant ?? known?.variants[0]?.name ?? '')}</span>
         {known && <span className="wrap-anywhere text-muted"> {prose(titleOf(known))}</span>}
       </Link>
     );
   };
-  return <>{told(0)}<ArrowRight role="img" aria-label="with" className="size-4 shrink-0 text-faint" />{told(1)}</>;
+  return (
+    <>
+      {told(0)}
+      <ArrowRight role="img" aria-label="with" className="size-4 shrink-0 text-faint" />
+      {told(1)}
+    </>
+  );
 }
 
 /** What is in no figure. */
-function Notes({ changed, onlyInBase, onlyInCandidate }: { changed: number; onlyInBase: readonly string[]; onlyInCandidate: readonly string[] }): ReactNode {
+function Notes({
+  changed,
+  onlyInBase,
+  onlyInCandidate,
+}: {
+  changed: number;
+  onlyInBase: readonly string[];
+  onlyInCandidate: readonly string[];
+}): ReactNode {
   const notes = [
     changed > 0 && `${pluralize(changed, 'row')} of both changed in between: in no figure here.`,
     onlyInBase.length > 0 && `Only in the base: ${onlyInBase.join(', ')}.`,
     onlyInCandidate.length > 0 && `Only in the candidate: ${onlyInCandidate.join(', ')}.`,
   ].filter(Boolean);
-  return notes.length > 0 && <p className="rounded-lg bg-warn-soft px-3 py-2 text-[13px] wrap-anywhere text-warn">{notes.join(' ')}</p>;
+  return (
+    notes.length > 0 && (
+      <p className="rounded-lg bg-warn-soft px-3 py-2 text-[13px] wrap-anywhere text-warn">{notes.join(' ')}</p>
+    )
+  );
 }
 
 const FIRST = 5;
@@ -109,7 +194,10 @@ interface ChangesProps {
 }
 
 const TITLES = { regressions: 'Regressions', fixes: 'Fixes' };
-const HINTS = { regressions: 'Passed in the base, and does not in the candidate.', fixes: 'Did not pass in the base, and does in the candidate.' };
+const HINTS = {
+  regressions: 'Passed in the base, and does not in the candidate.',
+  fixes: 'Did not pass in the base, and does in the candidate.',
+};
 const NONE = { regressions: 'No row got lost.', fixes: 'No row got right.' };
 
 /** The rows that got lost, or right: what was asked, and both answers side by side. */
@@ -122,28 +210,56 @@ export function Changes({ kind, count, base, candidate, evaluator }: ChangesProp
   const rows = data ? firstOfEach(data.data) : [];
   return (
     <section aria-label={TITLES[kind]} className="min-w-0">
-      <h3 className="font-semibold">{TITLES[kind]} <span className="font-normal text-muted tabular-nums">{count.toLocaleString('en')}</span></h3>
+      <h3 className="font-semibold">
+        {TITLES[kind]} <span className="font-normal text-muted tabular-nums">{count.toLocaleString('en')}</span>
+      </h3>
       <p className="mb-2 text-[13px] text-muted">{count > 0 ? HINTS[kind] : NONE[kind]}</p>
       {error && <Problem error={error} />}
       {count > 0 && !data && !error && <Spinner />}
       <ul className="flex flex-col gap-2">
-        {rows.slice(0, most).map((row) => <Change key={row.row} row={row} isLost={isLost} base={base} candidate={candidate} evaluator={evaluator} />)}
+        {rows.slice(0, most).map((row) => (
+          <Change key={row.row} row={row} isLost={isLost} base={base} candidate={candidate} evaluator={evaluator} />
+        ))}
       </ul>
-      {rows.length > most && <Button size="small" look="quiet" className="mt-2" onClick={() => setMost(most + 20)}>{rows.length - most} more</Button>}
-      {data?.next && most >= rows.length && <p className="mt-2 text-xs text-faint">There are more; the results of the evaluation can be filtered for them.</p>}
+      {rows.length > most && (
+        <Button size="small" look="quiet" className="mt-2" onClick={() => setMost(most + 20)}>
+          {rows.length - most} more
+        </Button>
+      )}
+      {data?.next && most >= rows.length && (
+        <p className="mt-2 text-xs text-faint">
+          There are more; the results of the evaluation can be filtered for them.
+        </p>
+      )}
     </section>
   );
 }
 
 /** Of several repeats of a row the first. */
-const firstOfEach = (cells: readonly ResultRow[]): ResultRow[] => [...new Map(cells.toReversed().map((cell) => [cell.row, cell])).values()].toReversed();
+const firstOfEach = (cells: readonly ResultRow[]): ResultRow[] =>
+  [...new Map(cells.toReversed().map((cell) => [cell.row, cell])).values()].toReversed();
 
-function Change({ row, isLost, base, candidate, evaluator }: { row: ResultRow; isLost: boolean; base: string; candidate: string; evaluator: string }): ReactNode {
+function Change({
+  row,
+  isLost,
+  base,
+  candidate,
+  evaluator,
+}: {
+  row: ResultRow;
+  isLost: boolean;
+  base: string;
+  candidate: string;
+  evaluator: string;
+}): ReactNode {
   const { data: found } = useQuery(comparisonRowQuery(isLost ? base : candidate, row.row));
   const [before, after] = isLost ? [found, row] : [row, found];
   return (
     <li className="min-w-0 rounded-xl border bg-surface p-3">
-      <p dir="auto" className="mb-2 line-clamp-3 wrap-anywhere text-muted"><span className="sr-only">Asked: </span>{prose(previewIn(row.in).text ?? '') || row.row}</p>
+      <p dir="auto" className="mb-2 line-clamp-3 wrap-anywhere text-muted">
+        <span className="sr-only">Asked: </span>
+        {prose(previewIn(row.in).text ?? '') || row.row}
+      </p>
       <div className="grid gap-3 @2xl:grid-cols-2">
         <Answer title="Base" side={base} cell={before} evaluator={evaluator} />
         <Answer title="Candidate" side={candidate} cell={after} evaluator={evaluator} />
@@ -152,7 +268,17 @@ function Change({ row, isLost, base, candidate, evaluator }: { row: ResultRow; i
   );
 }
 
-function Answer({ title, side, cell, evaluator }: { title: string; side: string; cell: ResultRow | null | undefined; evaluator: string }): ReactNode {
+function Answer({
+  title,
+  side,
+  cell,
+  evaluator,
+}: {
+  title: string;
+  side: string;
+  cell: ResultRow | null | undefined;
+  evaluator: string;
+}): ReactNode {
   const score = cell?.scores.find((one) => one.evaluator === evaluator);
   return (
     <section aria-label={`${title} answered`} className="min-w-0 rounded-lg bg-canvas p-2">
@@ -160,18 +286,34 @@ function Answer({ title, side, cell, evaluator }: { title: string; side: string;
         {title}
         {score && <ScoreBadge score={score} />}
         <span className="grow" />
-        {cell && <Link href={`/evaluations/${split(side).id}?cell=${cell.id}`} className="hover:text-accent hover:underline">Open</Link>}
+        {cell && (
+          <Link href={`/evaluations/${split(side).id}?cell=${cell.id}`} className="hover:text-accent hover:underline">
+            Open
+          </Link>
+        )}
       </div>
       {cell === undefined && <Spinner />}
       {cell === null && <p className="text-faint">Not there.</p>}
-      {cell && (cell.error ? <p dir="auto" className="wrap-anywhere text-bad">{prose(cell.error.message)}</p> : <PreviewCell preview={previewIn(cell.out)} label={`${title} answered`} />)}
+      {cell &&
+        (cell.error ? (
+          <p dir="auto" className="wrap-anywhere text-bad">
+            {prose(cell.error.message)}
+          </p>
+        ) : (
+          <PreviewCell preview={previewIn(cell.out)} label={`${title} answered`} />
+        ))}
     </section>
   );
 }
 
 const WORDS = { worse: 'Worse', better: 'Better', same: 'Same', unclear: 'Unclear' };
 const TONES = { worse: 'bad', better: 'good', same: 'plain', unclear: 'warn' } as const;
-const FILLS = { worse: 'fill-bad stroke-bad', better: 'fill-good stroke-good', same: 'fill-muted stroke-muted', unclear: 'fill-warn stroke-warn' };
+const FILLS = {
+  worse: 'fill-bad stroke-bad',
+  better: 'fill-good stroke-good',
+  same: 'fill-muted stroke-muted',
+  unclear: 'fill-warn stroke-warn',
+};
 
 interface VerdictsProps {
   evaluators: readonly Compared[];
@@ -182,14 +324,32 @@ interface VerdictsProps {
 
 /** What each evaluator says, in a sentence, and how sure it is: the difference with its interval, about zero. */
 export function Verdicts({ evaluators, margin, chosen, onChoose }: VerdictsProps): ReactNode {
-  const ends = (measure: Compared['measure']) => Math.max(margin * 2, 0.05, ...evaluators.filter((one) => one.measure === measure).flatMap(({ difference, ci }) => [difference ?? 0, ...(ci ?? [])].map(Math.abs)));
+  const ends = (measure: Compared['measure']) =>
+    Math.max(
+      margin * 2,
+      0.05,
+      ...evaluators
+        .filter((one) => one.measure === measure)
+        .flatMap(({ difference, ci }) => [difference ?? 0, ...(ci ?? [])].map(Math.abs)),
+    );
   const widest = { pass_rate: ends('pass_rate'), mean: ends('mean') };
   return (
     <section aria-label="Verdicts" className="overflow-hidden rounded-xl border bg-surface">
       <ul>
         {evaluators.map((one) => (
-          <li key={one.name} className={cn('border-b last:border-0', one.name === chosen && evaluators.length > 1 && 'bg-accent-soft/40')}>
-            <button type="button" aria-pressed={one.name === chosen} onClick={() => onChoose(one.name)} className="grid w-full items-center gap-x-4 gap-y-1 px-4 py-3 text-left -outline-offset-2 hover:bg-sunken/60 @3xl:grid-cols-[minmax(0,1fr)_18rem]">
+          <li
+            key={one.name}
+            className={cn(
+              'border-b last:border-0',
+              one.name === chosen && evaluators.length > 1 && 'bg-accent-soft/40',
+            )}
+          >
+            <button
+              type="button"
+              aria-pressed={one.name === chosen}
+              onClick={() => onChoose(one.name)}
+              className="grid w-full items-center gap-x-4 gap-y-1 px-4 py-3 text-left -outline-offset-2 hover:bg-sunken/60 @3xl:grid-cols-[minmax(0,1fr)_18rem]"
+            >
               <span className="min-w-0">
                 <span className="flex flex-wrap items-center gap-2">
                   <Badge tone={TONES[one.verdict]}>{WORDS[one.verdict]}</Badge>
@@ -210,10 +370,16 @@ export function Verdicts({ evaluators, margin, chosen, onChoose }: VerdictsProps
 function facts(one: Compared): string {
   const { p_adjusted: p, test, unpaired, score } = one;
   return [
-    p !== null && `p = ${p < 0.001 ? '< 0.001' : p.toFixed(3)} (${test === 'mcnemar-exact' ? 'McNemar, exact' : 'paired bootstrap'}, Holm)`.replace('= <', '<'),
+    p !== null &&
+      `p = ${p < 0.001 ? '< 0.001' : p.toFixed(3)} (${test === 'mcnemar-exact' ? 'McNemar, exact' : 'paired bootstrap'}, Holm)`.replace(
+        '= <',
+        '<',
+      ),
     score && `mean score ${change(score.difference)}`,
     unpaired > 0 && `${unpaired.toLocaleString('en')} without a partner`,
-  ].filter(Boolean).join(' · ');
+  ]
+    .filter(Boolean)
+    .join(' · ');
 }
 
 const WIDE = 288;
@@ -225,7 +391,8 @@ function Difference({ one, margin, widest }: { one: Compared; margin: number; wi
   const { difference, ci, measure } = one;
   if (difference === null || !ci) return <span aria-hidden />;
   const told = measure === 'pass_rate' ? points : change;
-  const at = (value: number): number => WIDE / 2 + (Math.max(-widest, Math.min(widest, value)) / widest) * (WIDE / 2 - 10);
+  const at = (value: number): number =>
+    WIDE / 2 + (Math.max(-widest, Math.min(widest, value)) / widest) * (WIDE / 2 - 10);
   const label = `Difference ${told(difference)}, between ${told(ci[0])} and ${told(ci[1])}`;
   return (
     <svg role="img" aria-label={label} viewBox={`0 0 ${WIDE} ${TALL}`} className="block w-full max-w-72">
@@ -239,9 +406,15 @@ function Difference({ one, margin, widest }: { one: Compared; margin: number; wi
         <circle cx={at(difference)} cy={MIDDLE} r={4} />
       </g>
       <g className="fill-faint text-[10px]">
-        <text x={0} y={TALL - 1}>worse</text>
-        <text x={WIDE / 2} y={TALL - 1} textAnchor="middle">0</text>
-        <text x={WIDE} y={TALL - 1} textAnchor="end">better</text>
+        <text x={0} y={TALL - 1}>
+          worse
+        </text>
+        <text x={WIDE / 2} y={TALL - 1} textAnchor="middle">
+          0
+        </text>
+        <text x={WIDE} y={TALL - 1} textAnchor="end">
+          better
+        </text>
       </g>
     </svg>
   );

@@ -2,13 +2,13 @@
 import { useQueries } from '@tanstack/react-query';
 import { useMemo, useState, type KeyboardEvent, type ReactNode } from 'react';
 import { useLocation } from 'wouter';
-import { score } from '@/pages/evaluations/format';
-import { cn } from '@/lib/cn';
-import { prose } from '@/lib/safe-text';
-import { pluralize } from '@/lib/format';
 import { Problem, Spinner } from '@/components/status';
-import { fateOf, pairs, rowScores, split, type Pair } from './comparison';
+import { cn } from '@/lib/cn';
+import { pluralize } from '@/lib/format';
+import { prose } from '@/lib/safe-text';
+import { score } from '@/pages/evaluations/format';
 import { comparisonCellsQuery } from '@/pages/evaluations/queries';
+import { fateOf, pairs, rowScores, split, type Pair } from './comparison';
 
 const SIZE = 320;
 const EDGE = 28;
@@ -25,14 +25,24 @@ interface Props {
 
 export function Scatter({ base, candidate, evaluator, changed }: Props): ReactNode {
   const [, navigate] = useLocation();
-  const { first, second, error } = useQueries({ queries: [comparisonCellsQuery(base), comparisonCellsQuery(candidate)], combine: ([one, other]) => ({ first: one.data, second: other.data, error: one.error ?? other.error }) });
-  const shown = useMemo(() => (first && second ? spread(pairs(rowScores(first.cells, evaluator), rowScores(second.cells, evaluator), changed)) : null), [first, second, evaluator, changed]);
+  const { first, second, error } = useQueries({
+    queries: [comparisonCellsQuery(base), comparisonCellsQuery(candidate)],
+    combine: ([one, other]) => ({ first: one.data, second: other.data, error: one.error ?? other.error }),
+  });
+  const shown = useMemo(
+    () =>
+      first && second
+        ? spread(pairs(rowScores(first.cells, evaluator), rowScores(second.cells, evaluator), changed))
+        : null,
+    [first, second, evaluator, changed],
+  );
   const [at, setAt] = useState<number | null>(null);
   if (error) return <Problem error={error} />;
   if (!shown) return <Spinner />;
   if (shown.points.length === 0) return <p className="text-muted">No row was scored on both sides.</p>;
   const { points, least, most, room } = shown;
-  const place = (value: number): number => EDGE + ((value - least + room) / (most - least + 2 * room)) * (SIZE - EDGE - 8);
+  const place = (value: number): number =>
+    EDGE + ((value - least + room) / (most - least + 2 * room)) * (SIZE - EDGE - 8);
   const here = at === null ? null : points[at];
   const open = (point: Point) => navigate(`/evaluations/${split(candidate).id}?cell=${point.pair.candidate.cell}`);
   const onKey = (event: KeyboardEvent) => {
@@ -51,21 +61,44 @@ export function Scatter({ base, candidate, evaluator, changed }: Props): ReactNo
         aria-valuemin={0}
         aria-valuemax={points.length - 1}
         aria-valuenow={at ?? 0}
-        aria-valuetext={here ? `${here.pair.base.text}: ${score(here.pair.base.score)}, then ${score(here.pair.candidate.score)}` : 'No row'}
+        aria-valuetext={
+          here
+            ? `${here.pair.base.text}: ${score(here.pair.base.score)}, then ${score(here.pair.candidate.score)}`
+            : 'No row'
+        }
         onKeyDown={onKey}
         className="rounded-xl border bg-surface p-2"
       >
         <svg viewBox={`0 0 ${SIZE} ${SIZE}`} className="block w-full select-none" onPointerLeave={() => setAt(null)}>
-          <line x1={place(least)} y1={SIZE - place(least)} x2={place(most)} y2={SIZE - place(most)} className="stroke-strong-line" strokeDasharray="4 4" />
+          <line
+            x1={place(least)}
+            y1={SIZE - place(least)}
+            x2={place(most)}
+            y2={SIZE - place(most)}
+            className="stroke-strong-line"
+            strokeDasharray="4 4"
+          />
           <line x1={EDGE} y1={SIZE - EDGE} x2={SIZE - 8} y2={SIZE - EDGE} className="stroke-line" />
           <line x1={EDGE} y1={8} x2={EDGE} y2={SIZE - EDGE} className="stroke-line" />
           <g className="fill-faint text-[11px]">
-            <text x={place(least)} y={SIZE - 10} textAnchor="middle">{score(least)}</text>
-            <text x={place(most)} y={SIZE - 10} textAnchor="middle">{score(most)}</text>
-            <text x={(SIZE + EDGE) / 2} y={SIZE - 10} textAnchor="middle">base</text>
-            <text x={EDGE - 6} y={SIZE - place(most) + 4} textAnchor="end">{score(most)}</text>
-            <text x={EDGE - 6} y={SIZE - place(least) + 4} textAnchor="end">{score(least)}</text>
-            <text x={14} y={(SIZE - EDGE) / 2} textAnchor="middle" transform={`rotate(-90 14 ${(SIZE - EDGE) / 2})`}>candidate</text>
+            <text x={place(least)} y={SIZE - 10} textAnchor="middle">
+              {score(least)}
+            </text>
+            <text x={place(most)} y={SIZE - 10} textAnchor="middle">
+              {score(most)}
+            </text>
+            <text x={(SIZE + EDGE) / 2} y={SIZE - 10} textAnchor="middle">
+              base
+            </text>
+            <text x={EDGE - 6} y={SIZE - place(most) + 4} textAnchor="end">
+              {score(most)}
+            </text>
+            <text x={EDGE - 6} y={SIZE - place(least) + 4} textAnchor="end">
+              {score(least)}
+            </text>
+            <text x={14} y={(SIZE - EDGE) / 2} textAnchor="middle" transform={`rotate(-90 14 ${(SIZE - EDGE) / 2})`}>
+              candidate
+            </text>
           </g>
           {points.map((point, number) => (
             // oxlint-disable-next-line jsx-a11y/click-events-have-key-events -- the figure has the keys
@@ -84,11 +117,20 @@ export function Scatter({ base, candidate, evaluator, changed }: Props): ReactNo
         <figcaption aria-live="polite" className="min-h-10 px-1 text-[13px] text-muted">
           {here ? (
             <>
-              <span dir="auto" className="line-clamp-2 wrap-anywhere text-ink">{prose(here.pair.base.text) || here.pair.row}</span>
-              <span className="tabular-nums">{score(here.pair.base.score)} → {score(here.pair.candidate.score)}</span>
+              <span dir="auto" className="line-clamp-2 wrap-anywhere text-ink">
+                {prose(here.pair.base.text) || here.pair.row}
+              </span>
+              <span className="tabular-nums">
+                {score(here.pair.base.score)} → {score(here.pair.candidate.score)}
+              </span>
             </>
           ) : (
-            <span className="flex flex-wrap gap-x-3 text-xs"><Key fill="bg-bad" word="got lost" /><Key fill="bg-good" word="got right" /><Key fill="bg-accent" word="neither" />{!(first?.isAll && second?.isAll) && <span>The first {points.length.toLocaleString('en')} rows.</span>}</span>
+            <span className="flex flex-wrap gap-x-3 text-xs">
+              <Key fill="bg-bad" word="got lost" />
+              <Key fill="bg-good" word="got right" />
+              <Key fill="bg-accent" word="neither" />
+              {!(first?.isAll && second?.isAll) && <span>The first {points.length.toLocaleString('en')} rows.</span>}
+            </span>
           )}
         </figcaption>
       </div>
@@ -97,7 +139,10 @@ export function Scatter({ base, candidate, evaluator, changed }: Props): ReactNo
 }
 
 const Key = ({ fill, word }: { fill: string; word: string }): ReactNode => (
-  <span className="flex items-center gap-1"><span aria-hidden className={cn('size-2 rounded-full', fill)} />{word}</span>
+  <span className="flex items-center gap-1">
+    <span aria-hidden className={cn('size-2 rounded-full', fill)} />
+    {word}
+  </span>
 );
 
 interface Point {

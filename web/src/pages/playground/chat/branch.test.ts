@@ -4,36 +4,54 @@ import { node } from '@/testing/fake-server';
 import { Branch, bodyOf, grown, stable, without } from './branch';
 import type { Look } from './thread-snapshot';
 
-const chain = (...ids: string[]) => ids.map((id, place) => node({ id, parent: ids[place - 1] ?? null, role: 'user', parts: [{ type: 'text', text: id }] }));
+const chain = (...ids: string[]) =>
+  ids.map((id, place) =>
+    node({ id, parent: ids[place - 1] ?? null, role: 'user', parts: [{ type: 'text', text: id }] }),
+  );
 const ids = (list: readonly { id: string }[]) => list.map(({ id }) => id);
 
 test('messages that are as they were are the very same', () => {
   const before = messagesOf(chain('a', 'b'));
-  const after = stable(before, messagesOf([...chain('a', 'b').slice(0, 1), node({ id: 'b', parent: 'a', role: 'user' })]));
+  const after = stable(
+    before,
+    messagesOf([...chain('a', 'b').slice(0, 1), node({ id: 'b', parent: 'a', role: 'user' })]),
+  );
   expect([after[0] === before[0], after[1] === before[1]]).toEqual([true, false]);
 });
 
 describe('a list that grows above', () => {
-  const run = ['a', 'b', 'c', 'd'].map((id, place) => node({ id, parent: 'abc'[place - 1] ?? 'q', role: 'assistant', run: 'run_1' }));
+  const run = ['a', 'b', 'c', 'd'].map((id, place) =>
+    node({ id, parent: 'abc'[place - 1] ?? 'q', role: 'assistant', run: 'run_1' }),
+  );
 
   test('has what was before', () => {
-    expect(ids(grown(messagesOf(chain('a', 'b', 'c').slice(2)), chain('a', 'b'), chain('a', 'b', 'c').slice(2), false))).toEqual(['a', 'b', 'c']);
+    expect(
+      ids(grown(messagesOf(chain('a', 'b', 'c').slice(2)), chain('a', 'b'), chain('a', 'b', 'c').slice(2), false)),
+    ).toEqual(['a', 'b', 'c']);
   });
 
   test('joins what one run said, unless that is being said now', () => {
     const later = messagesOf(run.slice(2));
-    expect(grown(later, run.slice(0, 2), run.slice(2), false).map(({ metadata }) => metadata?.nodes)).toEqual([['a', 'b', 'c', 'd']]);
+    expect(grown(later, run.slice(0, 2), run.slice(2), false).map(({ metadata }) => metadata?.nodes)).toEqual([
+      ['a', 'b', 'c', 'd'],
+    ]);
     expect(ids(grown(later, run.slice(0, 2), run.slice(2), true))).toEqual(['a', 'c']);
   });
 });
 
 test('a branch without some of its nodes closes up', () => {
-  expect(without(chain('a', 'b', 'c', 'd'), ['b', 'c']).map(({ id, parent }) => [id, parent])).toEqual([['a', null], ['d', 'a']]);
+  expect(without(chain('a', 'b', 'c', 'd'), ['b', 'c']).map(({ id, parent }) => [id, parent])).toEqual([
+    ['a', null],
+    ['d', 'a'],
+  ]);
   expect(without(chain('a', 'b'), ['a']).map(({ id, parent }) => [id, parent])).toEqual([['b', null]]);
 });
 
 describe('what is known of a branch', () => {
-  const look = (nodes: Look['nodes']): Pick<Look, 'thread' | 'nodes'> => ({ nodes, thread: { head: nodes.at(-1)?.id ?? null } as Look['thread'] });
+  const look = (nodes: Look['nodes']): Pick<Look, 'thread' | 'nodes'> => ({
+    nodes,
+    thread: { head: nodes.at(-1)?.id ?? null } as Look['thread'],
+  });
 
   test('grows at its end and keeps its beginning, as long as they hang together', () => {
     const branch = new Branch();
@@ -58,7 +76,12 @@ describe('what is known of a branch', () => {
     ]);
     expect(branch.newIn(messages.slice(0, 1))).toEqual({ approvals: branch.approvals, messages: [] });
     branch.note(fresh, [node({ id: 'w', parent: 'a', role: 'user' }), node({ id: 'ui_1', parent: 'w', role: 'user' })]);
-    expect([branch.newIn(messages), ids(branch.nodes), branch.head, branch.end(messages)]).toEqual([{ approvals: [], messages: [] }, ['a', 'w', 'ui_1'], 'ui_1', 'w']);
+    expect([branch.newIn(messages), ids(branch.nodes), branch.head, branch.end(messages)]).toEqual([
+      { approvals: [], messages: [] },
+      ['a', 'w', 'ui_1'],
+      'ui_1',
+      'w',
+    ]);
   });
 
   test('finds what was said here in what is read', () => {
@@ -70,7 +93,21 @@ describe('what is known of a branch', () => {
 
   test('tells how long an answer took, unless the server says so', () => {
     const branch = new Branch();
-    branch.take(look([node({ id: 'a', role: 'assistant', run: 'run_1' }), { ...node({ id: 'b', role: 'assistant', run: 'run_2' }), seconds: 5 } as Look['nodes'][number]]));
-    expect(branch.shown(new Map([['run_1', 1], ['run_2', 2]])).map(({ metadata }) => metadata?.seconds)).toEqual([1, 5]);
+    branch.take(
+      look([
+        node({ id: 'a', role: 'assistant', run: 'run_1' }),
+        { ...node({ id: 'b', role: 'assistant', run: 'run_2' }), seconds: 5 } as Look['nodes'][number],
+      ]),
+    );
+    expect(
+      branch
+        .shown(
+          new Map([
+            ['run_1', 1],
+            ['run_2', 2],
+          ]),
+        )
+        .map(({ metadata }) => metadata?.seconds),
+    ).toEqual([1, 5]);
   });
 });

@@ -121,7 +121,12 @@ export function stable(before: readonly ChatMessage[], after: readonly ChatMessa
 }
 
 /** The messages with what stands before them; a run's nodes may lie on both sides. `nodes` are those of `messages`. */
-export function grown(messages: readonly ChatMessage[], before: readonly Node[], nodes: readonly Node[], busy: boolean): ChatMessage[] {
+export function grown(
+  messages: readonly ChatMessage[],
+  before: readonly Node[],
+  nodes: readonly Node[],
+  busy: boolean,
+): ChatMessage[] {
   const [first, ...rest] = messages;
   const own = nodes.filter((node) => first?.metadata?.nodes?.includes(node.id));
   // What is being said is the AI SDK's to change.
@@ -142,6 +147,7 @@ export function kept(messages: readonly ChatMessage[], nodes: ReadonlyMap<string
 /** The branch without some of its nodes; what followed them has moved up. */
 export function without(nodes: readonly Node[], gone: readonly string[]): Node[] {
   const parents = new Map(nodes.filter((node) => gone.includes(node.id)).map((node) => [node.id, node.parent]));
-  const lifted = (parent: string | null): string | null => (parent !== null && parents.has(parent) ? lifted(parents.get(parent) ?? null) : parent);
+  const lifted = (parent: string | null): string | null =>
+    parent !== null && parents.has(parent) ? lifted(parents.get(parent) ?? null) : parent;
   return nodes.flatMap((node) => (parents.has(node.id) ? [] : [{ ...node, parent: lifted(node.parent) }]));
 }

@@ -1,6 +1,19 @@
 import { describe, expect, test, vi } from 'vitest';
 import type { Thread } from '@/api/types';
-import { PLACE, asked, calm, cellOf, opened, pause, serve, server, shown, text, told, until } from '@/testing/fake-cell';
+import {
+  PLACE,
+  asked,
+  calm,
+  cellOf,
+  opened,
+  pause,
+  serve,
+  server,
+  shown,
+  text,
+  told,
+  until,
+} from '@/testing/fake-cell';
 
 serve();
 
@@ -14,9 +27,15 @@ describe('a first question', () => {
     await calm(cell);
     const [question] = cell.chat.messages;
     expect(make).toHaveBeenCalledTimes(1);
-    expect(server.posted()).toEqual([{ messages: [{ id: question?.id, role: 'user', parts: text('Why?') }], parent: null }]);
+    expect(server.posted()).toEqual([
+      { messages: [{ id: question?.id, role: 'user', parts: text('Why?') }], parent: null },
+    ]);
     const call = server.asked.find(({ what }) => what === 'POST /tutor/api/chat');
-    expect([call?.headers['x-palaver-thread'], call?.headers['x-palaver-answer'], call?.headers['x-palaver-variant']]).toEqual(['conv_1', question?.id, 'short']);
+    expect([
+      call?.headers['x-palaver-thread'],
+      call?.headers['x-palaver-answer'],
+      call?.headers['x-palaver-variant'],
+    ]).toEqual(['conv_1', question?.id, 'short']);
     expect(call?.body).toMatchObject({ id: 'conv_1', inputs: { subject: 'physics' }, parameters: { t: 1 } });
     expect(told(cell)).toEqual(['user: Why?', 'assistant: Because.']);
     expect(cell.chat.messages.map(({ metadata }) => metadata?.nodes)).toEqual([[question?.id], ['msg_1_1']]);
@@ -31,7 +50,13 @@ describe('a first question', () => {
     const stopped = cell.stop();
     made?.({ id: 'conv_1' } as Thread);
     await stopped;
-    expect([told(cell), server.run, server.ended, server.tree.length, cell.chat.status]).toEqual([['user: Why?'], null, [], 1, 'ready']);
+    expect([told(cell), server.run, server.ended, server.tree.length, cell.chat.status]).toEqual([
+      ['user: Why?'],
+      null,
+      [],
+      1,
+      'ready',
+    ]);
   });
 
   test('that could not be said is shown with the reason, and said once when it is tried again', async () => {
@@ -44,7 +69,10 @@ describe('a first question', () => {
     await until(() => server.run !== null);
     server.end();
     await calm(cell);
-    expect(server.tree.map((line) => line.replace(/ui_\w+/g, 'ui'))).toEqual(['- > ui user Why?', 'ui > msg_1_1 assistant ']);
+    expect(server.tree.map((line) => line.replace(/ui_\w+/g, 'ui'))).toEqual([
+      '- > ui user Why?',
+      'ui > msg_1_1 assistant ',
+    ]);
   });
 
   test('whose answer from the server was lost is not said twice', async () => {
@@ -152,7 +180,10 @@ describe('a thread that is opened', () => {
     server.end('failed');
     const cell = await opened();
     expect(told(cell)).toEqual(['user: Why?', 'assistant: Bec']);
-    expect(cell.chat.messages[1]?.metadata).toMatchObject({ status: 'failed', error: { message: 'The model is gone.', code: 'workflow_failed' } });
+    expect(cell.chat.messages[1]?.metadata).toMatchObject({
+      status: 'failed',
+      error: { message: 'The model is gone.', code: 'workflow_failed' },
+    });
     await asked(cell, 'Well?');
     expect(told(cell).slice(0, 2)).toEqual(['user: Why?', 'user: Well?']);
     expect(server.posted()).toMatchObject([{ parent: 'm1' }]);
@@ -163,7 +194,10 @@ describe('a thread that is opened', () => {
     server.begin('m1');
     server.end('failed');
     const cell = await opened();
-    expect([told(cell), cell.chat.messages[0]?.metadata?.error?.message]).toEqual([['user: Why?'], 'The model is gone.']);
+    expect([told(cell), cell.chat.messages[0]?.metadata?.error?.message]).toEqual([
+      ['user: Why?'],
+      'The model is gone.',
+    ]);
   });
 });
 
@@ -184,7 +218,11 @@ describe('an answer', () => {
     server.say('Because.');
     server.end();
     await calm(cell);
-    expect([told(cell), cell.chat.error, server.posted().length]).toEqual([['user: Why?', 'assistant: Because.'], undefined, 1]);
+    expect([told(cell), cell.chat.error, server.posted().length]).toEqual([
+      ['user: Why?', 'assistant: Because.'],
+      undefined,
+      1,
+    ]);
   });
 
   test('whose connection is lost is heard to its end', async () => {
@@ -198,7 +236,11 @@ describe('an answer', () => {
     server.say('.');
     server.end();
     await calm(cell);
-    expect([told(cell), cell.chat.error, server.posted().length]).toEqual([['user: Why?', 'assistant: Because.'], undefined, 1]);
+    expect([told(cell), cell.chat.error, server.posted().length]).toEqual([
+      ['user: Why?', 'assistant: Because.'],
+      undefined,
+      1,
+    ]);
   });
 
   test('whose connection is lost while the server is away is waited for', async () => {
@@ -226,7 +268,10 @@ describe('an answer', () => {
     await pause();
     server.away = false;
     await until(() => cell.chat.messages[0]?.metadata?.error !== undefined);
-    expect([told(cell), cell.chat.messages[0]?.metadata?.error?.message]).toEqual([['user: Why?'], 'The connection was lost before this was answered.']);
+    expect([told(cell), cell.chat.messages[0]?.metadata?.error?.message]).toEqual([
+      ['user: Why?'],
+      'The connection was lost before this was answered.',
+    ]);
   });
 
   test('that is stopped keeps what was said, and what follows stands below it', async () => {
@@ -235,7 +280,10 @@ describe('an answer', () => {
     server.say('Bec');
     await until(() => told(cell).length === 2);
     await cell.stop();
-    expect([told(cell), cell.chat.messages[1]?.metadata?.status]).toEqual([['user: Why?', 'assistant: Bec'], 'partial']);
+    expect([told(cell), cell.chat.messages[1]?.metadata?.status]).toEqual([
+      ['user: Why?', 'assistant: Bec'],
+      'partial',
+    ]);
   });
 
   test('is interrupted by the next question, which stands below what was said', async () => {
@@ -249,7 +297,10 @@ describe('an answer', () => {
     server.end();
     await calm(cell);
     expect(told(cell)).toEqual(['user: Why?', 'assistant: Bec', 'user: And?', 'assistant: Well.']);
-    expect(server.nodes.map(({ parent, id }) => [parent, id]).slice(2)).toEqual([['msg_1_1', server.nodes[2]?.id], [server.nodes[2]?.id, 'msg_2_1']]);
+    expect(server.nodes.map(({ parent, id }) => [parent, id]).slice(2)).toEqual([
+      ['msg_1_1', server.nodes[2]?.id],
+      [server.nodes[2]?.id, 'msg_2_1'],
+    ]);
   });
 
   test('is not said by the page itself, however soon the next question comes', async () => {
@@ -268,7 +319,11 @@ describe('an answer', () => {
     server.failNext('POST /tutor/api/chat', 429, 'Too many.');
     await cell.send(text('Why?'));
     await calm(cell);
-    expect([told(cell), cell.chat.error?.message.includes('Too many.'), server.posted().length]).toEqual([['user: Why?'], true, 1]);
+    expect([told(cell), cell.chat.error?.message.includes('Too many.'), server.posted().length]).toEqual([
+      ['user: Why?'],
+      true,
+      1,
+    ]);
   });
 });
 
@@ -281,14 +336,22 @@ describe('many words at once', () => {
     server.end();
     await calm(cell);
     expect(told(cell).filter((line) => line.startsWith('user'))).toEqual(['user: One', 'user: Two', 'user: Three']);
-    expect(server.nodes.filter(({ role }) => role === 'user').map(({ parts }) => parts)).toEqual([text('One'), text('Two'), text('Three')]);
+    expect(server.nodes.filter(({ role }) => role === 'user').map(({ parts }) => parts)).toEqual([
+      text('One'),
+      text('Two'),
+      text('Three'),
+    ]);
   });
 
   test('that are put into the thread are not answered', async () => {
     const cell = await shown(cellOf());
     await Promise.all([cell.send(text('Be brief.'), 'system'), cell.send(text('Hello.'), 'assistant')]);
     await calm(cell);
-    expect([told(cell), server.run, server.nodes.map(({ role }) => role)]).toEqual([['system: Be brief.', 'assistant: Hello.'], null, ['system', 'assistant']]);
+    expect([told(cell), server.run, server.nodes.map(({ role }) => role)]).toEqual([
+      ['system: Be brief.', 'assistant: Hello.'],
+      null,
+      ['system', 'assistant'],
+    ]);
   });
 });
 

@@ -155,7 +155,9 @@ export class CellChat {
     const begun = this.#sending.then(() => this.#begin(message));
     // One who writes fast is heard in order: each waits until the one before is said, and then interrupts its answer.
     this.#sending = begun.then(() => this.#asking).catch(() => {});
-    await (await begun).answered;
+    await (
+      await begun
+    ).answered;
   }
 
   async #begin(message: ChatMessage): Promise<{ answered: Promise<unknown> }> {
@@ -250,7 +252,10 @@ export class CellChat {
     let answer = this.#branch.end(messages);
     if (fresh.approvals.length + fresh.messages.length > 0) {
       this.#branch.isKnown = false; // Until it is known what became of it.
-      const { messages: nodes } = await api('post', '/api/threads/{thread}/messages', { path: { thread }, body: { messages: bodyOf(fresh), parent: answer } });
+      const { messages: nodes } = await api('post', '/api/threads/{thread}/messages', {
+        path: { thread },
+        body: { messages: bodyOf(fresh), parent: answer },
+      });
       this.#note(this.#branch.note(fresh, nodes));
       answer = nodes.at(-1)?.id ?? answer;
     }
@@ -317,7 +322,8 @@ export class CellChat {
     this.chat.messages = stable(this.chat.messages, [...shown, ...(seen.speaking ? heard : waiting)]);
     if (this.#branch.unsaid.length === 0 && (isBroken || moved)) this.chat.clearError();
     if (seen.speaking) void this.#resume(seen.speaking.since);
-    else if (seen.failed && !seen.failed.message && this.#branch.unsaid.length === 0) this.#told(this.chat.messages.at(-1)?.id, { error: seen.failed.error });
+    else if (seen.failed && !seen.failed.message && this.#branch.unsaid.length === 0)
+      this.#told(this.chat.messages.at(-1)?.id, { error: seen.failed.error });
   }
 
   #take(seen: Look): ChatMessage[] {
@@ -376,11 +382,14 @@ export class CellChat {
   }
 
   #told(id: string | undefined, more: NonNullable<ChatMessage['metadata']>): void {
-    this.chat.messages = this.chat.messages.map((one) => (one.id === id ? { ...one, metadata: { ...one.metadata, ...more } } : one));
+    this.chat.messages = this.chat.messages.map((one) =>
+      one.id === id ? { ...one, metadata: { ...one.metadata, ...more } } : one,
+    );
   }
 
   async #ready(milliseconds: number): Promise<boolean> {
-    for (let waited = 0; waited < milliseconds && this.busy; waited += 20) await new Promise((resolve) => setTimeout(resolve, 20));
+    for (let waited = 0; waited < milliseconds && this.busy; waited += 20)
+      await new Promise((resolve) => setTimeout(resolve, 20));
     return !this.busy;
   }
 

@@ -5,7 +5,16 @@ import { Cells, taken } from './cell-chats';
 
 const column = (id: string) => ({ id, workflow: 'tutor', variant: 'short', parameters: { t: 1 } });
 const BOARD = {
-  id: 'brd_1', name: '', mode: 'chat', testset: null, layout: {}, columns: [column('c1'), column('c2')], rows: [{ id: 'r1', name: '', inputs: { subject: 'physics' } }, { id: 'r.2', name: '', inputs: {} }],
+  id: 'brd_1',
+  name: '',
+  mode: 'chat',
+  testset: null,
+  layout: {},
+  columns: [column('c1'), column('c2')],
+  rows: [
+    { id: 'r1', name: '', inputs: { subject: 'physics' } },
+    { id: 'r.2', name: '', inputs: {} },
+  ],
   cells: [{ row: 'r1', column: 'c1', thread: 'conv_1', run: null }],
 } as unknown as Board;
 let asked: { path: string; body: unknown }[];
@@ -35,12 +44,24 @@ test('every cell has one chat, with the thread that the board has for it', () =>
 
 test('the first word in a cell makes its thread, there', async () => {
   const { store, all } = cells();
-  await all.get({ row: 'r1', column: 'c2' }).send([{ type: 'text', text: 'Hi' }], 'system').catch(() => {});
+  await all
+    .get({ row: 'r1', column: 'c2' })
+    .send([{ type: 'text', text: 'Hi' }], 'system')
+    .catch(() => {});
   expect(asked[0]).toEqual({
     path: '/api/threads',
-    body: { workflow: 'tutor', variant: 'short', parameters: { t: 1 }, inputs: { subject: 'physics' }, cell: { board: 'brd_1', row: 'r1', column: 'c2' } },
+    body: {
+      workflow: 'tutor',
+      variant: 'short',
+      parameters: { t: 1 },
+      inputs: { subject: 'physics' },
+      cell: { board: 'brd_1', row: 'r1', column: 'c2' },
+    },
   });
-  expect(store.board.cells.map(({ row, column: at, thread }) => [row, at, thread])).toEqual([['r1', 'c1', 'conv_1'], ['r1', 'c2', 'conv_9']]);
+  expect(store.board.cells.map(({ row, column: at, thread }) => [row, at, thread])).toEqual([
+    ['r1', 'c1', 'conv_1'],
+    ['r1', 'c2', 'conv_9'],
+  ]);
 });
 
 test('a cell that another tab filled gets that thread', () => {
@@ -58,7 +79,10 @@ test('a column or row that has gone takes its chats with it, though its name may
   store.change((board) => ({ ...board, columns: [...board.columns, column('c1')] }));
   const again = all.get({ row: 'r1', column: 'c1' });
   expect([again === gone, again.thread]).toEqual([false, null]);
-  expect([all.get({ row: 'r1', column: 'c2' }) === kept, all.get({ row: 'r.2', column: 'c2' }) === dotted]).toEqual([true, true]);
+  expect([all.get({ row: 'r1', column: 'c2' }) === kept, all.get({ row: 'r.2', column: 'c2' }) === dotted]).toEqual([
+    true,
+    true,
+  ]);
 });
 
 test('the address says where the branch of one cell ends', () => {

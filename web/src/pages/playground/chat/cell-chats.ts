@@ -3,8 +3,8 @@ import { generateId } from 'ai';
 import { api } from '@/api/client';
 import { queryClient, workflowQuery } from '@/api/queries';
 import type { Thread } from '@/api/types';
-import { CellChat } from './cell-chat';
 import type { BoardStore } from '@/pages/playground/board-store';
+import { CellChat } from './cell-chat';
 
 export interface CellName {
   row: string;
@@ -14,10 +14,15 @@ export interface CellName {
 export const nameOf = ({ row, column }: CellName): string => `${row}.${column}`;
 
 /** Of a row's inputs, those that a workflow takes: the columns of a row may be unlike. Messages are the thread's own. */
-export function taken(inputs: Record<string, unknown>, schema: { properties?: unknown; additionalProperties?: unknown } | undefined): Record<string, unknown> {
+export function taken(
+  inputs: Record<string, unknown>,
+  schema: { properties?: unknown; additionalProperties?: unknown } | undefined,
+): Record<string, unknown> {
   const { properties, additionalProperties } = schema ?? {};
   const known = properties && typeof properties === 'object' && additionalProperties === false ? properties : null;
-  return Object.fromEntries(Object.entries(inputs).filter(([name]) => name !== 'messages' && (known === null || name in known)));
+  return Object.fromEntries(
+    Object.entries(inputs).filter(([name]) => name !== 'messages' && (known === null || name in known)),
+  );
 }
 
 export class Cells {
@@ -27,7 +32,11 @@ export class Cells {
   /** Where the address says that a cell's branch ends. */
   #at: { cell: string; message: string } | null;
 
-  constructor(store: BoardStore, forked: (thread: Thread) => void, at: { cell: string; message: string } | null = null) {
+  constructor(
+    store: BoardStore,
+    forked: (thread: Thread) => void,
+    at: { cell: string; message: string } | null = null,
+  ) {
     this.#store = store;
     this.#forked = forked;
     this.#at = at;
@@ -52,7 +61,8 @@ export class Cells {
   /** The board has changed: names may come again for other rows and columns, and other tabs fill cells. */
   #follow(): void {
     const { rows, columns } = this.#store.board;
-    const stays = ({ row, column }: CellName) => rows.some(({ id }) => id === row) && columns.some(({ id }) => id === column);
+    const stays = ({ row, column }: CellName) =>
+      rows.some(({ id }) => id === row) && columns.some(({ id }) => id === column);
     for (const [key, { name }] of this.#chats) if (!stays(name)) this.#chats.delete(key);
     for (const { name, chat } of this.#chats.values()) {
       const thread = chat.thread === null ? this.#thread(name) : null;
@@ -67,7 +77,11 @@ export class Cells {
   #make({ row, column }: CellName): CellChat {
     const store = this.#store;
     const place = () => {
-      const { workflow = '', variant = 'default', parameters = {} } = store.board.columns.find((one) => one.id === column) ?? {};
+      const {
+        workflow = '',
+        variant = 'default',
+        parameters = {},
+      } = store.board.columns.find((one) => one.id === column) ?? {};
       const { inputs = {} } = store.board.rows.find((one) => one.id === row) ?? {};
       const schema = queryClient.getQueryData(workflowQuery(workflow).queryKey)?.schemas.inputs;
       return { workflow, variant, parameters, inputs: taken(inputs, schema) };

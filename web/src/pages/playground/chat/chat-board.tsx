@@ -41,13 +41,27 @@ export function ChatBoard({ cells, active, onActive, alone }: Props): ReactNode 
   const go = (step: 1 | -1) => {
     const next = neighbour(board, active, step);
     onActive(next);
-    document.getElementById(`cell-${next.row}.${next.column}`)?.scrollIntoView({ block: 'nearest', inline: 'nearest', behavior: 'smooth' });
+    document
+      .getElementById(`cell-${next.row}.${next.column}`)
+      ?.scrollIntoView({ block: 'nearest', inline: 'nearest', behavior: 'smooth' });
   };
-  useCommand({ id: 'stop', title: 'Stop this cell', group: 'Chat', keys: 'mod+.', run: () => void cells.get(active).stop().catch(tellError) });
+  useCommand({
+    id: 'stop',
+    title: 'Stop this cell',
+    group: 'Chat',
+    keys: 'mod+.',
+    run: () => void cells.get(active).stop().catch(tellError),
+  });
   useCommand(!single && { id: 'stop-all', title: 'Stop all cells', group: 'Chat', keys: 'mod+shift+.', run: stopAll });
-  useCommand(!single && { id: 'next-cell', title: 'Next cell', group: 'Chat', keys: 'alt+ArrowRight', run: () => go(1) });
-  useCommand(!single && { id: 'previous-cell', title: 'Previous cell', group: 'Chat', keys: 'alt+ArrowLeft', run: () => go(-1) });
-  useCommand(!alone && { id: 'add-thread', title: 'Add a thread', group: 'Chat', keys: 'alt+t', run: () => addRow(store) });
+  useCommand(
+    !single && { id: 'next-cell', title: 'Next cell', group: 'Chat', keys: 'alt+ArrowRight', run: () => go(1) },
+  );
+  useCommand(
+    !single && { id: 'previous-cell', title: 'Previous cell', group: 'Chat', keys: 'alt+ArrowLeft', run: () => go(-1) },
+  );
+  useCommand(
+    !alone && { id: 'add-thread', title: 'Add a thread', group: 'Chat', keys: 'alt+t', run: () => addRow(store) },
+  );
 
   const few = rows.length === 1;
   return (
@@ -61,8 +75,13 @@ export function ChatBoard({ cells, active, onActive, alone }: Props): ReactNode 
           }}
         >
           {columns.map((column, place) => (
-            <div key={column.id} className={cn('sticky top-0 z-10 flex min-w-0 items-center bg-canvas', single && 'pr-2')}>
-              <div className="min-w-0 grow"><ColumnHead column={column} /></div>
+            <div
+              key={column.id}
+              className={cn('sticky top-0 z-10 flex min-w-0 items-center bg-canvas', single && 'pr-2')}
+            >
+              <div className="min-w-0 grow">
+                <ColumnHead column={column} />
+              </div>
               {!alone && place === columns.length - 1 && columns.length < 8 && <AddColumn />}
             </div>
           ))}
@@ -74,14 +93,23 @@ export function ChatBoard({ cells, active, onActive, alone }: Props): ReactNode 
                 </div>
               )}
               {columns.map((column) => (
-                <div key={column.id} id={`cell-${row.id}.${column.id}`} className={cn('grid min-w-0 snap-center', few ? 'min-h-0' : 'mb-2 h-[min(32rem,70dvh)]')}>
+                <div
+                  key={column.id}
+                  id={`cell-${row.id}.${column.id}`}
+                  className={cn('grid min-w-0 snap-center', few ? 'min-h-0' : 'mb-2 h-[min(32rem,70dvh)]')}
+                >
                   <ChatCell
                     cell={cells.get({ row: row.id, column: column.id })}
                     row={row}
                     column={column}
                     number={number + 1}
                     alone={single}
-                    active={!single && target !== 'all' && active.row === row.id && (target === 'row' || active.column === column.id)}
+                    active={
+                      !single &&
+                      target !== 'all' &&
+                      active.row === row.id &&
+                      (target === 'row' || active.column === column.id)
+                    }
                     onActive={() => onActive({ row: row.id, column: column.id })}
                   />
                 </div>
@@ -106,7 +134,9 @@ export function ChatBoard({ cells, active, onActive, alone }: Props): ReactNode 
 
 /** For the tour: somebody has talked, and perhaps compared. */
 function answered(cells: readonly CellChat[], rows: number, columns: number): void {
-  const said = cells.filter(({ chat }) => chat.status !== 'error' && chat.messages.some(({ role }) => role === 'assistant'));
+  const said = cells.filter(
+    ({ chat }) => chat.status !== 'error' && chat.messages.some(({ role }) => role === 'assistant'),
+  );
   if (said.length > 0) done('talk');
   if (rows >= 3 && columns >= 2 && said.length === cells.length) done('compare');
 }

@@ -57,9 +57,15 @@ function Quiet({ workflow, alone }: { workflow: string; alone: boolean }): React
       {about && <p dir="auto">{about}</p>}
       {alone && (
         <ul className="mt-4 flex flex-col items-start gap-1.5 text-left text-[13px] max-sm:hidden">
-          <li><Kbd>+</Kbd> at the right compares it with a variant, or with another workflow</li>
-          <li><Kbd>Add thread</Kbd> asks the same in several conversations</li>
-          <li><Kbd>Ctrl K</Kbd> finds everything, <Kbd>?</Kbd> shows the keys</li>
+          <li>
+            <Kbd>+</Kbd> at the right compares it with a variant, or with another workflow
+          </li>
+          <li>
+            <Kbd>Add thread</Kbd> asks the same in several conversations
+          </li>
+          <li>
+            <Kbd>Ctrl K</Kbd> finds everything, <Kbd>?</Kbd> shows the keys
+          </li>
         </ul>
       )}
     </div>
@@ -92,7 +98,9 @@ function Elapsed({ since }: { since: number | null }): ReactNode {
     const timer = setInterval(() => setNow(Date.now()), 200);
     return () => clearInterval(timer);
   }, []);
-  return <span className="tabular-nums">{since ? `${Math.max(0, (now - since) / 1000).toFixed(1)} s` : 'Answering…'}</span>;
+  return (
+    <span className="tabular-nums">{since ? `${Math.max(0, (now - since) / 1000).toFixed(1)} s` : 'Answering…'}</span>
+  );
 }
 
 /** How near to the end counts as reading there, in pixels. */
@@ -110,7 +118,13 @@ export function MessageList({ cell, empty }: { cell: CellChat; empty: ReactNode 
   const waits = busy && !(last?.role === 'assistant' && last.parts.some((part) => part.type !== 'step-start'));
   return (
     <div className="relative min-h-0 grow">
-      <div ref={place} onScroll={onScroll} className="h-full overflow-x-hidden overflow-y-auto overscroll-contain px-4 py-3" role="log" aria-live="off">
+      <div
+        ref={place}
+        onScroll={onScroll}
+        className="h-full overflow-x-hidden overflow-y-auto overscroll-contain px-4 py-3"
+        role="log"
+        aria-live="off"
+      >
         {cell.older && (
           <div className="flex justify-center py-2">
             <Button size="small" look="quiet" onClick={() => void cell.loadOlder()}>
@@ -118,7 +132,13 @@ export function MessageList({ cell, empty }: { cell: CellChat; empty: ReactNode 
             </Button>
           </div>
         )}
-        {cell.problem && <Problem error={cell.problem}><Button size="small" onClick={() => void cell.load()}>Try again</Button></Problem>}
+        {cell.problem && (
+          <Problem error={cell.problem}>
+            <Button size="small" onClick={() => void cell.load()}>
+              Try again
+            </Button>
+          </Problem>
+        )}
         {messages.length === 0 && !busy && !cell.problem && (cell.loading ? <Spinner /> : empty)}
         <div ref={content} className="mx-auto flex max-w-3xl flex-col gap-4">
           {messages.map((message) => (
@@ -135,7 +155,12 @@ export function MessageList({ cell, empty }: { cell: CellChat; empty: ReactNode 
         </div>
       </div>
       {away && (
-        <IconButton label="To the end" look="plain" onClick={toEnd} className="absolute bottom-3 left-1/2 -translate-x-1/2 rounded-full shadow-float">
+        <IconButton
+          label="To the end"
+          look="plain"
+          onClick={toEnd}
+          className="absolute bottom-3 left-1/2 -translate-x-1/2 rounded-full shadow-float"
+        >
           <ArrowDown />
         </IconButton>
       )}
@@ -164,7 +189,11 @@ const Shown = memo(function Shown({ cell, message, streaming, busy }: ShownProps
 const Thinking = (): ReactNode => (
   <div className="flex h-6 items-center gap-1" aria-label="Waiting for the answer">
     {[0, 150, 300].map((delay) => (
-      <span key={delay} className="size-1.5 animate-pulse rounded-full bg-faint" style={{ animationDelay: `${delay}ms` }} />
+      <span
+        key={delay}
+        className="size-1.5 animate-pulse rounded-full bg-faint"
+        style={{ animationDelay: `${delay}ms` }}
+      />
     ))}
   </div>
 );

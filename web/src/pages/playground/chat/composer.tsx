@@ -25,7 +25,8 @@ interface Props {
   busy: boolean;
 }
 
-const SELECT = 'h-7 max-w-44 cursor-pointer truncate rounded-md bg-transparent px-1 text-[13px] text-muted hover:bg-sunken hover:text-ink';
+const SELECT =
+  'h-7 max-w-44 cursor-pointer truncate rounded-md bg-transparent px-1 text-[13px] text-muted hover:bg-sunken hover:text-ink';
 
 export function Composer({ target, targets, onTarget, onSend, onStop, busy }: Props): ReactNode {
   const [text, setText] = useState('');
@@ -69,7 +70,11 @@ export function Composer({ target, targets, onTarget, onSend, onStop, busy }: Pr
           {files.map((file) => (
             <Attached key={file.id} file={file} onRemove={() => remove(file.id)} />
           ))}
-          {waiting > 0 && <li className="flex items-center gap-2 text-xs text-muted"><Spinner label="Uploading" /> Uploading…</li>}
+          {waiting > 0 && (
+            <li className="flex items-center gap-2 text-xs text-muted">
+              <Spinner label="Uploading" /> Uploading…
+            </li>
+          )}
         </ul>
       )}
       <textarea
@@ -80,7 +85,13 @@ export function Composer({ target, targets, onTarget, onSend, onStop, busy }: Pr
         dir="auto"
         rows={1}
         value={text}
-        placeholder={role === 'user' ? 'Message' : role === 'system' ? 'A system message, not answered by itself' : 'Words put into the assistant’s mouth'}
+        placeholder={
+          role === 'user'
+            ? 'Message'
+            : role === 'system'
+              ? 'A system message, not answered by itself'
+              : 'Words put into the assistant’s mouth'
+        }
         onChange={(event) => setText(event.target.value)}
         onPaste={onPaste}
         onKeyDown={(event) => {
@@ -92,13 +103,23 @@ export function Composer({ target, targets, onTarget, onSend, onStop, busy }: Pr
       />
       <div className="flex items-center gap-1 px-2 pb-2">
         <Attach onFiles={attach} />
-        <select aria-label="Role" className={SELECT} value={role} onChange={(event) => setRole(event.target.value as Role)}>
+        <select
+          aria-label="Role"
+          className={SELECT}
+          value={role}
+          onChange={(event) => setRole(event.target.value as Role)}
+        >
           <option value="user">User</option>
           <option value="assistant">Assistant</option>
           <option value="system">System</option>
         </select>
         {targets.length > 1 && (
-          <select aria-label="Send to" className={SELECT} value={target} onChange={(event) => onTarget(event.target.value as Target)}>
+          <select
+            aria-label="Send to"
+            className={SELECT}
+            value={target}
+            onChange={(event) => onTarget(event.target.value as Target)}
+          >
             {targets.map((one) => (
               <option key={one.value} value={one.value}>
                 {one.label}
@@ -112,7 +133,14 @@ export function Composer({ target, targets, onTarget, onSend, onStop, busy }: Pr
             <Square className="size-3 fill-current" /> Stop all
           </Button>
         )}
-        <IconButton label={role === 'user' ? 'Send' : 'Add'} keys={how === 'enter' ? 'Enter' : 'Ctrl+Enter'} look="main" type="submit" disabled={!ready} className="rounded-full">
+        <IconButton
+          label={role === 'user' ? 'Send' : 'Add'}
+          keys={how === 'enter' ? 'Enter' : 'Ctrl+Enter'}
+          look="main"
+          type="submit"
+          disabled={!ready}
+          className="rounded-full"
+        >
           {role === 'user' ? <ArrowUp /> : <Plus />}
         </IconButton>
       </div>
@@ -146,7 +174,11 @@ function Attached({ file, onRemove }: { file: StoredFile; onRemove: () => void }
   const isImage = /^image\/(png|jpeg|gif|webp|avif)$/.test(file.media_type);
   return (
     <li className={cn('flex max-w-56 items-center gap-2 rounded-lg border bg-sunken pr-1', isImage ? 'pl-1' : 'pl-2')}>
-      {isImage ? <img alt="" src={rooted(`/api/files/${file.id}`)} className="size-8 rounded object-cover" /> : <FileText className="size-4 shrink-0 text-muted" />}
+      {isImage ? (
+        <img alt="" src={rooted(`/api/files/${file.id}`)} className="size-8 rounded object-cover" />
+      ) : (
+        <FileText className="size-4 shrink-0 text-muted" />
+      )}
       <span className="truncate text-xs" title={file.filename} dir="auto">
         {file.filename}
       </span>
@@ -203,7 +235,10 @@ export function neighbour(board: Board, active: CellName, step: 1 | -1): CellNam
 export async function upload(file: File): Promise<StoredFile> {
   const answer = await reached('/api/files', {
     method: 'POST',
-    headers: { 'content-type': file.type || 'application/octet-stream', 'x-palaver-filename': encodeURIComponent(file.name || 'file') },
+    headers: {
+      'content-type': file.type || 'application/octet-stream',
+      'x-palaver-filename': encodeURIComponent(file.name || 'file'),
+    },
     body: file,
   });
   return (await answer.json()) as StoredFile;

@@ -1,12 +1,18 @@
 import { describe, expect, test, vi } from 'vitest';
-import type { CellChat } from './cell-chat';
-import { asked, calm, opened, serve, server, text, told, until } from '@/testing/fake-cell';
 import type { ChatMessage } from '@/components/messages/message';
+import { asked, calm, opened, serve, server, text, told, until } from '@/testing/fake-cell';
+import type { CellChat } from './cell-chat';
 
 serve();
 
 describe('what can be done with a message', () => {
-  const branch = () => server.put({ role: 'user', text: 'Why?' }, { role: 'assistant', text: 'So.', run: 'run_a' }, { role: 'user', text: 'And?' }, { role: 'assistant', text: 'Well.', run: 'run_b' });
+  const branch = () =>
+    server.put(
+      { role: 'user', text: 'Why?' },
+      { role: 'assistant', text: 'So.', run: 'run_a' },
+      { role: 'user', text: 'And?' },
+      { role: 'assistant', text: 'Well.', run: 'run_b' },
+    );
   const actsOf = (cell: CellChat, place: number) => cell.acts(cell.chat.messages[place] as ChatMessage);
 
   test('is the same object until something changes, and nothing while an answer is given', async () => {
@@ -14,7 +20,16 @@ describe('what can be done with a message', () => {
     const cell = await opened();
     expect(actsOf(cell, 0)).toBe(actsOf(cell, 0));
     await cell.load();
-    expect(Object.keys(actsOf(cell, 1))).toEqual(['rerun', 'show', 'fork', 'keep', 'remove', 'edit', 'rate', 'approve']);
+    expect(Object.keys(actsOf(cell, 1))).toEqual([
+      'rerun',
+      'show',
+      'fork',
+      'keep',
+      'remove',
+      'edit',
+      'rate',
+      'approve',
+    ]);
     void cell.send(text('More.'));
     await until(() => cell.busy);
     expect(actsOf(cell, 0)).toEqual({});
@@ -76,7 +91,10 @@ describe('what can be done with a message', () => {
     await calm(cell);
     expect(told(cell)).toEqual(['user: How?', 'assistant: Thus.']);
     expect(server.posted()).toMatchObject([{ messages: [{ role: 'user', parts: text('How?') }], replaces: 'm1' }]);
-    expect(cell.chat.messages[0]?.metadata).toMatchObject({ parent: null, siblings: ['m1', cell.chat.messages[0]?.id] });
+    expect(cell.chat.messages[0]?.metadata).toMatchObject({
+      parent: null,
+      siblings: ['m1', cell.chat.messages[0]?.id],
+    });
   });
 
   test('an answer in other words is not answered', async () => {
@@ -88,17 +106,32 @@ describe('what can be done with a message', () => {
   });
 
   test('one is taken out of the middle with all its nodes', async () => {
-    server.put({ role: 'user', text: 'Why?' }, { role: 'assistant', text: 'So', run: 'run_a' }, { role: 'assistant', text: '.', run: 'run_a' }, { role: 'user', text: 'And?' });
+    server.put(
+      { role: 'user', text: 'Why?' },
+      { role: 'assistant', text: 'So', run: 'run_a' },
+      { role: 'assistant', text: '.', run: 'run_a' },
+      { role: 'user', text: 'And?' },
+    );
     const cell = await opened();
     await actsOf(cell, 1).remove?.();
-    expect([told(cell), server.tree]).toEqual([['user: Why?', 'user: And?'], ['- > m1 user Why?', 'm1 > m4 user And?']]);
-    expect(server.asked.filter(({ what }) => what.startsWith('DELETE')).map(({ what }) => what.split('/').at(-1))).toEqual(['m3', 'm2']);
+    expect([told(cell), server.tree]).toEqual([
+      ['user: Why?', 'user: And?'],
+      ['- > m1 user Why?', 'm1 > m4 user And?'],
+    ]);
+    expect(
+      server.asked.filter(({ what }) => what.startsWith('DELETE')).map(({ what }) => what.split('/').at(-1)),
+    ).toEqual(['m3', 'm2']);
   });
 
   test('another version is turned to, and one that failed is looked at', async () => {
     branch();
     server.nodes.push({ ...(server.nodes[1] as (typeof server.nodes)[number]), id: 'b1', parts: text('Other.') });
-    server.nodes.push({ ...(server.nodes[1] as (typeof server.nodes)[number]), id: 'f1', status: 'failed', parts: text('Fai') });
+    server.nodes.push({
+      ...(server.nodes[1] as (typeof server.nodes)[number]),
+      id: 'f1',
+      status: 'failed',
+      parts: text('Fai'),
+    });
     const cell = await opened();
     await actsOf(cell, 1).show?.('b1');
     expect([told(cell), server.head]).toEqual([['user: Why?', 'assistant: Other.'], 'b1']);
@@ -132,13 +165,24 @@ describe('what can be done with a message', () => {
   test('a call is approved, and the run goes on in the same message; a failure is tried again from there', async () => {
     server.put(
       { role: 'user', text: 'Erase.' },
-      { role: 'assistant', run: 'run_a', parts: [{ type: 'tool-call', call_id: 'c1', name: 'erase', arguments: '{}' }, { type: 'data', name: 'approval-request', value: { id: 'ap1', call_id: 'c1' } }] },
+      {
+        role: 'assistant',
+        run: 'run_a',
+        parts: [
+          { type: 'tool-call', call_id: 'c1', name: 'erase', arguments: '{}' },
+          { type: 'data', name: 'approval-request', value: { id: 'ap1', call_id: 'c1' } },
+        ],
+      },
     );
     const cell = await opened();
     void actsOf(cell, 1).approve?.('ap1', true);
     await until(() => server.run !== null);
     const word = server.nodes[2];
-    expect([word?.parent, word?.parts, server.run?.answers]).toEqual(['m2', [{ type: 'data', name: 'approval-response', value: { id: 'ap1', approve: true } }], word?.id]);
+    expect([word?.parent, word?.parts, server.run?.answers]).toEqual([
+      'm2',
+      [{ type: 'data', name: 'approval-response', value: { id: 'ap1', approve: true } }],
+      word?.id,
+    ]);
     server.say('Gone');
     await until(() => told(cell).at(-1) === 'assistant: Gone');
     server.end('failed');
@@ -150,12 +194,22 @@ describe('what can be done with a message', () => {
     server.end();
     await calm(cell);
     expect(cell.chat.messages.map(({ id }) => id)).toEqual(['m1', 'm2']);
-    expect(cell.chat.messages[1]?.parts).toMatchObject([{ state: 'approval-responded', approval: { approved: true } }, { type: 'text', text: 'Done.' }]);
+    expect(cell.chat.messages[1]?.parts).toMatchObject([
+      { state: 'approval-responded', approval: { approved: true } },
+      { type: 'text', text: 'Done.' },
+    ]);
   });
 });
 
 describe('the beginning of a long thread', () => {
-  const long = (count: number) => server.put(...Array.from({ length: count }, (_, place) => ({ role: place % 2 ? ('assistant' as const) : ('user' as const), text: `${place + 1}`, run: place % 2 ? `run_${place}` : null })));
+  const long = (count: number) =>
+    server.put(
+      ...Array.from({ length: count }, (_, place) => ({
+        role: place % 2 ? ('assistant' as const) : ('user' as const),
+        text: `${place + 1}`,
+        run: place % 2 ? `run_${place}` : null,
+      })),
+    );
 
   test('is fetched piece by piece, also while an answer is given, and stays when it has ended', async () => {
     long(130);
@@ -186,7 +240,10 @@ describe('the beginning of a long thread', () => {
   });
 
   test('joins what one run said on both sides of a page', async () => {
-    server.put({ role: 'user', text: 'Count.' }, ...Array.from({ length: 70 }, (_, place) => ({ role: 'assistant' as const, text: `${place} `, run: 'run_a' })));
+    server.put(
+      { role: 'user', text: 'Count.' },
+      ...Array.from({ length: 70 }, (_, place) => ({ role: 'assistant' as const, text: `${place} `, run: 'run_a' })),
+    );
     const cell = await opened();
     await cell.loadOlder();
     expect(cell.chat.messages.map(({ id }) => id)).toEqual(['m1', 'm2']);

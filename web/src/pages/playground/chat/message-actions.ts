@@ -1,8 +1,8 @@
 /** What can be done with a message that stands in a thread. Each asks the server, and shows what it then has. */
 import type { Chat } from '@ai-sdk/react';
-import { addToTestSet } from '@/components/add-to-testset';
 import { ApiError, api } from '@/api/client';
 import type { Thread } from '@/api/types';
+import { addToTestSet } from '@/components/add-to-testset';
 import type { ChatMessage, ChatPart, MessageActs } from '@/components/messages/message';
 import { toNode } from '@/components/messages/nodes';
 
@@ -54,7 +54,8 @@ function actsOn(thread: string, message: ChatMessage, cell: Acting): MessageActs
     // An answer that nothing was asked for cannot be given again.
     ...(isAnswer && parent === null ? {} : { rerun: () => cell.rerun(message.id) }),
     show: (node) => show(thread, node, cell),
-    fork: async () => cell.forked(await api('post', '/api/threads/{thread}/duplicate', { path: { thread }, body: { upto: last } })),
+    fork: async () =>
+      cell.forked(await api('post', '/api/threads/{thread}/duplicate', { path: { thread }, body: { upto: last } })),
     keep: () => addToTestSet({ kind: 'conversation', id: thread, upto: last }),
     remove: () => remove(thread, nodes, cell),
     edit: (text) => edit(thread, message, first, text, cell),
@@ -67,11 +68,15 @@ async function edit(thread: string, message: ChatMessage, node: string, text: st
   const parts: ChatPart[] = [...message.parts.filter((part) => part.type === 'file'), { type: 'text', text }];
   const role = message.metadata?.role;
   const edited: ChatMessage = { id: cell.newId(), role: message.role, parts, ...(role ? { metadata: { role } } : {}) };
-  await api('post', '/api/threads/{thread}/messages', { path: { thread }, body: { messages: [toNode(edited)], replaces: node } });
+  await api('post', '/api/threads/{thread}/messages', {
+    path: { thread },
+    body: { messages: [toNode(edited)], replaces: node },
+  });
   cell.turn(null);
   await cell.load();
   if (message.role !== 'user') return;
-  if (!cell.chat.messages.some((one) => one.id === edited.id)) throw new Error('It is saved, but cannot be answered now: the thread could not be read.');
+  if (!cell.chat.messages.some((one) => one.id === edited.id))
+    throw new Error('It is saved, but cannot be answered now: the thread could not be read.');
   await cell.rerun(edited.id);
 }
 
@@ -79,7 +84,10 @@ async function edit(thread: string, message: ChatMessage, node: string, text: st
 async function remove(thread: string, nodes: readonly string[], cell: Acting): Promise<void> {
   try {
     for (const message of nodes.toReversed()) {
-      await api('delete', '/api/threads/{thread}/messages/{message}', { path: { thread, message }, query: { below: 'keep' } });
+      await api('delete', '/api/threads/{thread}/messages/{message}', {
+        path: { thread, message },
+        query: { below: 'keep' },
+      });
     }
     cell.gone(nodes);
   } finally {
@@ -99,11 +107,25 @@ async function show(thread: string, node: string, cell: Acting): Promise<void> {
   await cell.load();
 }
 
-async function rate(message: ChatMessage, run: string, rating: 'up' | 'down' | null, comment: string | undefined, cell: Acting): Promise<void> {
+async function rate(
+  message: ChatMessage,
+  run: string,
+  rating: 'up' | 'down' | null,
+  comment: string | undefined,
+  cell: Acting,
+): Promise<void> {
   const node = cell.rated(message);
-  await api('put', '/api/runs/{run}/feedback', { path: { run }, body: { rating, ...(comment ? { comment } : {}), ...(node ? { message: node } : {}) } });
+  await api('put', '/api/runs/{run}/feedback', {
+    path: { run },
+    body: { rating, ...(comment ? { comment } : {}), ...(node ? { message: node } : {}) },
+  });
   cell.chat.messages = cell.chat.messages.map((one) =>
-    one.id === message.id ? { ...one, metadata: { ...one.metadata, feedback: counted(one.metadata?.feedback ?? { up: 0, down: 0 }, rating) } } : one,
+    one.id === message.id
+      ? {
+          ...one,
+          metadata: { ...one.metadata, feedback: counted(one.metadata?.feedback ?? { up: 0, down: 0 }, rating) },
+        }
+      : one,
   );
 }
 

@@ -3,7 +3,10 @@ import { Repeated } from './refresher';
 
 function held(): { work: () => Promise<void>; ends: ((error?: Error) => void)[] } {
   const ends: ((error?: Error) => void)[] = [];
-  return { ends, work: () => new Promise((resolve, reject) => void ends.push((error) => (error ? reject(error) : resolve()))) };
+  return {
+    ends,
+    work: () => new Promise((resolve, reject) => void ends.push((error) => (error ? reject(error) : resolve()))),
+  };
 }
 const settle = () => new Promise((resolve) => setTimeout(resolve, 0));
 

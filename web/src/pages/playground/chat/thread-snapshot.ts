@@ -1,9 +1,9 @@
 /** A thread as the server has it now: the end of a branch, and who is speaking or has failed there. */
 import { ApiError, api } from '@/api/client';
 import type { Node, Run, Thread } from '@/api/types';
-import { rooted } from '@/lib/server-path';
 import type { ChatMessage } from '@/components/messages/message';
 import { messagesOf } from '@/components/messages/nodes';
+import { rooted } from '@/lib/server-path';
 
 /** How many nodes are shown at first, and how many more at a time when one scrolls up: few enough not to be felt. */
 const FIRST = 60;
@@ -21,7 +21,10 @@ export interface Look {
 
 /** `at`: where the branch ends; null: at the thread's head. */
 export async function look(id: string, at: string | null): Promise<Look> {
-  const [thread, page] = await Promise.all([api('get', '/api/threads/{thread}', { path: { thread: id } }), branchTo(id, at ?? 'head', FIRST)]);
+  const [thread, page] = await Promise.all([
+    api('get', '/api/threads/{thread}', { path: { thread: id } }),
+    branchTo(id, at ?? 'head', FIRST),
+  ]);
   const nodes = page.filter((node) => node.status !== 'streaming');
   const end = nodes.at(-1);
   const run = thread.run ? await running(thread.run) : null;
@@ -61,7 +64,10 @@ async function failure(thread: string, question: string): Promise<Look['failed']
   if (last?.answers !== question || last.status !== 'failed') return null;
   const run = await api('get', '/api/runs/{run}', { path: { run: last.id }, query: { include: 'reply' } });
   const code = run.error?.['code'];
-  const error = { message: String(run.error?.['message'] ?? 'The run failed.'), ...(typeof code === 'string' ? { code } : {}) };
+  const error = {
+    message: String(run.error?.['message'] ?? 'The run failed.'),
+    ...(typeof code === 'string' ? { code } : {}),
+  };
   const said = (run.reply?.messages ?? []).map((message, place): Node => ({
     id: message.id ?? `${run.id}.${place}`,
     parent: question,
@@ -80,5 +86,8 @@ async function failure(thread: string, question: string): Promise<Look['failed']
     created_at: run.created_at,
   }));
   const [shown] = messagesOf(said);
-  return { error, message: shown?.parts.length ? { ...shown, metadata: { runId: run.id, status: 'failed', error } } : null };
+  return {
+    error,
+    message: shown?.parts.length ? { ...shown, metadata: { runId: run.id, status: 'failed', error } } : null,
+  };
 }

@@ -26,11 +26,24 @@ describe('deltas that come close together', () => {
 
   test('of other parts, and anything else, keep their places', async () => {
     const reasoning: UIMessageChunk = { type: 'reasoning-delta', id: 't', delta: 'r' };
-    const call = (inputTextDelta: string): UIMessageChunk => ({ type: 'tool-input-delta', toolCallId: 'c', inputTextDelta });
+    const call = (inputTextDelta: string): UIMessageChunk => ({
+      type: 'tool-input-delta',
+      toolCallId: 'c',
+      inputTextDelta,
+    });
     const start: UIMessageChunk = { type: 'text-start', id: 'u' };
-    expect(await through([text('t', 'a'), text('t', 'b'), reasoning, text('t', 'c'), start, text('u', 'd'), call('{'), call('}')])).toEqual([
-      text('t', 'ab'), reasoning, text('t', 'c'), start, text('u', 'd'), call('{}'),
-    ]);
+    expect(
+      await through([
+        text('t', 'a'),
+        text('t', 'b'),
+        reasoning,
+        text('t', 'c'),
+        start,
+        text('u', 'd'),
+        call('{'),
+        call('}'),
+      ]),
+    ).toEqual([text('t', 'ab'), reasoning, text('t', 'c'), start, text('u', 'd'), call('{}')]);
   });
 
   test('come after a moment even when nothing follows', async () => {
@@ -88,17 +101,24 @@ test('whatever comes, each part says the same, in the same order of parts', asyn
     });
     const out = await through(chunks);
     expect(spoken(out)).toEqual(spoken(chunks));
-    expect(out.every((chunk, place) => place === 0 || name(chunk) !== name(out[place - 1] as UIMessageChunk) || chunk.type === 'text-end')).toBe(true);
+    expect(
+      out.every(
+        (chunk, place) =>
+          place === 0 || name(chunk) !== name(out[place - 1] as UIMessageChunk) || chunk.type === 'text-end',
+      ),
+    ).toBe(true);
   }
 });
 
-const name = (chunk: UIMessageChunk): string => `${chunk.type} ${'toolCallId' in chunk ? chunk.toolCallId : 'id' in chunk ? chunk.id : ''}`;
+const name = (chunk: UIMessageChunk): string =>
+  `${chunk.type} ${'toolCallId' in chunk ? chunk.toolCallId : 'id' in chunk ? chunk.id : ''}`;
 
 /** What is said, with neighbours of one part joined. */
 function spoken(chunks: readonly UIMessageChunk[]): string[] {
   const said: [string, string][] = [];
   for (const chunk of chunks) {
-    const more = chunk.type === 'tool-input-delta' ? chunk.inputTextDelta : 'delta' in chunk ? String(chunk.delta) : '.';
+    const more =
+      chunk.type === 'tool-input-delta' ? chunk.inputTextDelta : 'delta' in chunk ? String(chunk.delta) : '.';
     const last = said.at(-1);
     if (last?.[0] === name(chunk) && more !== '.') last[1] += more;
     else said.push([name(chunk), more]);

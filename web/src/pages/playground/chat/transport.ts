@@ -41,7 +41,11 @@ export class ThreadTransport implements ChatTransport<ChatMessage> {
     return stream.pipeThrough(coalesced());
   }
 
-  async reconnectToStream({ abortSignal }: { abortSignal?: AbortSignal }): Promise<ReadableStream<UIMessageChunk> | null> {
+  async reconnectToStream({
+    abortSignal,
+  }: {
+    abortSignal?: AbortSignal;
+  }): Promise<ReadableStream<UIMessageChunk> | null> {
     const at = this.#asking.speaking();
     if (!at) return null;
     const transport = new DefaultChatTransport<ChatMessage>({ api: chatRoute(at.workflow), fetch: streamFetch });

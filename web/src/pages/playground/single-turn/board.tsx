@@ -50,21 +50,48 @@ export function SingleBoard(): ReactNode {
   } as CSSProperties;
   return (
     <div className="flex min-h-0 grow flex-col">
-      <RunBar board={board} progress={progress} acts={acts} base={base} onAdd={addRow} onPaste={() => setPasting(true)} />
+      <RunBar
+        board={board}
+        progress={progress}
+        acts={acts}
+        base={base}
+        onAdd={addRow}
+        onPaste={() => setPasting(true)}
+      />
       <div ref={box} data-scrolls className="min-h-0 grow overflow-auto">
         <div role="table" aria-label="Rows and answers" style={places} className="sm:min-w-(--wide)">
           <Heads columns={columns} base={base} />
           {error ? (
-            <div className="p-4"><Problem error={error} /></div>
+            <div className="p-4">
+              <Problem error={error} />
+            </div>
           ) : taking ? (
-            <LongList ids={ids} height={168} className="border-b max-sm:m-2 max-sm:overflow-hidden max-sm:rounded-xl max-sm:border">
+            <LongList
+              ids={ids}
+              height={168}
+              className="border-b max-sm:m-2 max-sm:overflow-hidden max-sm:rounded-xl max-sm:border"
+            >
               {(place) => {
                 const row = rows[place];
-                return row && <RowView row={row} number={place + 1} columns={columns} taking={taking} runOf={runOf} base={base} acts={acts} />;
+                return (
+                  row && (
+                    <RowView
+                      row={row}
+                      number={place + 1}
+                      columns={columns}
+                      taking={taking}
+                      runOf={runOf}
+                      base={base}
+                      acts={acts}
+                    />
+                  )
+                );
               }}
             </LongList>
           ) : (
-            <div className="p-6"><Spinner /></div>
+            <div className="p-6">
+              <Spinner />
+            </div>
           )}
         </div>
         {rows.length === 0 && <NoRows onAdd={addRow} onPaste={() => setPasting(true)} />}
@@ -76,7 +103,15 @@ export function SingleBoard(): ReactNode {
           </div>
         )}
       </div>
-      {pasting && taking && <PasteDialog schema={taking.schema} isChat={taking.isChat} room={MOST_ROWS - rows.length} onClose={() => setPasting(false)} onAdd={acts.add} />}
+      {pasting && taking && (
+        <PasteDialog
+          schema={taking.schema}
+          isChat={taking.isChat}
+          room={MOST_ROWS - rows.length}
+          onClose={() => setPasting(false)}
+          onAdd={acts.add}
+        />
+      )}
     </div>
   );
 }
@@ -94,8 +129,14 @@ function enter(box: HTMLElement): void {
 /** The columns' heads: above the table, and on a phone a strip that scrolls. */
 function Heads({ columns, base }: { columns: readonly Column[]; base: string | null }): ReactNode {
   return (
-    <div role="row" className="sticky top-0 z-20 flex overflow-x-auto border-b bg-canvas sm:grid sm:grid-cols-(--columns) sm:overflow-visible">
-      <div role="columnheader" className="sticky left-0 z-10 hidden items-center bg-canvas px-3 text-[13px] font-medium text-muted sm:flex">
+    <div
+      role="row"
+      className="sticky top-0 z-20 flex overflow-x-auto border-b bg-canvas sm:grid sm:grid-cols-(--columns) sm:overflow-visible"
+    >
+      <div
+        role="columnheader"
+        className="sticky left-0 z-10 hidden items-center bg-canvas px-3 text-[13px] font-medium text-muted sm:flex"
+      >
         Inputs
       </div>
       {columns.map((column) => (
@@ -103,7 +144,11 @@ function Heads({ columns, base }: { columns: readonly Column[]; base: string | n
           <div className="min-w-0 grow">
             <ColumnHead column={column} />
           </div>
-          {base === column.id && <span className="pr-2"><Badge title="The other columns are shown as they differ from this one">Base</Badge></span>}
+          {base === column.id && (
+            <span className="pr-2">
+              <Badge title="The other columns are shown as they differ from this one">Base</Badge>
+            </span>
+          )}
         </div>
       ))}
       <div className="flex shrink-0 items-center justify-center">{columns.length < 8 && <AddColumn />}</div>
@@ -115,8 +160,8 @@ function NoRows({ onAdd, onPaste }: { onAdd: () => void; onPaste: () => void }):
   return (
     <Empty icon={<Rows3 />} title="Ask many things at once">
       <p>
-        Each row is one set of inputs, each column a workflow or a variant of it. Fill in a row and run it with <Kbd>Ctrl</Kbd> <Kbd>Enter</Kbd>; then add a column and see how the
-        answers differ.
+        Each row is one set of inputs, each column a workflow or a variant of it. Fill in a row and run it with{' '}
+        <Kbd>Ctrl</Kbd> <Kbd>Enter</Kbd>; then add a column and see how the answers differ.
       </p>
       <div className="mt-4 flex justify-center gap-2">
         <Button look="main" onClick={onAdd}>
@@ -139,7 +184,8 @@ function useTaking(columns: readonly Column[]): { taking: Taking | null; error: 
       const known = answers.flatMap(({ data }) => (data ? [data] : []));
       const failed = answers.flatMap(({ error }) => (error ? [error] : []));
       // A workflow that is gone leaves the rows to the others.
-      if (known.length === 0 || known.length + failed.length < answers.length) return { taking: null, error: failed[0] ?? null };
+      if (known.length === 0 || known.length + failed.length < answers.length)
+        return { taking: null, error: failed[0] ?? null };
       const schema = merged(known.map(({ schemas }) => schemas.inputs ?? {}));
       const isChat = known.some((one) => one.is_chat);
       const form = formOf(schema, isChat ? ['messages'] : []);
@@ -164,13 +210,25 @@ export function RunBar({ board, progress, acts, base, onAdd, onPaste }: Props): 
   return (
     <div className="flex flex-wrap items-center gap-2 border-b px-3 py-2">
       <div className="flex">
-        <Button look="main" size="small" className="rounded-r-none" disabled={progress.cells === 0} onClick={() => acts.run('all')}>
+        <Button
+          look="main"
+          size="small"
+          className="rounded-r-none"
+          disabled={progress.cells === 0}
+          onClick={() => acts.run('all')}
+        >
           <Play className="size-3.5" /> Run all
         </Button>
         <Menu
           align="start"
           trigger={
-            <Button look="main" size="small" aria-label="Run some" className="rounded-l-none border-l-canvas/40 px-1" disabled={progress.cells === 0}>
+            <Button
+              look="main"
+              size="small"
+              aria-label="Run some"
+              className="rounded-l-none border-l-canvas/40 px-1"
+              disabled={progress.cells === 0}
+            >
               <ChevronDown className="size-3.5" />
             </Button>
           }
@@ -205,12 +263,17 @@ const SMALL = 'h-7 cursor-pointer rounded-lg border bg-surface px-1.5 text-[13px
 
 function Settings({ board, base }: Pick<Props, 'board' | 'base'>): ReactNode {
   const store = useBoardStore();
-  const lay = (what: Record<string, unknown>): void => store.change((now) => ({ ...now, layout: { ...now.layout, ...what } }));
+  const lay = (what: Record<string, unknown>): void =>
+    store.change((now) => ({ ...now, layout: { ...now.layout, ...what } }));
   return (
     <div className="flex min-w-0 flex-wrap items-center gap-x-3 gap-y-1 text-[13px] text-muted">
       <label className="flex items-center gap-1.5">
         At once
-        <select value={concurrencyOf(board.layout)} onChange={(event) => lay({ concurrency: Number(event.target.value) })} className={SMALL}>
+        <select
+          value={concurrencyOf(board.layout)}
+          onChange={(event) => lay({ concurrency: Number(event.target.value) })}
+          className={SMALL}
+        >
           {[1, 2, 4, 8, 16].map((number) => (
             <option key={number}>{number}</option>
           ))}
@@ -219,7 +282,11 @@ function Settings({ board, base }: Pick<Props, 'board' | 'base'>): ReactNode {
       {board.columns.length > 1 && (
         <label className="flex min-w-0 items-center gap-1.5">
           Compare
-          <select value={base ?? ''} onChange={(event) => lay({ compare: event.target.value || null })} className={cn(SMALL, 'max-w-44 min-w-0')}>
+          <select
+            value={base ?? ''}
+            onChange={(event) => lay({ compare: event.target.value || null })}
+            className={cn(SMALL, 'max-w-44 min-w-0')}
+          >
             <option value="">Off</option>
             {board.columns.map((column, place) => (
               <option key={column.id} value={column.id}>
@@ -239,10 +306,24 @@ function Bar({ progress: { cells, good, failed, running, queued } }: { progress:
   const done = good + failed;
   if (done + running + queued === 0) return null;
   const part = (number: number): { width: string } => ({ width: `${(number / Math.max(cells, 1)) * 100}%` });
-  const words = [`${done.toLocaleString('en')} of ${cells.toLocaleString('en')} done`, failed && `${failed} failed`, running && `${running} running`].filter(Boolean).join(', ');
+  const words = [
+    `${done.toLocaleString('en')} of ${cells.toLocaleString('en')} done`,
+    failed && `${failed} failed`,
+    running && `${running} running`,
+  ]
+    .filter(Boolean)
+    .join(', ');
   return (
     <div className="flex min-w-0 items-center gap-2">
-      <div role="progressbar" aria-label="Cells done" aria-valuemin={0} aria-valuemax={cells} aria-valuenow={done} aria-valuetext={words} className="flex h-1.5 w-24 overflow-hidden rounded-full bg-strong-line/50 sm:w-40">
+      <div
+        role="progressbar"
+        aria-label="Cells done"
+        aria-valuemin={0}
+        aria-valuemax={cells}
+        aria-valuenow={done}
+        aria-valuetext={words}
+        className="flex h-1.5 w-24 overflow-hidden rounded-full bg-strong-line/50 sm:w-40"
+      >
         <span className="bg-good transition-[width]" style={part(good)} />
         <span className="bg-bad transition-[width]" style={part(failed)} />
         <span className="animate-pulse bg-accent transition-[width]" style={part(running)} />

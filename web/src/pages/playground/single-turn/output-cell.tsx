@@ -40,7 +40,12 @@ export function OutputCell({ run, base, label, onRun, onStop }: Props): ReactNod
       </div>
     );
   }
-  if (run === undefined) return <div className="p-1"><Spinner /></div>;
+  if (run === undefined)
+    return (
+      <div className="p-1">
+        <Spinner />
+      </div>
+    );
   return (
     <div className="group/cell flex h-full min-h-16 min-w-0 flex-col gap-2">
       <Status run={run} label={label} onRun={onRun} onStop={onStop} />
@@ -62,7 +67,10 @@ function Output({ run, base }: { run: Run; base: Run | null | undefined }): Reac
   const preview = previewIn(run.out);
   const comparing = Boolean(base) && base?.id !== run.id;
   // Texts that the preview has in full need not be fetched once more.
-  const needs = run.status !== 'queued' && (comparing || preview.renderer !== 'text' || !isWhole(preview)) && (run.seq > 0 || !hasEnded(run));
+  const needs =
+    run.status !== 'queued' &&
+    (comparing || preview.renderer !== 'text' || !isWhole(preview)) &&
+    (run.seq > 0 || !hasEnded(run));
   const ended = hasEnded(run);
   const full = useQuery({
     ...runQuery(run.id),
@@ -74,7 +82,8 @@ function Output({ run, base }: { run: Run; base: Run | null | undefined }): Reac
   const other = useQuery({ ...runQuery(base?.id ?? ''), enabled: comparing });
   if (comparing && full.data?.reply && other.data?.reply) return <DiffView base={other.data} run={full.data} />;
   if (full.data?.reply && (!ended || hasEnded(full.data))) return <ReplyView run={full.data} />;
-  if (preview.renderer === 'empty') return ended && !run.error && run.status === 'finished' ? <span className="text-faint">Empty answer</span> : null;
+  if (preview.renderer === 'empty')
+    return ended && !run.error && run.status === 'finished' ? <span className="text-faint">Empty answer</span> : null;
   return <PreviewView preview={preview} roomy />;
 }
 
@@ -82,7 +91,10 @@ function Status({ run, label, onRun, onStop }: { run: Run } & Pick<Props, 'label
   const now = useNow(run.status === 'running');
   const seconds = secondsOf(run, now);
   const tokens = tokensOf(run);
-  const took = [tokens === null ? '' : `${formatCompactNumber(tokens)} tokens`, seconds === null ? '' : run.status === 'running' ? formatDuration(Math.floor(seconds)) : lasted(seconds)];
+  const took = [
+    tokens === null ? '' : `${formatCompactNumber(tokens)} tokens`,
+    seconds === null ? '' : run.status === 'running' ? formatDuration(Math.floor(seconds)) : lasted(seconds),
+  ];
   return (
     <div className="flex h-6 items-center gap-2 text-xs text-muted">
       <Word status={run.status} />
@@ -106,7 +118,8 @@ function Status({ run, label, onRun, onStop }: { run: Run } & Pick<Props, 'label
   );
 }
 
-const lasted = (seconds: number): string => (seconds < 0.1 ? `${Math.max(1, Math.round(seconds * 1000))} ms` : formatDuration(seconds));
+const lasted = (seconds: number): string =>
+  seconds < 0.1 ? `${Math.max(1, Math.round(seconds * 1000))} ms` : formatDuration(seconds);
 
 function Word({ status }: { status: Run['status'] }): ReactNode {
   switch (status) {
@@ -151,7 +164,8 @@ function useNow(ticking: boolean): number {
 /** A value may hold a conversation: the server finds it. */
 const extracted = (run: Run, value: unknown) => ({
   queryKey: ['extracted', run.id],
-  queryFn: async ({ signal }: { signal: AbortSignal }) => (await api('post', '/api/extract', { body: { value, prefer: 'output' }, signal })).conversation,
+  queryFn: async ({ signal }: { signal: AbortSignal }) =>
+    (await api('post', '/api/extract', { body: { value, prefer: 'output' }, signal })).conversation,
   staleTime: Number.POSITIVE_INFINITY,
 });
 
@@ -190,7 +204,10 @@ function Talk({ messages, run }: { messages: readonly Said[]; run: Run }): React
 export function DiffView({ base, run }: { base: Run; run: Run }): ReactNode {
   const pieces = useMemo(() => textDiff(textOf(base), textOf(run)), [base, run]);
   const calls = useMemo(() => callsDiff(callsOf(base), callsOf(run)), [base, run]);
-  const isSame = pieces.length + calls.length > 0 && pieces.every(({ change }) => change === 'same') && calls.every(({ change }) => change === 'same');
+  const isSame =
+    pieces.length + calls.length > 0 &&
+    pieces.every(({ change }) => change === 'same') &&
+    calls.every(({ change }) => change === 'same');
   return (
     <div className="flex flex-col gap-2">
       {isSame && <p className="text-xs text-faint">The same as the base.</p>}
@@ -225,7 +242,9 @@ function CallView({ change }: { change: CallChange }): ReactNode {
   return (
     <div className={cn('border-l-2 pl-2 font-mono text-[12px]/5', EDGES[change.change])}>
       <p>
-        <span className={cn('font-semibold', change.change === 'removed' && 'line-through')}>{prose(change.call.name)}</span>{' '}
+        <span className={cn('font-semibold', change.change === 'removed' && 'line-through')}>
+          {prose(change.call.name)}
+        </span>{' '}
         <span className="font-sans text-xs text-muted">{WORDS[change.change]}</span>
       </p>
       {change.change === 'changed' ? (
@@ -241,7 +260,8 @@ function Argument({ change: { path, from, to } }: { change: Change }): ReactNode
   return (
     <p>
       {path && <span className="text-muted">{prose(path.slice(1))}: </span>}
-      {from !== undefined && <del className={LOOKS.removed}>{prose(formatValue(from))}</del>} {to !== undefined && <ins className={LOOKS.added}>{prose(formatValue(to))}</ins>}
+      {from !== undefined && <del className={LOOKS.removed}>{prose(formatValue(from))}</del>}{' '}
+      {to !== undefined && <ins className={LOOKS.added}>{prose(formatValue(to))}</ins>}
     </p>
   );
 }

@@ -3,14 +3,22 @@ import { cells, pasted } from './paste-dialog';
 
 const schema = {
   type: 'object',
-  properties: { text: { type: 'string' }, words: { type: 'integer' }, loud: { type: 'boolean' }, tags: { type: 'array', items: { type: 'string' } } },
+  properties: {
+    text: { type: 'string' },
+    words: { type: 'integer' },
+    loud: { type: 'boolean' },
+    tags: { type: 'array', items: { type: 'string' } },
+  },
   required: ['text'],
   additionalProperties: false,
 };
 
 describe('a paste', () => {
   it('of JSON lines, a list or one object gives rows', () => {
-    expect(pasted('{"text": "a"}\n\n{"text": "b", "words": 3}', schema, false)).toEqual({ inputs: [{ text: 'a' }, { text: 'b', words: 3 }], names: ['text', 'words'] });
+    expect(pasted('{"text": "a"}\n\n{"text": "b", "words": 3}', schema, false)).toEqual({
+      inputs: [{ text: 'a' }, { text: 'b', words: 3 }],
+      names: ['text', 'words'],
+    });
     expect(pasted('[{"text": "a"}]', schema, false)).toEqual({ inputs: [{ text: 'a' }], names: ['text'] });
     expect(pasted('{\n  "text": "a"\n}', schema, false)).toEqual({ inputs: [{ text: 'a' }], names: ['text'] });
   });
@@ -32,7 +40,10 @@ describe('a paste', () => {
   });
 
   it('of cells of a spreadsheet has tabs', () => {
-    expect(pasted('text\twords\na, b\t3', schema, false)).toEqual({ inputs: [{ text: 'a, b', words: 3 }], names: ['text', 'words'] });
+    expect(pasted('text\twords\na, b\t3', schema, false)).toEqual({
+      inputs: [{ text: 'a, b', words: 3 }],
+      names: ['text', 'words'],
+    });
   });
 
   it('of lines without a head is the first input, or for a chat what the user says', () => {
@@ -46,11 +57,16 @@ describe('a paste', () => {
   it('that cannot be read says why', () => {
     expect(pasted('{"text": "a"}\n{oops', schema, false)).toEqual({ wrong: 'Line 2 is not JSON.' });
     expect(pasted('[1]', schema, false)).toEqual({ wrong: 'Item 1 is not an object of inputs.' });
-    expect(pasted('text,wrods\na,3', schema, false)).toEqual({ wrong: 'There is no input “wrods”. The first line names the inputs.' });
+    expect(pasted('text,wrods\na,3', schema, false)).toEqual({
+      wrong: 'There is no input “wrods”. The first line names the inputs.',
+    });
   });
 
   it('of any names is taken where any are', () => {
-    expect(pasted('a,b\n1,x', { properties: {}, additionalProperties: true }, false)).toEqual({ inputs: [{ a: 1, b: 'x' }], names: ['a', 'b'] });
+    expect(pasted('a,b\n1,x', { properties: {}, additionalProperties: true }, false)).toEqual({
+      inputs: [{ a: 1, b: 'x' }],
+      names: ['a', 'b'],
+    });
   });
 });
 

@@ -31,7 +31,13 @@ export function PasteDialog({ schema, isChat, room, onClose, onAdd }: Props): Re
     onClose();
   };
   return (
-    <Dialog open wide onClose={onClose} title="Add many rows" description="One row per line: JSON objects, or a table whose first line names the inputs.">
+    <Dialog
+      open
+      wide
+      onClose={onClose}
+      title="Add many rows"
+      description="One row per line: JSON objects, or a table whose first line names the inputs."
+    >
       <TextArea
         aria-label="Rows"
         dir="auto"
@@ -60,7 +66,11 @@ export function PasteDialog({ schema, isChat, room, onClose, onAdd }: Props): Re
           <FileUp className="size-4" /> From a file
         </Button>
         <p role="status" className="min-w-0 grow text-muted wrap-anywhere">
-          {'wrong' in read ? <span className="text-bad">{read.wrong}</span> : inputs.length > 0 && found(inputs.length, read.names)}
+          {'wrong' in read ? (
+            <span className="text-bad">{read.wrong}</span>
+          ) : (
+            inputs.length > 0 && found(inputs.length, read.names)
+          )}
           {many && <span className="text-bad"> Only {room} more fit: a board has at most 1,000 rows.</span>}
         </p>
         <Button look="main" disabled={!inputs.length || many} onClick={add}>
@@ -82,7 +92,9 @@ export function pasted(text: string, schema: JsonSchema, isChat: boolean): Paste
   const trimmed = text.trim();
   if (!trimmed) return { inputs: [], names: [] };
   try {
-    const inputs = /^[[{]/.test(trimmed) ? fromJson(trimmed) : fromTable(text, formOf(schema, isChat ? ['messages'] : []), isChat);
+    const inputs = /^[[{]/.test(trimmed)
+      ? fromJson(trimmed)
+      : fromTable(text, formOf(schema, isChat ? ['messages'] : []), isChat);
     return { inputs, names: [...new Set(inputs.slice(0, 100).flatMap((one) => Object.keys(one)))] };
   } catch (error) {
     return { wrong: error instanceof Error ? error.message : String(error) };
@@ -126,9 +138,11 @@ function fromTable(text: string, form: Form, isChat: boolean): Inputs[] {
   const first = isChat ? 'messages' : form.fields[0]?.name;
   const isKnown = head.some((name) => shapes.has(name) || (isChat && name === 'messages'));
   // Lines of text without a head are the first input, one after the other.
-  if (head.length === 1 && !isKnown && first && !form.open) return table.map(([cell = '']) => ({ [first]: valueOf(cell, shapes.get(first), first === 'messages') }));
+  if (head.length === 1 && !isKnown && first && !form.open)
+    return table.map(([cell = '']) => ({ [first]: valueOf(cell, shapes.get(first), first === 'messages') }));
   const unknown = head.find((name) => !shapes.has(name) && !(isChat && name === 'messages'));
-  if (unknown !== undefined && !form.open) throw new Error(`There is no input “${unknown}”. The first line names the inputs.`);
+  if (unknown !== undefined && !form.open)
+    throw new Error(`There is no input “${unknown}”. The first line names the inputs.`);
   return table.slice(1).map((line) =>
     Object.fromEntries(
       head.flatMap((name, place) => {

@@ -85,7 +85,13 @@ const RowInputs = memo(function RowInputs({ row, number, taking, acts }: InputsP
       <div className="flex h-8 items-center gap-1">
         <span className="text-xs font-medium text-faint tabular-nums">{row.name || number}</span>
         <span className="grow" />
-        <Button size="small" look="quiet" aria-label={`Run row ${number}`} title="Run this row (Ctrl+Enter)" onClick={() => acts.runRow(row.id)}>
+        <Button
+          size="small"
+          look="quiet"
+          aria-label={`Run row ${number}`}
+          title="Run this row (Ctrl+Enter)"
+          onClick={() => acts.runRow(row.id)}
+        >
           <Play className="size-3.5" /> Run
         </Button>
         <Menu
@@ -105,9 +111,20 @@ const RowInputs = memo(function RowInputs({ row, number, taking, acts }: InputsP
         </Menu>
       </div>
       <div className="flex flex-col gap-2">
-        {taking.isChat && <MessagesEditor value={inputs.messages} onChange={(messages) => acts.change(row.id, withField(inputs, 'messages', messages))} />}
+        {taking.isChat && (
+          <MessagesEditor
+            value={inputs.messages}
+            onChange={(messages) => acts.change(row.id, withField(inputs, 'messages', messages))}
+          />
+        )}
         {taking.hasFields && (
-          <SchemaForm compact schema={taking.schema} value={inputs} without={taking.isChat ? ['messages'] : []} onChange={(next) => acts.change(row.id, next)} />
+          <SchemaForm
+            compact
+            schema={taking.schema}
+            value={inputs}
+            without={taking.isChat ? ['messages'] : []}
+            onChange={(next) => acts.change(row.id, next)}
+          />
         )}
       </div>
     </>
@@ -126,7 +143,11 @@ function plain(value: unknown): Message[] | null {
   if (value === undefined) return [];
   if (!Array.isArray(value)) return null;
   const fits = value.every(
-    (one) => isObject(one) && typeof one.content === 'string' && ROLES.includes(String(one.role)) && Object.keys(one).every((name) => name === 'role' || name === 'content'),
+    (one) =>
+      isObject(one) &&
+      typeof one.content === 'string' &&
+      ROLES.includes(String(one.role)) &&
+      Object.keys(one).every((name) => name === 'role' || name === 'content'),
   );
   return fits ? (value as Message[]) : null;
 }
@@ -143,13 +164,17 @@ export function MessagesEditor({ value, onChange }: { value: unknown; onChange: 
     );
   }
   const shown = messages.length ? messages : [{ role: 'user', content: '' }];
-  const put = (place: number, what: Partial<Message>): void => onChange(shown.map((one, at) => (at === place ? { ...one, ...what } : one)));
+  const put = (place: number, what: Partial<Message>): void =>
+    onChange(shown.map((one, at) => (at === place ? { ...one, ...what } : one)));
   const last = shown.at(-1);
   return (
     <div className="flex flex-col gap-1.5">
       {shown.map((message, place) => (
         // oxlint-disable-next-line react/no-array-index-key -- these messages have no identity but their place
-        <div key={place} className="overflow-hidden rounded-lg border bg-surface transition-colors focus-within:border-accent">
+        <div
+          key={place}
+          className="overflow-hidden rounded-lg border bg-surface transition-colors focus-within:border-accent"
+        >
           <div className="flex h-7 items-center justify-between pr-0.5 pl-1">
             <select
               aria-label={`Role of message ${place + 1}`}

@@ -3,11 +3,23 @@ import { shapeOf } from '@/components/forms/json-schema';
 import { added, duplicated, merged } from './rows';
 
 describe('rows', () => {
-  const rows = [{ id: 'r1', name: '', inputs: { text: 'a' } }, { id: 'r3', name: '', inputs: {} }];
+  const rows = [
+    { id: 'r1', name: '', inputs: { text: 'a' } },
+    { id: 'r3', name: '', inputs: {} },
+  ];
 
   it('are added with free names, up to a thousand', () => {
-    expect(added(rows, [{ text: 'b' }, {}])).toEqual([...rows, { id: 'r4', name: '', inputs: { text: 'b' } }, { id: 'r5', name: '', inputs: {} }]);
-    expect(added(rows, Array.from({ length: 2000 }, () => ({}))).length).toBe(1000);
+    expect(added(rows, [{ text: 'b' }, {}])).toEqual([
+      ...rows,
+      { id: 'r4', name: '', inputs: { text: 'b' } },
+      { id: 'r5', name: '', inputs: {} },
+    ]);
+    expect(
+      added(
+        rows,
+        Array.from({ length: 2000 }, () => ({})),
+      ).length,
+    ).toBe(1000);
   });
 
   it('are duplicated below themselves', () => {
@@ -27,8 +39,18 @@ describe('the inputs of several workflows', () => {
   });
 
   it('are all of theirs, the first one’s first, each with its own definitions', () => {
-    const one = { properties: { a: { $ref: '#/$defs/X' } }, required: ['a'], $defs: { X: { enum: [1] } }, additionalProperties: false };
-    const two = { properties: { a: { type: 'string' }, b: { $ref: '#/$defs/X' } }, required: ['b'], $defs: { X: { enum: [2] } }, additionalProperties: true };
+    const one = {
+      properties: { a: { $ref: '#/$defs/X' } },
+      required: ['a'],
+      $defs: { X: { enum: [1] } },
+      additionalProperties: false,
+    };
+    const two = {
+      properties: { a: { type: 'string' }, b: { $ref: '#/$defs/X' } },
+      required: ['b'],
+      $defs: { X: { enum: [2] } },
+      additionalProperties: true,
+    };
     const both = merged([one, two]);
     const properties = both.properties as Record<string, unknown>;
 

@@ -40,7 +40,9 @@ export function merged(schemas: readonly JsonSchema[]): JsonSchema {
     type: 'object',
     properties: Object.assign({}, ...parts.toReversed().map(({ properties }) => properties)) as unknown,
     required: [...new Set(parts.flatMap(({ required }) => (Array.isArray(required) ? (required as string[]) : [])))],
-    additionalProperties: parts.some(({ additionalProperties }) => additionalProperties === true || isObject(additionalProperties)),
+    additionalProperties: parts.some(
+      ({ additionalProperties }) => additionalProperties === true || isObject(additionalProperties),
+    ),
     $defs: Object.fromEntries(parts.map(({ $defs }, place) => [`w${place}`, { $defs }])),
   };
 }
@@ -73,13 +75,16 @@ export interface Acts {
 
 /** How many go on at once, as this board has it. */
 export const concurrencyOf = (layout: Readonly<Record<string, unknown>>): number =>
-  typeof layout.concurrency === 'number' && layout.concurrency >= 1 && layout.concurrency <= 16 ? layout.concurrency : 4;
+  typeof layout.concurrency === 'number' && layout.concurrency >= 1 && layout.concurrency <= 16
+    ? layout.concurrency
+    : 4;
 
 export function useActs(): Acts {
   const store = useBoardStore();
   const client = useQueryClient();
   return useMemo(() => {
-    const rows = (update: (rows: Row[]) => Row[]): void => store.change((board) => ({ ...board, rows: update(board.rows) }));
+    const rows = (update: (rows: Row[]) => Row[]): void =>
+      store.change((board) => ({ ...board, rows: update(board.rows) }));
     const begin = async (cells: Which): Promise<void> => {
       await begun(store, cells);
       await store.refresh(); // Its cells hold other runs now.

@@ -21,7 +21,8 @@ const slowed = (open: number): number => Math.floor(open / PAGE) * 500;
 const keyOf = (board: string): readonly string[] => ['board-runs', board];
 
 /** Ask again now: something was begun or ended. */
-export const refreshRuns = (client: QueryClient, board: string): Promise<void> => client.invalidateQueries({ queryKey: keyOf(board) });
+export const refreshRuns = (client: QueryClient, board: string): Promise<void> =>
+  client.invalidateQueries({ queryKey: keyOf(board) });
 
 export function useBoardRuns(board: Board): Runs {
   const client = useQueryClient();
@@ -65,7 +66,9 @@ export function useBoardRuns(board: Board): Runs {
 /** Page by page, newest first, until nothing more is to be learnt; what no page has is gone. */
 async function collect(board: string, wanted: readonly string[], known: Runs, signal: AbortSignal): Promise<Runs> {
   const missing = new Set(unsettled(wanted, known));
-  const found: Record<string, Run | null> = Object.fromEntries(wanted.flatMap((id) => (known[id] === undefined ? [] : [[id, known[id]]])));
+  const found: Record<string, Run | null> = Object.fromEntries(
+    wanted.flatMap((id) => (known[id] === undefined ? [] : [[id, known[id]]])),
+  );
   let after: string | null | undefined;
   while (missing.size) {
     const page = await api('get', '/api/runs', { query: { board, limit: PAGE, ...(after ? { after } : {}) }, signal });

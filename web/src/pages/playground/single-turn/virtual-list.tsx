@@ -19,15 +19,26 @@ interface Props {
 export function LongList({ ids, height, className, children }: Props): ReactNode {
   const place = useRef<HTMLDivElement>(null);
   const seen = useRef(new Map<string, number>());
-  const [span, setSpan] = useState<Span>({ from: 0, to: Math.min(ids.length, 8), above: 0, below: Math.max(0, ids.length - 8) * height });
+  const [span, setSpan] = useState<Span>({
+    from: 0,
+    to: Math.min(ids.length, 8),
+    above: 0,
+    below: Math.max(0, ids.length - 8) * height,
+  });
 
   const look = useCallback((): void => {
     const list = place.current;
     const box = list?.closest<HTMLElement>('[data-scrolls]');
     if (!list || !box) return;
     const top = box.getBoundingClientRect().top - list.getBoundingClientRect().top;
-    const next = spanOf(ids.map((id) => seen.current.get(id) ?? height), top - AHEAD, top + box.clientHeight + AHEAD);
-    setSpan((now) => (now.from === next.from && now.to === next.to && now.above === next.above && now.below === next.below ? now : next));
+    const next = spanOf(
+      ids.map((id) => seen.current.get(id) ?? height),
+      top - AHEAD,
+      top + box.clientHeight + AHEAD,
+    );
+    setSpan((now) =>
+      now.from === next.from && now.to === next.to && now.above === next.above && now.below === next.below ? now : next,
+    );
   }, [ids, height]);
 
   useLayoutEffect(look, [look]);

@@ -1,7 +1,7 @@
 /** All of a trace at a glance, however long: a line per span. Drawing a range over it looks at that alone. */
 import { useEffect, useRef, useState, type PointerEvent, type ReactNode } from 'react';
-import type { Forest } from './span-tree';
 import { colourOf } from '@/pages/traces/span-kind';
+import type { Forest } from './span-tree';
 import { isAll, within, type Range } from './timeline';
 
 const HEIGHT = 44;
@@ -61,9 +61,18 @@ export function Overview({ forest, range, onRange }: Props): ReactNode {
       <canvas ref={canvas} className="absolute inset-0 size-full" />
       {shown && lasts > 0 && (
         <>
-          <span className="absolute inset-y-0 left-0 bg-canvas/75" style={{ width: `${(shown.from / lasts) * 100}%` }} />
-          <span className="absolute inset-y-0 right-0 bg-canvas/75" style={{ width: `${(1 - shown.to / lasts) * 100}%` }} />
-          <span className="absolute inset-y-0 border-x border-accent" style={{ left: `${(shown.from / lasts) * 100}%`, width: `${((shown.to - shown.from) / lasts) * 100}%` }} />
+          <span
+            className="absolute inset-y-0 left-0 bg-canvas/75"
+            style={{ width: `${(shown.from / lasts) * 100}%` }}
+          />
+          <span
+            className="absolute inset-y-0 right-0 bg-canvas/75"
+            style={{ width: `${(1 - shown.to / lasts) * 100}%` }}
+          />
+          <span
+            className="absolute inset-y-0 border-x border-accent"
+            style={{ left: `${(shown.from / lasts) * 100}%`, width: `${((shown.to - shown.from) / lasts) * 100}%` }}
+          />
         </>
       )}
     </div>

@@ -1,6 +1,16 @@
 /** /traces/{trace}: one trace. Its spans as a tree along the time, beside them what was said, or one span. */
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
-import { SearchX, ArrowLeft, ChevronDown, Download, History, Link2, ListPlus, MessageSquareShare, MessagesSquare } from 'lucide-react';
+import {
+  SearchX,
+  ArrowLeft,
+  ChevronDown,
+  Download,
+  History,
+  Link2,
+  ListPlus,
+  MessageSquareShare,
+  MessagesSquare,
+} from 'lucide-react';
 import { useCallback, useEffect, useMemo, useRef, useState, type ReactNode, useSyncExternalStore } from 'react';
 import { Link, useSearchParams } from 'wouter';
 import { ApiError, api } from '@/api/client';
@@ -18,7 +28,14 @@ import { formatDateTime, formatCompactNumber, formatDollars, formatSize } from '
 import { useTitle, useDelayed } from '@/lib/hooks';
 import { exact } from '@/lib/safe-text';
 import { rooted } from '@/lib/server-path';
-import { MAX_SPANS, traceSkeletonQuery, traceQuery as read, type Summary, isRunning, traceConversationQuery } from '@/pages/traces/queries';
+import {
+  MAX_SPANS,
+  traceSkeletonQuery,
+  traceQuery as read,
+  type Summary,
+  isRunning,
+  traceConversationQuery,
+} from '@/pages/traces/queries';
 import { sessionPath } from '@/pages/traces/span-facts';
 import { statusWord } from '@/pages/traces/span-kind';
 import { Cut } from './span-content';
@@ -34,13 +51,31 @@ export default function TracePage({ trace }: { trace: string }): ReactNode {
   if (error instanceof ApiError && error.status === 404) {
     return (
       <Empty title="This trace is not here" icon={<SearchX />}>
-        <p>Its spans have not arrived yet, or they were deleted when their time was over. If they arrive, they show here by themselves.</p>
-        <Link href="/traces" className="mt-3 inline-block text-accent hover:underline">All traces</Link>
+        <p>
+          Its spans have not arrived yet, or they were deleted when their time was over. If they arrive, they show here
+          by themselves.
+        </p>
+        <Link href="/traces" className="mt-3 inline-block text-accent hover:underline">
+          All traces
+        </Link>
       </Empty>
     );
   }
-  if (error) return <div className="mx-auto max-w-xl p-8"><Problem error={error}><Button size="small" onClick={() => void refetch()}>Try again</Button></Problem></div>;
-  return <div className="grid h-full place-items-center"><Spinner /></div>;
+  if (error)
+    return (
+      <div className="mx-auto max-w-xl p-8">
+        <Problem error={error}>
+          <Button size="small" onClick={() => void refetch()}>
+            Try again
+          </Button>
+        </Problem>
+      </div>
+    );
+  return (
+    <div className="grid h-full place-items-center">
+      <Spinner />
+    </div>
+  );
 }
 
 type View = 'tree' | 'timeline' | 'talk' | 'span';
@@ -54,7 +89,8 @@ function Trace({ summary }: { summary: Summary }): ReactNode {
   const { goOn, busy, question } = useGoOn();
   const title = root.name;
   const goOnWith = useCallback((live: () => Promise<Live>) => goOn(live, title), [goOn, title]);
-  const open = () => void goOnWith(() => api('post', '/api/traces/{trace}/thread', { path: { trace }, body: {} })).catch(tellError);
+  const open = () =>
+    void goOnWith(() => api('post', '/api/traces/{trace}/thread', { path: { trace }, body: {} })).catch(tellError);
   const choose = useCallback(
     (id: string) => {
       select(id);
@@ -64,20 +100,35 @@ function Trace({ summary }: { summary: Summary }): ReactNode {
   );
   const side = view === 'span' ? 'span' : 'talk';
   const spans = forest && (
-    <SpansPane trace={trace} forest={forest} columns={isWide ? 'both' : view === 'timeline' ? 'timeline' : 'tree'} selected={selected} onSelect={choose} />
+    <SpansPane
+      trace={trace}
+      forest={forest}
+      columns={isWide ? 'both' : view === 'timeline' ? 'timeline' : 'tree'}
+      selected={selected}
+      onSelect={choose}
+    />
   );
   return (
     <div className="flex h-full min-h-0 flex-col">
       <TraceHeader summary={summary} busy={busy} onOpen={open} />
       {!isWide && (
         <div className="flex shrink-0 justify-center border-b bg-surface py-1.5">
-          <Segments label="View" options={{ tree: 'Tree', timeline: 'Timeline', talk: 'Conversation', span: 'Span' }} value={view} onChange={setView} />
+          <Segments
+            label="View"
+            options={{ tree: 'Tree', timeline: 'Timeline', talk: 'Conversation', span: 'Span' }}
+            value={view}
+            onChange={setView}
+          />
         </div>
       )}
       <div className="flex min-h-0 grow">
         {(isWide || view === 'tree' || view === 'timeline') && (
           <div className="flex min-w-0 grow basis-7/12 flex-col lg:border-r">
-            {spans ?? <div className="p-4"><Spinner /></div>}
+            {spans ?? (
+              <div className="p-4">
+                <Spinner />
+              </div>
+            )}
             {isWhole ? null : <Growing loaded={forest?.order.length ?? 0} total={summary.spans} />}
           </div>
         )}
@@ -85,11 +136,20 @@ function Trace({ summary }: { summary: Summary }): ReactNode {
           <div className="flex min-w-0 grow basis-5/12 flex-col">
             {isWide && (
               <div className="flex h-10 shrink-0 items-center border-b bg-surface px-3">
-                <Segments label="View" options={{ talk: 'Conversation', span: 'Span' }} value={side} onChange={setView} />
+                <Segments
+                  label="View"
+                  options={{ talk: 'Conversation', span: 'Span' }}
+                  value={side}
+                  onChange={setView}
+                />
               </div>
             )}
             <div className="min-h-0 grow overflow-x-hidden overflow-y-auto">
-              {side === 'talk' ? <ConversationPane trace={trace} onSpan={choose} goOn={goOnWith} /> : <Chosen trace={trace} id={selected ?? root.span_id} goOn={goOnWith} />}
+              {side === 'talk' ? (
+                <ConversationPane trace={trace} onSpan={choose} goOn={goOnWith} />
+              ) : (
+                <Chosen trace={trace} id={selected ?? root.span_id} goOn={goOnWith} />
+              )}
             </div>
           </div>
         )}
@@ -100,7 +160,15 @@ function Trace({ summary }: { summary: Summary }): ReactNode {
 }
 
 /** Whoever runs through the tree with a key held down stops somewhere: only that span is read. */
-function Chosen({ trace, id, goOn }: { trace: string; id: string; goOn: (live: () => Promise<Live>) => Promise<void> }): ReactNode {
+function Chosen({
+  trace,
+  id,
+  goOn,
+}: {
+  trace: string;
+  id: string;
+  goOn: (live: () => Promise<Live>) => Promise<void>;
+}): ReactNode {
   return <SpanPane trace={trace} id={useDelayed(id, 120)} goOn={goOn} />;
 }
 
@@ -123,10 +191,22 @@ function useForest({ trace_id: trace, spans }: Summary): { forest: Forest | null
   useEffect(() => {
     if (known.current === spans) return;
     known.current = spans;
-    void queryClient.invalidateQueries({ queryKey: ['trace', trace], predicate: ({ queryKey }) => queryKey[2] !== 'summary' });
+    void queryClient.invalidateQueries({
+      queryKey: ['trace', trace],
+      predicate: ({ queryKey }) => queryKey[2] !== 'summary',
+    });
   }, [spans, trace]);
   const isWhole = data !== undefined && !data.pages.at(-1)?.next;
-  const forest = useMemo(() => (data ? forestOf(data.pages.flatMap((page) => page.data), !data.pages.at(-1)?.next) : null), [data]);
+  const forest = useMemo(
+    () =>
+      data
+        ? forestOf(
+            data.pages.flatMap((page) => page.data),
+            !data.pages.at(-1)?.next,
+          )
+        : null,
+    [data],
+  );
   return { forest, isWhole };
 }
 
@@ -160,17 +240,42 @@ export function TraceHeader({ summary, busy, onOpen }: TraceHeaderProps): ReactN
   return (
     <header className="shrink-0 border-b bg-surface px-4 py-2.5">
       <div className="flex flex-wrap items-center gap-x-2 gap-y-1">
-        <Link href="/traces" aria-label="All traces" className="-ml-1.5 flex size-7 shrink-0 items-center justify-center rounded-lg text-muted hover:bg-sunken hover:text-ink">
+        <Link
+          href="/traces"
+          aria-label="All traces"
+          className="-ml-1.5 flex size-7 shrink-0 items-center justify-center rounded-lg text-muted hover:bg-sunken hover:text-ink"
+        >
           <ArrowLeft aria-hidden className="size-4" />
         </Link>
-        <h1 className="min-w-0 truncate text-base font-semibold"><bdi>{exact(root.name).slice(0, 300) || 'unnamed'}</bdi></h1>
-        <Badge tone={root.status === 'error' ? 'bad' : root.status === 'ok' ? 'good' : 'warn'}>{statusWord(root.status)}</Badge>
-        {isRunning(summary) && <span className="flex items-center gap-1 text-xs text-muted"><Spinner label="Still running" />Still running</span>}
+        <h1 className="min-w-0 truncate text-base font-semibold">
+          <bdi>{exact(root.name).slice(0, 300) || 'unnamed'}</bdi>
+        </h1>
+        <Badge tone={root.status === 'error' ? 'bad' : root.status === 'ok' ? 'good' : 'warn'}>
+          {statusWord(root.status)}
+        </Badge>
+        {isRunning(summary) && (
+          <span className="flex items-center gap-1 text-xs text-muted">
+            <Spinner label="Still running" />
+            Still running
+          </span>
+        )}
         <span className="grow" />
-        <Button look="main" size="small" disabled={busy} onClick={onOpen}><MessageSquareShare aria-hidden className="size-3.5" />Open in playground</Button>
-        <Button size="small" onClick={() => addToTestSet({ kind: 'trace', trace_id: id })}><ListPlus aria-hidden className="size-3.5" />Add to test set</Button>
+        <Button look="main" size="small" disabled={busy} onClick={onOpen}>
+          <MessageSquareShare aria-hidden className="size-3.5" />
+          Open in playground
+        </Button>
+        <Button size="small" onClick={() => addToTestSet({ kind: 'trace', trace_id: id })}>
+          <ListPlus aria-hidden className="size-3.5" />
+          Add to test set
+        </Button>
         <Export id={id} />
-        <IconButton size="small" label="Copy link" onClick={() => void copyText(window.location.href).then(() => tell('The link is copied.'), tellError)}><Link2 /></IconButton>
+        <IconButton
+          size="small"
+          label="Copy link"
+          onClick={() => void copyText(window.location.href).then(() => tell('The link is copied.'), tellError)}
+        >
+          <Link2 />
+        </IconButton>
       </div>
       <Came summary={summary} />
     </header>
@@ -182,27 +287,63 @@ function Came({ summary }: { summary: Summary }): ReactNode {
   const tokens = given === null && said === null ? null : (given ?? 0) + (said ?? 0);
   return (
     <dl className="mt-1 flex flex-wrap items-center gap-x-4 gap-y-0.5 text-[13px] [&_dt]:sr-only">
-      {root.workflow && <Told name="Workflow"><bdi className="font-medium">{exact(root.workflow).slice(0, 100)}</bdi></Told>}
-      <Told name="Started"><time dateTime={root.start} title={root.start}>{formatDateTime(root.start)}</time></Told>
+      {root.workflow && (
+        <Told name="Workflow">
+          <bdi className="font-medium">{exact(root.workflow).slice(0, 100)}</bdi>
+        </Told>
+      )}
+      <Told name="Started">
+        <time dateTime={root.start} title={root.start}>
+          {formatDateTime(root.start)}
+        </time>
+      </Told>
       <Told name="Took">{lasted(root.duration_ms)}</Told>
-      <Told name="Spans">{spans.toLocaleString('en')} {spans === 1 ? 'span' : 'spans'}</Told>
-      {errors > 0 && <Told name="Errors"><span className="text-bad">{errors.toLocaleString('en')} {errors === 1 ? 'error' : 'errors'}</span></Told>}
-      {tokens !== null && <Told name="Tokens"><span title={`${(given ?? 0).toLocaleString('en')} in, ${(said ?? 0).toLocaleString('en')} out`}>{formatCompactNumber(tokens)} tokens</span></Told>}
+      <Told name="Spans">
+        {spans.toLocaleString('en')} {spans === 1 ? 'span' : 'spans'}
+      </Told>
+      {errors > 0 && (
+        <Told name="Errors">
+          <span className="text-bad">
+            {errors.toLocaleString('en')} {errors === 1 ? 'error' : 'errors'}
+          </span>
+        </Told>
+      )}
+      {tokens !== null && (
+        <Told name="Tokens">
+          <span title={`${(given ?? 0).toLocaleString('en')} in, ${(said ?? 0).toLocaleString('en')} out`}>
+            {formatCompactNumber(tokens)} tokens
+          </span>
+        </Told>
+      )}
       {cost !== null && <Told name="Cost">{formatDollars(cost)}</Told>}
       {sessions.slice(0, 3).map((session) => (
         <Told key={session} name="Session">
-          <Link href={sessionPath(session)} className="flex max-w-48 items-center gap-1 text-accent hover:underline"><History aria-hidden className="size-3.5 shrink-0" /><bdi className="truncate">{exact(session).slice(0, 100)}</bdi></Link>
+          <Link href={sessionPath(session)} className="flex max-w-48 items-center gap-1 text-accent hover:underline">
+            <History aria-hidden className="size-3.5 shrink-0" />
+            <bdi className="truncate">{exact(session).slice(0, 100)}</bdi>
+          </Link>
         </Told>
       ))}
       {root.run_id && <ThreadOf run={root.run_id} />}
-      <Told name="Trace id"><span className="flex items-center"><span className="font-mono text-xs text-faint">{id.slice(0, 8)}…</span><CopyButton label="Copy trace id" text={id} className="!size-6" /></span></Told>
+      <Told name="Trace id">
+        <span className="flex items-center">
+          <span className="font-mono text-xs text-faint">{id.slice(0, 8)}…</span>
+          <CopyButton label="Copy trace id" text={id} className="!size-6" />
+        </span>
+      </Told>
     </dl>
   );
 }
 
 function ThreadOf({ run: id }: { run: string }): ReactNode {
   const { data } = useQuery({ ...runQuery(id), retry: false });
-  return data?.thread ? <Told name="Thread"><Link href={`/play/${data.thread}`} className="text-accent hover:underline">Its thread</Link></Told> : null;
+  return data?.thread ? (
+    <Told name="Thread">
+      <Link href={`/play/${data.thread}`} className="text-accent hover:underline">
+        Its thread
+      </Link>
+    </Told>
+  ) : null;
 }
 
 const Told = ({ name, children }: { name: string; children: ReactNode }): ReactNode => (
@@ -215,7 +356,15 @@ const Told = ({ name, children }: { name: string; children: ReactNode }): ReactN
 function Export({ id }: { id: string }): ReactNode {
   const lines = (format: string) => () => saved(`/api/traces/export?trace=${id}&format=${format}`);
   return (
-    <Menu trigger={<Button size="small"><Download aria-hidden className="size-3.5" />Export<ChevronDown aria-hidden className="size-3 text-faint" /></Button>}>
+    <Menu
+      trigger={
+        <Button size="small">
+          <Download aria-hidden className="size-3.5" />
+          Export
+          <ChevronDown aria-hidden className="size-3 text-faint" />
+        </Button>
+      }
+    >
       <MenuItem onSelect={lines('jsonl')}>Records, as JSON lines</MenuItem>
       <MenuItem onSelect={lines('otlp')}>OTLP, to send elsewhere</MenuItem>
       <MenuItem onSelect={() => saved(`/api/traces/${id}/export.html`)}>A page, as HTML</MenuItem>
@@ -256,7 +405,8 @@ export function ConversationPane({ trace, onSpan, goOn }: ConversationPaneProps)
   const cut = told?.cut ?? 0;
   const items = useMemo(() => (told ? itemsOf(told.steps) : []), [told]);
   const resume = useCallback(
-    (item: Item) => goOn(() => api('post', '/api/traces/{trace}/thread', { path: { trace }, body: { upto: item.upto } })),
+    (item: Item) =>
+      goOn(() => api('post', '/api/traces/{trace}/thread', { path: { trace }, body: { upto: item.upto } })),
     [goOn, trace],
   );
   const showSpan = useCallback((item: Item) => onSpan(item.span), [onSpan]);

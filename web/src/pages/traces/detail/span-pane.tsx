@@ -27,8 +27,18 @@ interface Props {
 
 export function SpanPane({ trace, id, goOn }: Props): ReactNode {
   const { data, error } = useQuery(read(trace, id));
-  if (error) return <div className="p-4"><Problem error={error} /></div>;
-  if (!data) return <div className="p-4"><Spinner /></div>;
+  if (error)
+    return (
+      <div className="p-4">
+        <Problem error={error} />
+      </div>
+    );
+  if (!data)
+    return (
+      <div className="p-4">
+        <Spinner />
+      </div>
+    );
   return <Shown key={id} record={data} goOn={goOn} />;
 }
 
@@ -36,22 +46,37 @@ function Shown({ record, goOn }: { record: Span; goOn: Props['goOn'] }): ReactNo
   const parts = useParts(record);
   const { span } = parts;
   const { trace_id: trace, span_id: id } = span;
-  const resume = (upto?: number) => goOn(() => api('post', '/api/traces/{trace}/thread', { path: { trace }, body: { span_id: id, ...(upto === undefined ? {} : { upto }) } }));
+  const resume = (upto?: number) =>
+    goOn(() =>
+      api('post', '/api/traces/{trace}/thread', {
+        path: { trace },
+        body: { span_id: id, ...(upto === undefined ? {} : { upto }) },
+      }),
+    );
   const isTalk = (span.messages_in?.length ?? 0) + (span.messages_out?.length ?? 0) > 0;
   return (
     <article aria-label="Span" className="mx-auto max-w-3xl px-4 py-3">
       <header className="mb-3">
         <div className="flex items-start gap-2">
           <KindIcon kind={span.kind ?? 'unknown'} className="mt-1 !size-4" />
-          <h2 className="min-w-0 grow text-base font-semibold wrap-anywhere"><bdi>{exact(span.name ?? '').slice(0, 500) || 'unnamed'}</bdi></h2>
-          <Badge tone={span.status === 'error' ? 'bad' : span.status === 'ok' ? 'good' : 'warn'}>{statusWord(span.status ?? 'ok')}</Badge>
+          <h2 className="min-w-0 grow text-base font-semibold wrap-anywhere">
+            <bdi>{exact(span.name ?? '').slice(0, 500) || 'unnamed'}</bdi>
+          </h2>
+          <Badge tone={span.status === 'error' ? 'bad' : span.status === 'ok' ? 'good' : 'warn'}>
+            {statusWord(span.status ?? 'ok')}
+          </Badge>
         </div>
         <div className="mt-1 flex flex-wrap items-center gap-1 text-xs text-faint">
           <span className="font-mono">{id}</span>
           <CopyButton label="Copy span id" text={id} />
           <CopyButton label="Copy record as JSON" icon={<Braces />} text={() => written(span)} />
           <span className="grow" />
-          {isTalk && <Button size="small" onClick={() => void resume().catch(tellError)}><MessageSquareShare aria-hidden className="size-3.5" />Open in playground</Button>}
+          {isTalk && (
+            <Button size="small" onClick={() => void resume().catch(tellError)}>
+              <MessageSquareShare aria-hidden className="size-3.5" />
+              Open in playground
+            </Button>
+          )}
         </div>
       </header>
       <Failed span={span} />
@@ -68,7 +93,9 @@ function Failed({ span: { exception, status, status_message: said } }: { span: S
   return (
     <div role="alert" className="mb-3 rounded-lg bg-bad-soft px-3 py-2 text-[13px] text-bad">
       {exception && <div className="font-mono font-medium wrap-anywhere">{exact(exception.type).slice(0, 300)}</div>}
-      <div dir="auto" className="wrap-anywhere whitespace-pre-wrap"><LongText text={exception?.message || said || ''} tidy={prose} /></div>
+      <div dir="auto" className="wrap-anywhere whitespace-pre-wrap">
+        <LongText text={exception?.message || said || ''} tidy={prose} />
+      </div>
     </div>
   );
 }
@@ -84,7 +111,13 @@ export function Facts({ span }: { span: Span }): ReactNode {
             <dd className="group/fact flex min-h-6 min-w-0 items-center gap-1">
               <Told fact={fact} />
               {fact.label === 'Run' && <RunThread id={fact.text} />}
-              {fact.code && <CopyButton className="opacity-0 group-hover/fact:opacity-100 focus-visible:opacity-100 !size-6" label={`Copy ${fact.label.toLowerCase()}`} text={fact.text} />}
+              {fact.code && (
+                <CopyButton
+                  className="opacity-0 group-hover/fact:opacity-100 focus-visible:opacity-100 !size-6"
+                  label={`Copy ${fact.label.toLowerCase()}`}
+                  text={fact.text}
+                />
+              )}
             </dd>
           </div>
         ))}
@@ -94,13 +127,30 @@ export function Facts({ span }: { span: Span }): ReactNode {
 }
 
 function Told({ fact: { label, text, code, href } }: { fact: Fact }): ReactNode {
-  const shown = label === 'Started' ? <time dateTime={text} title={text}>{formatDateTime(text)}</time> : <bdi className={code ? 'font-mono text-xs' : ''}>{exact(text).slice(0, 1000)}</bdi>;
-  return href ? <Link href={href} className="min-w-0 wrap-anywhere text-accent hover:underline">{shown}</Link> : <span className="min-w-0 wrap-anywhere">{shown}</span>;
+  const shown =
+    label === 'Started' ? (
+      <time dateTime={text} title={text}>
+        {formatDateTime(text)}
+      </time>
+    ) : (
+      <bdi className={code ? 'font-mono text-xs' : ''}>{exact(text).slice(0, 1000)}</bdi>
+    );
+  return href ? (
+    <Link href={href} className="min-w-0 wrap-anywhere text-accent hover:underline">
+      {shown}
+    </Link>
+  ) : (
+    <span className="min-w-0 wrap-anywhere">{shown}</span>
+  );
 }
 
 /** The thread that a run of ours was in, if it was in one and is still there. */
 export function RunThread({ id }: { id: string }): ReactNode {
   const { data } = useQuery({ ...runQuery(id), retry: false });
   if (!data?.thread) return null;
-  return <Link href={`/play/${data.thread}`} className="shrink-0 text-accent hover:underline">its thread</Link>;
+  return (
+    <Link href={`/play/${data.thread}`} className="shrink-0 text-accent hover:underline">
+      its thread
+    </Link>
+  );
 }

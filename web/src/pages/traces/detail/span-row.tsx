@@ -2,10 +2,10 @@
 import { ChevronRight } from 'lucide-react';
 import { memo, type MouseEvent, type ReactNode } from 'react';
 import { cn } from '@/lib/cn';
-import { exact } from '@/lib/safe-text';
 import { formatCompactNumber } from '@/lib/format';
-import type { Row, Twig } from './span-tree';
+import { exact } from '@/lib/safe-text';
 import { colourOf, KindIcon, StatusIcon } from '@/pages/traces/span-kind';
+import type { Row, Twig } from './span-tree';
 import { lasted, placed, type Range } from './timeline';
 
 export const ROW = 28;
@@ -28,7 +28,18 @@ interface Props {
   onFocus: (twig: Twig) => void;
 }
 
-export const SpanRow = memo(function SpanRow({ id, row, top, selected, found, columns, range, onSelect, onToggle, onFocus }: Props): ReactNode {
+export const SpanRow = memo(function SpanRow({
+  id,
+  row,
+  top,
+  selected,
+  found,
+  columns,
+  range,
+  onSelect,
+  onToggle,
+  onFocus,
+}: Props): ReactNode {
   const { twig, depth, open, place, of } = row;
   return (
     // The tree has the focus, and tells which row is meant: rows come and go as one scrolls.
@@ -45,7 +56,11 @@ export const SpanRow = memo(function SpanRow({ id, row, top, selected, found, co
       style={{ height: ROW, transform: `translateY(${top}px)` }}
       className={cn(
         'absolute inset-x-0 top-0 flex cursor-pointer items-center border-b border-line/50 outline-accent',
-        selected ? 'bg-accent-soft -outline-offset-2 group-focus-visible/tree:outline-2' : twig.status === 'error' ? 'bg-bad-soft/50 hover:bg-bad-soft' : 'hover:bg-sunken',
+        selected
+          ? 'bg-accent-soft -outline-offset-2 group-focus-visible/tree:outline-2'
+          : twig.status === 'error'
+            ? 'bg-bad-soft/50 hover:bg-bad-soft'
+            : 'hover:bg-sunken',
       )}
     >
       <Name row={row} found={found} columns={columns} onToggle={onToggle} />
@@ -62,19 +77,39 @@ function Name({ row, found, columns, onToggle }: Pick<Props, 'row' | 'found' | '
   };
   return (
     <div
-      className={cn('flex h-full min-w-0 items-center gap-1.5 pr-2', columns === 'both' ? 'w-[54%] shrink-0 border-r' : columns === 'timeline' ? 'w-[38%] shrink-0 border-r' : 'grow')}
+      className={cn(
+        'flex h-full min-w-0 items-center gap-1.5 pr-2',
+        columns === 'both'
+          ? 'w-[54%] shrink-0 border-r'
+          : columns === 'timeline'
+            ? 'w-[38%] shrink-0 border-r'
+            : 'grow',
+      )}
       style={{ paddingLeft: 6 + Math.min(depth, DEEPEST) * (columns === 'timeline' ? 6 : STEP) }}
     >
       {open === null ? (
         <span className="w-4 shrink-0" />
       ) : (
         // The arrow keys do the same.
-        <button type="button" tabIndex={-1} aria-hidden onClick={toggle} className="flex size-4 shrink-0 items-center justify-center rounded-sm hover:bg-line">
+        <button
+          type="button"
+          tabIndex={-1}
+          aria-hidden
+          onClick={toggle}
+          className="flex size-4 shrink-0 items-center justify-center rounded-sm hover:bg-line"
+        >
           <ChevronRight className={cn('size-3.5 text-faint transition-transform', open && 'rotate-90')} />
         </button>
       )}
       <KindIcon kind={twig.kind} />
-      <span className={cn('min-w-0 grow truncate text-[13px]', twig.status === 'error' && 'text-bad', found && 'rounded-sm bg-warn-soft font-medium')} title={exact(twig.name).slice(0, 300)}>
+      <span
+        className={cn(
+          'min-w-0 grow truncate text-[13px]',
+          twig.status === 'error' && 'text-bad',
+          found && 'rounded-sm bg-warn-soft font-medium',
+        )}
+        title={exact(twig.name).slice(0, 300)}
+      >
         <bdi>{exact(twig.name).slice(0, 200) || 'unnamed'}</bdi>
       </span>
       {twig.note && <Note note={twig.note} />}
@@ -82,7 +117,14 @@ function Name({ row, found, columns, onToggle }: Pick<Props, 'row' | 'found' | '
       <StatusIcon status={twig.status} />
       {columns !== 'timeline' && (
         <>
-          {twig.tokens ? <span className="shrink-0 text-xs text-faint tabular-nums" title={`${twig.tokens.toLocaleString('en')} tokens`}>{formatCompactNumber(twig.tokens)} tok</span> : null}
+          {twig.tokens ? (
+            <span
+              className="shrink-0 text-xs text-faint tabular-nums"
+              title={`${twig.tokens.toLocaleString('en')} tokens`}
+            >
+              {formatCompactNumber(twig.tokens)} tok
+            </span>
+          ) : null}
           <span className="w-15 shrink-0 text-right text-xs text-muted tabular-nums">{lasted(twig.took)}</span>
         </>
       )}
@@ -93,31 +135,70 @@ function Name({ row, found, columns, onToggle }: Pick<Props, 'row' | 'found' | '
 const NOTES = { orphan: 'The span that it names as its parent is not here', cycle: 'It is its own ancestor' };
 
 const Note = ({ note }: { note: 'orphan' | 'cycle' }): ReactNode => (
-  <span title={NOTES[note]} className="shrink-0 rounded-full bg-warn-soft px-1.5 text-[11px] text-warn">{note}</span>
+  <span title={NOTES[note]} className="shrink-0 rounded-full bg-warn-soft px-1.5 text-[11px] text-warn">
+    {note}
+  </span>
 );
 
 /** What a closed row hides. */
 const Below = ({ twig }: { twig: Twig }): ReactNode => (
   <>
-    <span className="shrink-0 rounded-full bg-sunken px-1.5 text-[11px] text-muted tabular-nums" title={`${twig.below.toLocaleString('en')} spans below`}>{formatCompactNumber(twig.below)}</span>
-    {twig.bad > 0 && <span className="shrink-0 rounded-full bg-bad-soft px-1.5 text-[11px] text-bad tabular-nums" title={`${twig.bad.toLocaleString('en')} of them failed`}>{formatCompactNumber(twig.bad)} failed</span>}
+    <span
+      className="shrink-0 rounded-full bg-sunken px-1.5 text-[11px] text-muted tabular-nums"
+      title={`${twig.below.toLocaleString('en')} spans below`}
+    >
+      {formatCompactNumber(twig.below)}
+    </span>
+    {twig.bad > 0 && (
+      <span
+        className="shrink-0 rounded-full bg-bad-soft px-1.5 text-[11px] text-bad tabular-nums"
+        title={`${twig.bad.toLocaleString('en')} of them failed`}
+      >
+        {formatCompactNumber(twig.bad)} failed
+      </span>
+    )}
   </>
 );
 
-function Bar({ twig, range, named, onFocus }: Pick<Props, 'range' | 'onFocus'> & { twig: Twig; named: boolean }): ReactNode {
+function Bar({
+  twig,
+  range,
+  named,
+  onFocus,
+}: Pick<Props, 'range' | 'onFocus'> & { twig: Twig; named: boolean }): ReactNode {
   const where = placed(twig.at, twig.took, range);
   const colour = `var(${colourOf(twig.kind, twig.status)})`;
   if (typeof where === 'string') {
-    return <span className={cn('min-w-0 grow px-1 text-xs text-faint', where === 'after' && 'text-right')} aria-hidden>{where === 'before' ? '‹' : '›'}</span>;
+    return (
+      <span className={cn('min-w-0 grow px-1 text-xs text-faint', where === 'after' && 'text-right')} aria-hidden>
+        {where === 'before' ? '‹' : '›'}
+      </span>
+    );
   }
   const late = where.left + where.width > 70;
   return (
-    <span className="relative mx-1.5 h-full min-w-0 grow overflow-hidden" onDoubleClick={() => onFocus(twig)} title={`${lasted(twig.at)} after the beginning, ${lasted(twig.took)} long. Double click to look at it alone.`}>
-      <span className="absolute top-2 h-3 min-w-0.5 rounded-xs opacity-85" style={{ left: `min(${where.left}%, calc(100% - 2px))`, width: `${where.width}%`, background: colour }} />
+    <span
+      className="relative mx-1.5 h-full min-w-0 grow overflow-hidden"
+      onDoubleClick={() => onFocus(twig)}
+      title={`${lasted(twig.at)} after the beginning, ${lasted(twig.took)} long. Double click to look at it alone.`}
+    >
+      <span
+        className="absolute top-2 h-3 min-w-0.5 rounded-xs opacity-85"
+        style={{ left: `min(${where.left}%, calc(100% - 2px))`, width: `${where.width}%`, background: colour }}
+      />
       {named && (
         <span
-          className={cn('absolute top-1 px-1 text-[11px]/5 tabular-nums', where.width > 70 ? 'text-canvas' : 'text-muted')}
-          style={where.width > 70 ? { right: `${100 - where.left - where.width}%` } : late ? { right: `${100 - where.left}%` } : { left: `${where.left + where.width}%` }}
+          className={cn(
+            'absolute top-1 px-1 text-[11px]/5 tabular-nums',
+            where.width > 70 ? 'text-canvas' : 'text-muted',
+          )}
+          style={
+            where.width > 70
+              ? { right: `${100 - where.left - where.width}%` }
+              : late
+                ? { right: `${100 - where.left}%` }
+                : { left: `${where.left + where.width}%` }
+          }
         >
           {lasted(twig.took)}
         </span>

@@ -1,13 +1,34 @@
 import { describe, expect, test } from 'vitest';
-import { above, forestOf, openAtFirst, rowsOf, type Bone, type Forest, inTree, spansMatching, next, moveBy, typed } from './span-tree';
+import {
+  above,
+  forestOf,
+  openAtFirst,
+  rowsOf,
+  type Bone,
+  type Forest,
+  inTree,
+  spansMatching,
+  next,
+  moveBy,
+  typed,
+} from './span-tree';
 
 const bone = (id: string, parent: string | null = null, at = 0, more: Partial<Bone> = {}): Bone => ({
-  span_id: id, parent_id: parent, name: `step ${id}`, kind: 'task', status: 'ok', tokens: null, duration_ms: 10,
-  start: new Date(Date.UTC(2026, 10, 15) + at).toISOString(), ...more,
+  span_id: id,
+  parent_id: parent,
+  name: `step ${id}`,
+  kind: 'task',
+  status: 'ok',
+  tokens: null,
+  duration_ms: 10,
+  start: new Date(Date.UTC(2026, 10, 15) + at).toISOString(),
+  ...more,
 });
 const ALL = () => true;
-const shape = (forest: Forest, isOpen = ALL as (twig: { id: string }) => boolean) => rowsOf(forest, isOpen).map(({ twig, depth }) => `${'.'.repeat(depth)}${twig.id}`);
-const family = () => forestOf([bone('a'), bone('b', 'a', 5), bone('c', 'b', 6, { status: 'error' }), bone('d', 'a', 90)], true);
+const shape = (forest: Forest, isOpen = ALL as (twig: { id: string }) => boolean) =>
+  rowsOf(forest, isOpen).map(({ twig, depth }) => `${'.'.repeat(depth)}${twig.id}`);
+const family = () =>
+  forestOf([bone('a'), bone('b', 'a', 5), bone('c', 'b', 6, { status: 'error' }), bone('d', 'a', 90)], true);
 
 describe('the spans of a trace', () => {
   test('hang below their parents, along the time', () => {
@@ -18,7 +39,11 @@ describe('the spans of a trace', () => {
 
   test('are counted, and so is what failed among them', () => {
     const { spans } = family();
-    expect(['a', 'b', 'c'].map((id) => [spans.get(id)?.below, spans.get(id)?.bad])).toEqual([[3, 1], [1, 1], [0, 0]]);
+    expect(['a', 'b', 'c'].map((id) => [spans.get(id)?.below, spans.get(id)?.bad])).toEqual([
+      [3, 1],
+      [1, 1],
+      [0, 0],
+    ]);
   });
 
   test('stand at the top when their parent is not there, and say so once all have come', () => {
@@ -28,7 +53,10 @@ describe('the spans of a trace', () => {
   });
 
   test('that are each other’s parents are all there once, the first of them at the top', () => {
-    const forest = forestOf([bone('a'), bone('x', 'z', 1), bone('y', 'x', 2), bone('z', 'y', 3), bone('w', 'y', 4), bone('self', 'self', 5)], true);
+    const forest = forestOf(
+      [bone('a'), bone('x', 'z', 1), bone('y', 'x', 2), bone('z', 'y', 3), bone('w', 'y', 4), bone('self', 'self', 5)],
+      true,
+    );
     expect(shape(forest)).toEqual(['a', 'self', 'x', '.y', '..z', '..w']);
     expect(['x', 'self', 'y'].map((id) => forest.spans.get(id)?.note)).toEqual(['cycle', 'cycle', null]);
     expect(forest.spans.get('x')?.below).toBe(3);
@@ -66,21 +94,39 @@ describe('keys', () => {
   const closed = rowsOf(family(), ({ id }) => id === 'a');
 
   test('go up and down, and no farther than there are rows', () => {
-    expect(['ArrowDown', 'ArrowUp', 'Home', 'End', 'PageDown', 'PageUp'].map((key) => moveBy(key, rows, 'b', 2))).toEqual([
-      { to: 'c' }, { to: 'a' }, { to: 'a' }, { to: 'd' }, { to: 'd' }, { to: 'a' },
-    ]);
+    expect(
+      ['ArrowDown', 'ArrowUp', 'Home', 'End', 'PageDown', 'PageUp'].map((key) => moveBy(key, rows, 'b', 2)),
+    ).toEqual([{ to: 'c' }, { to: 'a' }, { to: 'a' }, { to: 'd' }, { to: 'd' }, { to: 'a' }]);
     expect([moveBy('ArrowDown', rows, 'd', 2), moveBy('ArrowDown', rows, null, 2)]).toEqual([{ to: 'd' }, { to: 'a' }]);
     expect(moveBy('ArrowDown', [], null, 2)).toBe(null);
   });
 
   test('open what is closed and go in, close what is open and go out', () => {
-    expect([moveBy('ArrowRight', closed, 'b', 1), moveBy('ArrowRight', rows, 'b', 1), moveBy('ArrowRight', rows, 'c', 1)]).toEqual([{ open: 'b' }, { to: 'c' }, null]);
-    expect([moveBy('ArrowLeft', rows, 'b', 1), moveBy('ArrowLeft', rows, 'c', 1), moveBy('ArrowLeft', closed, 'a', 1)]).toEqual([{ close: 'b' }, { to: 'b' }, { close: 'a' }]);
-    expect([moveBy('Enter', rows, 'b', 1), moveBy(' ', closed, 'b', 1), moveBy('Enter', rows, 'c', 1), moveBy('x', rows, 'a', 1)]).toEqual([{ close: 'b' }, { open: 'b' }, null, null]);
+    expect([
+      moveBy('ArrowRight', closed, 'b', 1),
+      moveBy('ArrowRight', rows, 'b', 1),
+      moveBy('ArrowRight', rows, 'c', 1),
+    ]).toEqual([{ open: 'b' }, { to: 'c' }, null]);
+    expect([
+      moveBy('ArrowLeft', rows, 'b', 1),
+      moveBy('ArrowLeft', rows, 'c', 1),
+      moveBy('ArrowLeft', closed, 'a', 1),
+    ]).toEqual([{ close: 'b' }, { to: 'b' }, { close: 'a' }]);
+    expect([
+      moveBy('Enter', rows, 'b', 1),
+      moveBy(' ', closed, 'b', 1),
+      moveBy('Enter', rows, 'c', 1),
+      moveBy('x', rows, 'a', 1),
+    ]).toEqual([{ close: 'b' }, { open: 'b' }, null, null]);
   });
 
   test('find by letters, after where one is and round', () => {
-    expect([typed('s', rows, 'b'), typed('step d', rows, 'a'), typed('s', rows, 'd'), typed('z', rows, 'a')]).toEqual(['c', 'd', 'a', null]);
+    expect([typed('s', rows, 'b'), typed('step d', rows, 'a'), typed('s', rows, 'd'), typed('z', rows, 'a')]).toEqual([
+      'c',
+      'd',
+      'a',
+      null,
+    ]);
   });
 });
 
@@ -95,7 +141,12 @@ describe('looking for spans', () => {
     const all = inTree(family());
     const wanted = ({ id }: { id: string }) => id === 'b' || id === 'd';
     expect(all.map(({ id }) => id)).toEqual(['a', 'b', 'c', 'd']);
-    expect([next(all, wanted, 'b'), next(all, wanted, 'd'), next(all, wanted, 'd', true), next(all, wanted, null)]).toEqual(['d', 'b', 'b', 'b']);
+    expect([
+      next(all, wanted, 'b'),
+      next(all, wanted, 'd'),
+      next(all, wanted, 'd', true),
+      next(all, wanted, null),
+    ]).toEqual(['d', 'b', 'b', 'b']);
     expect(next(all, () => false, 'a')).toBe(null);
   });
 });

@@ -65,7 +65,20 @@ export function forestOf(bones: Iterable<Bone>, whole: boolean): Forest {
 }
 
 function twigOf({ span_id: id, name, kind, status, start, duration_ms: took, tokens }: Bone): Twig {
-  return { id, name, kind, status, at: moment(start), took, tokens, parent: null, note: null, children: [], below: 0, bad: 0 };
+  return {
+    id,
+    name,
+    kind,
+    status,
+    at: moment(start),
+    took,
+    tokens,
+    parent: null,
+    note: null,
+    children: [],
+    below: 0,
+    bad: 0,
+  };
 }
 
 function hang(twig: Twig, parent: Twig): void {
@@ -81,7 +94,9 @@ function openCircles(order: readonly Twig[], top: Twig[]): Twig[] {
   const place = new Map(order.map((twig, index) => [twig, index]));
   for (const start of order) {
     if (seen.has(start)) continue;
-    const first = circleOf(start).reduce((one, other) => ((place.get(other) ?? 0) < (place.get(one) ?? 0) ? other : one));
+    const first = circleOf(start).reduce((one, other) =>
+      (place.get(other) ?? 0) < (place.get(one) ?? 0) ? other : one,
+    );
     if (first.parent) first.parent.children = first.parent.children.filter((child) => child !== first);
     first.parent = null;
     first.note = 'cycle';
@@ -140,7 +155,14 @@ export function rowsOf({ top }: Pick<Forest, 'top'>, isOpen: (twig: Twig) => boo
   const put = (twigs: readonly Twig[], depth: number) => {
     for (let place = twigs.length - 1; place >= 0; place--) {
       const twig = twigs[place];
-      if (twig) left.push({ twig, depth, open: twig.children.length ? isOpen(twig) : null, place: place + 1, of: twigs.length });
+      if (twig)
+        left.push({
+          twig,
+          depth,
+          open: twig.children.length ? isOpen(twig) : null,
+          place: place + 1,
+          of: twigs.length,
+        });
     }
   };
   put(top, 0);
@@ -244,9 +266,16 @@ export function inTree({ top }: Pick<Forest, 'top'>): Twig[] {
 }
 
 /** The next of those that are wanted, after this one and round; or the one before it. */
-export function next(all: readonly Twig[], isWanted: (twig: Twig) => boolean, here: string | null, back = false): string | null {
+export function next(
+  all: readonly Twig[],
+  isWanted: (twig: Twig) => boolean,
+  here: string | null,
+  back = false,
+): string | null {
   const wanted = all.flatMap((twig, place) => (isWanted(twig) ? [place] : []));
   const at = all.findIndex(({ id }) => id === here);
-  const place = back ? (wanted.findLast((one) => one < at) ?? wanted.at(-1)) : (wanted.find((one) => one > at) ?? wanted[0]);
+  const place = back
+    ? (wanted.findLast((one) => one < at) ?? wanted.at(-1))
+    : (wanted.find((one) => one > at) ?? wanted[0]);
   return place === undefined ? null : (all[place]?.id ?? null);
 }

@@ -1,7 +1,16 @@
 /** The spans of a trace: a tree and a timeline that share their rows. Only the rows that one sees are there. */
 import { useQuery } from '@tanstack/react-query';
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { ChevronDown, ChevronsDownUp, ChevronsUpDown, ChevronUp, CircleAlert, Maximize2, ZoomIn, ZoomOut } from 'lucide-react';
+import {
+  ChevronDown,
+  ChevronsDownUp,
+  ChevronsUpDown,
+  ChevronUp,
+  CircleAlert,
+  Maximize2,
+  ZoomIn,
+  ZoomOut,
+} from 'lucide-react';
 import { useCallback, useEffect, useMemo, useRef, useState, type KeyboardEvent, type ReactNode } from 'react';
 import { IconButton } from '@/components/button';
 import { TextField } from '@/components/form-fields';
@@ -10,7 +19,19 @@ import { useDelayed } from '@/lib/hooks';
 import { spansContainingQuery } from '@/pages/traces/queries';
 import { Overview } from './overview';
 import { ROW, SpanRow, type Columns } from './span-row';
-import { inTree, spansMatching, next, above, openAtFirst, rowsOf, type Forest, type Row, type Twig, moveBy, typed } from './span-tree';
+import {
+  inTree,
+  spansMatching,
+  next,
+  above,
+  openAtFirst,
+  rowsOf,
+  type Forest,
+  type Row,
+  type Twig,
+  moveBy,
+  typed,
+} from './span-tree';
 import { isAll, moved, ticks, within, zoomed, type Range } from './timeline';
 
 interface SpansPaneProps {
@@ -27,7 +48,12 @@ export function SpansPane({ trace, forest, columns, selected, onSelect }: SpansP
   const { range, setRange } = useRange(forest.lasts);
   const [words, setWords] = useState('');
   const found = useFound(trace, forest, words);
-  const virtual = useVirtualizer({ count: rows.length, getScrollElement: () => box.current, estimateSize: () => ROW, overscan: 10 });
+  const virtual = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => box.current,
+    estimateSize: () => ROW,
+    overscan: 10,
+  });
 
   const place = useMemo(() => rows.findIndex(({ twig }) => twig.id === selected), [rows, selected]);
   useEffect(() => {
@@ -47,7 +73,8 @@ export function SpansPane({ trace, forest, columns, selected, onSelect }: SpansP
     if (move) {
       if ('to' in move) onSelect(move.to);
       else toggle('open' in move ? move.open : move.close, 'open' in move);
-    } else if (/^[+-]$/.test(event.key) && columns !== 'tree') setRange(zoomed(range, forest.lasts, event.key === '+' ? 0.5 : 2));
+    } else if (/^[+-]$/.test(event.key) && columns !== 'tree')
+      setRange(zoomed(range, forest.lasts, event.key === '+' ? 0.5 : 2));
     else if (/^[\p{L}\p{N}]$/u.test(event.key)) {
       const id = typed(letters(event.key), rows, selected);
       if (id) onSelect(id);
@@ -55,9 +82,16 @@ export function SpansPane({ trace, forest, columns, selected, onSelect }: SpansP
     event.preventDefault();
   };
   const onToggle = useCallback((row: Row) => toggle(row.twig.id, !row.open), [toggle]);
-  const onFocus = useCallback(({ at, took }: Twig) => setRange(within({ from: at - took * 0.05, to: at + took * 1.05 }, forest.lasts)), [setRange, forest.lasts]);
+  const onFocus = useCallback(
+    ({ at, took }: Twig) => setRange(within({ from: at - took * 0.05, to: at + took * 1.05 }, forest.lasts)),
+    [setRange, forest.lasts],
+  );
   const errors = useMemo(() => forest.order.filter(({ status }) => status === 'error').length, [forest]);
-  const zoom = { by: (factor: number) => setRange(zoomed(range, forest.lasts, factor)), all: () => setRange({ from: 0, to: forest.lasts }), isAll: isAll(range, forest.lasts) };
+  const zoom = {
+    by: (factor: number) => setRange(zoomed(range, forest.lasts, factor)),
+    all: () => setRange({ from: 0, to: forest.lasts }),
+    isAll: isAll(range, forest.lasts),
+  };
   return (
     <section aria-label="Spans" className="flex min-h-0 min-w-0 grow flex-col bg-surface">
       <SpansBar
@@ -79,7 +113,10 @@ export function SpansPane({ trace, forest, columns, selected, onSelect }: SpansP
         tabIndex={0}
         onKeyDown={pressed}
         {...(place >= 0 && selected ? { 'aria-activedescendant': rowId(selected) } : {})}
-        className={cn('group/tree min-h-0 grow overflow-x-hidden overflow-y-auto overscroll-contain -outline-offset-2', place >= 0 && 'outline-none')}
+        className={cn(
+          'group/tree min-h-0 grow overflow-x-hidden overflow-y-auto overscroll-contain -outline-offset-2',
+          place >= 0 && 'outline-none',
+        )}
       >
         <div role="presentation" className="relative" style={{ height: virtual.getTotalSize() }}>
           {virtual.getVirtualItems().map(({ index, start }) => {
@@ -116,7 +153,8 @@ function useRows(forest: Forest, selected: string | null) {
   const [all, setAll] = useState<boolean | null>(null);
   const [changed, setChanged] = useState<ReadonlyMap<string, boolean>>(() => new Map());
   const rows = useMemo(
-    () => rowsOf(forest, ({ id, parent }) => changed.get(id) ?? (all === null ? first.has(id) : all || parent === null)),
+    () =>
+      rowsOf(forest, ({ id, parent }) => changed.get(id) ?? (all === null ? first.has(id) : all || parent === null)),
     [forest, first, all, changed],
   );
   const twig = selected === null ? undefined : forest.spans.get(selected);
@@ -165,19 +203,40 @@ function useLetters(): (letter: string) => string {
   };
 }
 
-function TimeHead({ forest, columns, range, onRange }: { forest: Forest; columns: Columns; range: Range; onRange: (range: Range) => void }): ReactNode {
+function TimeHead({
+  forest,
+  columns,
+  range,
+  onRange,
+}: {
+  forest: Forest;
+  columns: Columns;
+  range: Range;
+  onRange: (range: Range) => void;
+}): ReactNode {
   const width = range.to - range.from || 1;
   return (
     <div className="flex shrink-0 border-b bg-canvas" aria-label="Timeline" role="group">
       <div className={cn('shrink-0 border-r', columns === 'both' ? 'w-[54%]' : 'w-[38%]')} />
-      <div className="min-w-0 grow px-1.5" onWheel={(event) => event.shiftKey && onRange(moved(range, forest.lasts, Math.sign(event.deltaY || event.deltaX) * 0.1))}>
+      <div
+        className="min-w-0 grow px-1.5"
+        onWheel={(event) =>
+          event.shiftKey && onRange(moved(range, forest.lasts, Math.sign(event.deltaY || event.deltaX) * 0.1))
+        }
+      >
         <Overview forest={forest} range={range} onRange={onRange} />
         <div className="relative h-5 overflow-hidden border-t text-[11px]/5 text-faint tabular-nums" aria-hidden>
           {ticks(range, 4).map(({ at, label }) => {
             const share = ((at - range.from) / width) * 100;
             const late = share > 85; // Near the end there is no room after it.
             return (
-              <span key={at} className={cn('absolute whitespace-nowrap', late ? 'border-r pr-1' : 'border-l pl-1')} style={late ? { right: `${100 - share}%` } : { left: `${share}%` }}>{label}</span>
+              <span
+                key={at}
+                className={cn('absolute whitespace-nowrap', late ? 'border-r pr-1' : 'border-l pl-1')}
+                style={late ? { right: `${100 - share}%` } : { left: `${share}%` }}
+              >
+                {label}
+              </span>
             );
           })}
         </div>
@@ -201,7 +260,17 @@ interface SpansBarProps {
 }
 
 /** Above the spans: to find some, to open and close, and to look closer. */
-export function SpansBar({ words, onWords, found, onNext, errors, onNextError, onOpenAll, onCloseAll, zoom }: SpansBarProps): ReactNode {
+export function SpansBar({
+  words,
+  onWords,
+  found,
+  onNext,
+  errors,
+  onNextError,
+  onOpenAll,
+  onCloseAll,
+  zoom,
+}: SpansBarProps): ReactNode {
   const pressed = (event: KeyboardEvent) => {
     if (event.key === 'Enter') onNext(event.shiftKey);
     else if (event.key === 'Escape' && words) onWords('');
@@ -221,23 +290,45 @@ export function SpansBar({ words, onWords, found, onNext, errors, onNextError, o
           onKeyDown={pressed}
           className="h-7 !pr-14 text-[13px] [&::-webkit-search-cancel-button]:hidden"
         />
-        {found !== null && <span role="status" className="absolute top-1.5 right-2 text-xs text-faint tabular-nums">{found ? `${found} found` : 'None'}</span>}
+        {found !== null && (
+          <span role="status" className="absolute top-1.5 right-2 text-xs text-faint tabular-nums">
+            {found ? `${found} found` : 'None'}
+          </span>
+        )}
       </div>
       {found ? (
         <>
-          <IconButton size="small" label="Previous found" onClick={() => onNext(true)}><ChevronUp /></IconButton>
-          <IconButton size="small" label="Next found" onClick={() => onNext(false)}><ChevronDown /></IconButton>
+          <IconButton size="small" label="Previous found" onClick={() => onNext(true)}>
+            <ChevronUp />
+          </IconButton>
+          <IconButton size="small" label="Next found" onClick={() => onNext(false)}>
+            <ChevronDown />
+          </IconButton>
         </>
       ) : null}
-      {errors > 0 && <IconButton size="small" label="Next error" onClick={onNextError} className="!text-bad"><CircleAlert /></IconButton>}
-      <IconButton size="small" label="Open all" onClick={onOpenAll}><ChevronsUpDown /></IconButton>
-      <IconButton size="small" label="Close all" onClick={onCloseAll}><ChevronsDownUp /></IconButton>
+      {errors > 0 && (
+        <IconButton size="small" label="Next error" onClick={onNextError} className="!text-bad">
+          <CircleAlert />
+        </IconButton>
+      )}
+      <IconButton size="small" label="Open all" onClick={onOpenAll}>
+        <ChevronsUpDown />
+      </IconButton>
+      <IconButton size="small" label="Close all" onClick={onCloseAll}>
+        <ChevronsDownUp />
+      </IconButton>
       <span className="grow" />
       {zoom && (
         <>
-          <IconButton size="small" label="Zoom out" disabled={zoom.isAll} onClick={() => zoom.by(2)}><ZoomOut /></IconButton>
-          <IconButton size="small" label="Zoom in" onClick={() => zoom.by(0.5)}><ZoomIn /></IconButton>
-          <IconButton size="small" label="Whole trace" disabled={zoom.isAll} onClick={zoom.all}><Maximize2 /></IconButton>
+          <IconButton size="small" label="Zoom out" disabled={zoom.isAll} onClick={() => zoom.by(2)}>
+            <ZoomOut />
+          </IconButton>
+          <IconButton size="small" label="Zoom in" onClick={() => zoom.by(0.5)}>
+            <ZoomIn />
+          </IconButton>
+          <IconButton size="small" label="Whole trace" disabled={zoom.isAll} onClick={zoom.all}>
+            <Maximize2 />
+          </IconButton>
         </>
       )}
     </div>

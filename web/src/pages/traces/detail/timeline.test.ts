@@ -14,7 +14,19 @@ describe('a moment', () => {
 test('a duration is told as shortly as it can be', () => {
   const given = [0, 0.0254, 0.41, 1.26, 12.3, 999.4, 1243, 12_340, 59_960, 125_000, 3_600_000, 12_000_000, 200_000_000];
   expect(given.map(lasted)).toEqual([
-    '0 ms', '0.025 ms', '0.41 ms', '1.3 ms', '12 ms', '999 ms', '1.24 s', '12.3 s', '1 min', '2 min 5 s', '1 h', '3 h 20 min', '2 d 8 h',
+    '0 ms',
+    '0.025 ms',
+    '0.41 ms',
+    '1.3 ms',
+    '12 ms',
+    '999 ms',
+    '1.24 s',
+    '12.3 s',
+    '1 min',
+    '2 min 5 s',
+    '1 h',
+    '3 h 20 min',
+    '2 d 8 h',
   ]);
 });
 
@@ -51,6 +63,12 @@ test('a span lies somewhere in what is looked at, or beside it', () => {
 
 test('an axis has a few round moments', () => {
   expect(ticks({ from: 0, to: 2400 }, 4).map(({ label }) => label)).toEqual(['0', '1 s', '2 s']);
-  expect(ticks({ from: 130, to: 170 }, 4).map(({ label }) => label)).toEqual(['130 ms', '140 ms', '150 ms', '160 ms', '170 ms']);
+  expect(ticks({ from: 130, to: 170 }, 4).map(({ label }) => label)).toEqual([
+    '130 ms',
+    '140 ms',
+    '150 ms',
+    '160 ms',
+    '170 ms',
+  ]);
   expect(ticks({ from: 0, to: 0 }, 4)).toEqual([]);
 });

@@ -27,7 +27,8 @@ export function lasted(ms: number): string {
 }
 
 const trimmed = (value: number, digits: number): string => String(Number(value.toFixed(digits)));
-const joined = (many: number, unit: string, few: number, smaller: string): string => (few ? `${many} ${unit} ${few} ${smaller}` : `${many} ${unit}`);
+const joined = (many: number, unit: string, few: number, smaller: string): string =>
+  few ? `${many} ${unit} ${few} ${smaller}` : `${many} ${unit}`;
 
 /** The least that one looks at: a microsecond. */
 const LEAST = 0.001;
