@@ -29,7 +29,7 @@ export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: demo test check bench web types pictures faults sbom postgres chromium lock clean help
+.PHONY: demo test check format bench web types pictures faults sbom postgres chromium lock clean help
 
 demo: $(VENV)/installed $(PAGE) ## Run Palaver offline with its sample workflows (ARGS="--port 9000 --no-browser")
 	$(BIN)/palaver demo $(ARGS)
@@ -50,8 +50,14 @@ check: $(VENV)/dev $(VENV)/installed $(WEB)/installed ## Format, lint, types, la
 	$(BIN)/lint-imports --no-logo
 	@$(BIN)/python -m tests.shape
 	@$(BIN)/python -m tests.web_types check
+	cd web && $(NODE) node_modules/oxfmt/bin/oxfmt --check .
 	cd web && $(NODE) node_modules/typescript/bin/tsc
 	cd web && $(NODE) node_modules/oxlint/bin/oxlint --deny-warnings
+
+format: $(VENV)/dev $(WEB)/installed ## Format Python (and mend what ruff can) and the page's TypeScript
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+	cd web && $(NODE) node_modules/oxfmt/bin/oxfmt .
 
 bench: $(VENV)/dev $(VENV)/installed $(PAGE) ## Print the table of figures that README shows
 	$(BIN)/python -m benchmarks $(ARGS)

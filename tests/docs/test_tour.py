@@ -11,7 +11,8 @@ LARGEST = 150_000
 
 def texts(field: str) -> list[str]:
     """What the steps of the page have there, in order."""
-    return re.findall(rf"^    {field}: '(.+)',$", STEPS, re.MULTILINE)
+    found = re.findall(rf"^    {field}:\s+('.+?'),$", STEPS, re.MULTILINE | re.DOTALL)
+    return [re.sub(r"' \+\s+'", "", text)[1:-1] for text in found]
 
 
 def test_the_steps_have_the_same_titles() -> None:

@@ -11,9 +11,10 @@ WEB = Path(__file__).parents[2] / "web"
 PACKAGES: dict[str, dict[str, Any]] = json.loads((WEB / "package-lock.json").read_text("utf-8"))["packages"]
 OTHERS = {path.rpartition("node_modules/")[2]: entry for path, entry in PACKAGES.items() if path}
 
+RECORDS = ("0023-the-web-page.md", "0040-libraries-of-the-page.md")
+
 PERMISSIVE = set("0BSD Apache-2.0 BSD-2-Clause BSD-3-Clause ISC MIT Unlicense".split())
 EXCEPTIONS = {
-    "@databricks/ai-sdk-provider": "Databricks License",  # Shipped: docs/decisions/0023-the-web-page.md.
     "argparse": "Python-2.0",
     "json-schema": "(AFL-2.1 OR BSD-3-Clause)",
     "type-fest": "(MIT OR CC0-1.0)",
@@ -48,7 +49,9 @@ def test_versions_are_exact() -> None:
 @pytest.mark.parametrize(
     "platform", ["darwin-arm64", "linux-arm64-gnu", "linux-x64-gnu", "linux-x64-musl", "win32-x64-msvc"]
 )
-@pytest.mark.parametrize("tool", ["@oxlint/binding", "@rolldown/binding", "@tailwindcss/oxide", "lightningcss"])
+@pytest.mark.parametrize(
+    "tool", ["@oxfmt/binding", "@oxlint/binding", "@rolldown/binding", "@tailwindcss/oxide", "lightningcss"]
+)
 def test_what_is_compiled_is_locked_for_every_platform(tool: str, platform: str) -> None:
     """npm leaves out what a registry does not have, and then `npm ci` fails on the machines that need it."""
     assert f"{tool}-{platform}" in OTHERS
@@ -66,7 +69,8 @@ def test_all_licences_are_permissive() -> None:
 
 def test_every_package_that_we_chose_has_a_reason() -> None:
     package = json.loads((WEB / "package.json").read_text("utf-8"))
-    record = (WEB.parent / "docs" / "decisions" / "0023-the-web-page.md").read_text("utf-8")
+    records = (WEB.parent / "docs" / "decisions" / name for name in RECORDS)
+    record = "".join(path.read_text("utf-8") for path in records)
 
     chosen = [*package["dependencies"], *package["devDependencies"], *package["overrides"]]
     assert [name for name in chosen if f"`{name}`" not in record] == []

@@ -15,6 +15,8 @@ from tests.shape.sizes import Length
 ROOT = Path(__file__).parents[2]
 
 MAX_MODULE_LINES = 700
+MAX_LINE_LENGTH = 120
+"""Of web/src, where the formatter leaves long texts and comments; ruff checks Python."""
 MAX_FUNCTION_LINES = {"src": 60, "web/src": 100}
 """Lines of a function without those of functions nested in it. React components may be longer: markup takes lines."""
 MAX_DUPLICATES = {"src": 34, "web/src": 3}
@@ -38,6 +40,15 @@ def length_problems(modules: list[Length], functions: list[Length], max_function
         f"{one.of}: {one.lines} lines (limit: {max_function_lines})"
         for one in functions
         if one.lines > max_function_lines
+    ]
+
+
+def line_problems(sources: dict[str, str]) -> list[str]:
+    return [
+        f"{name}:{number}: {len(line)} characters (limit: {MAX_LINE_LENGTH})"
+        for name, text in sources.items()
+        for number, line in enumerate(text.splitlines(), start=1)
+        if len(line) > MAX_LINE_LENGTH
     ]
 
 
@@ -66,6 +77,7 @@ def report() -> tuple[list[str], list[str]]:
         table += [f"{f'{where} repeats':<18}{len(repeated):>6}  {repeated[0] if repeated else ''}".rstrip()]
         problems += length_problems(modules, functions, MAX_FUNCTION_LINES[where])
         problems += duplicate_problems(repeated, MAX_DUPLICATES[where], where)
+    problems += line_problems(web)
     table += [f"{'src lines':<18}{sum(len(text.splitlines()) for text in python.values()):>6}"]
     cycle = cycles.find_cycle("palaver", "palaver_jobchat")  # oxlint checks the web page's imports.
     table += [f"{'src cycles':<18}{1 if cycle else 0:>6}"]

@@ -136,3 +136,9 @@ def test_names_of_more_than_three_things_are_listed() -> None:
 
     assert names.common_names(names.python_classes(sources)) == ["Row ×4"]
     assert names.common_names(names.python_functions(sources)) == ["load ×5"]
+
+
+def test_lines_of_the_web_page_that_are_too_long_are_problems() -> None:
+    sources = {"short.ts": "x" * 120, "long.ts": lines("y", "x" * 121)}
+
+    assert shape.line_problems(sources) == ["long.ts:2: 121 characters (limit: 120)"]

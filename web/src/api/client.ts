@@ -54,7 +54,9 @@ export async function api<M extends Method, P extends PathsWith<M>>(
   return (answer.status === 204 ? undefined : await answer.json()) as Answer<P, M>;
 }
 
-/** A plain request of this server whose answer is good, else the error it gave. For what is not JSON (files, exports). */
+/**
+ * A plain request of this server whose answer is good, else the error it gave. For what is not JSON (files, exports).
+ */
 export async function reached(path: string, init: RequestInit): Promise<Response> {
   let answer: Response;
   try {

@@ -1,7 +1,7 @@
 /** The page: which view an address names, inside the shell. What the first view does not need is fetched when it is. */
 import { lazy, Suspense, type ReactNode } from 'react';
 import { Redirect, Route, Router, Switch } from 'wouter';
-import { Empty, Spinner } from '@/components/status';
+import { Empty, Loading } from '@/components/status';
 import { Toasts } from '@/components/toast';
 import { ROOT } from '@/lib/server-path';
 import { BoardPage } from '@/pages/playground/page';
@@ -26,13 +26,7 @@ const LoginPage = lazy(() => import('@/pages/login/page'));
 export function App(): ReactNode {
   return (
     <Router base={ROOT} aroundNav={askBeforeLeaving}>
-      <Suspense
-        fallback={
-          <div className="p-8">
-            <Spinner />
-          </div>
-        }
-      >
+      <Suspense fallback={<Loading className="p-8" />}>
         <Switch>
           <Route path="/login" component={LoginPage} />
           <Route>

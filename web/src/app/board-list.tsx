@@ -52,14 +52,22 @@ function BoardRow({ board, active }: { board: Schemas['BoardListed']; active: bo
         href={`/play/${board.id}`}
         aria-current={active ? 'page' : undefined}
         title={`${boardName(board)}\n${formatDateTime(board.updated_at)}`}
-        className="flex h-8 items-center gap-2.5 rounded-lg pr-8 pl-2.5 -outline-offset-2 [&>svg]:size-4 [&>svg]:shrink-0 [&>svg]:text-faint"
+        className={cn(
+          'flex h-8 items-center gap-2.5 rounded-lg pr-8 pl-2.5 -outline-offset-2',
+          '[&>svg]:size-4 [&>svg]:shrink-0 [&>svg]:text-faint',
+        )}
       >
         {board.mode === 'chat' ? <Grid2x2 aria-hidden /> : <Rows3 aria-hidden />}
         <span className={cn('truncate', !board.name && 'text-muted')} dir="auto">
           {boardName(board)}
         </span>
       </Link>
-      <div className="absolute top-1 right-1 opacity-0 group-focus-within:opacity-100 group-hover:opacity-100 has-data-[state=open]:opacity-100 pointer-coarse:opacity-100">
+      <div
+        className={cn(
+          'absolute top-1 right-1 opacity-0 group-focus-within:opacity-100',
+          'group-hover:opacity-100 has-data-[state=open]:opacity-100 pointer-coarse:opacity-100',
+        )}
+      >
         <Menu
           trigger={
             <IconButton label="Board menu" size="small" className="size-6">

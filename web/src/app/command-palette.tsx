@@ -8,6 +8,7 @@ import { useLocation } from 'wouter';
 import { boardsQuery, queryClient, workflowsQuery } from '@/api/queries';
 import type { ThreadRow } from '@/api/types';
 import { Kbd, Spinner } from '@/components/status';
+import { cn } from '@/lib/cn';
 import { formatAge } from '@/lib/format';
 import { found } from '@/lib/fuzzy-search';
 import { useDelayed } from '@/lib/hooks';
@@ -35,7 +36,10 @@ export default function Palette({ onClose, onHelp }: { onClose: () => void; onHe
         <Dialog.Overlay className="fixed inset-0 z-40 bg-black/30" />
         <Dialog.Content
           aria-describedby={undefined}
-          className="fixed top-[10dvh] left-1/2 z-40 w-[calc(100vw-1.5rem)] max-w-xl -translate-x-1/2 overflow-hidden rounded-2xl border bg-raised shadow-float"
+          className={cn(
+            'fixed top-[10dvh] left-1/2 z-40 w-[calc(100vw-1.5rem)] max-w-xl',
+            '-translate-x-1/2 overflow-hidden rounded-2xl border bg-raised shadow-float',
+          )}
         >
           <Dialog.Title className="sr-only">Find</Dialog.Title>
           <Command shouldFilter={false} loop label="Find">
@@ -155,7 +159,10 @@ const Group = ({ title, children }: { title: string; children: readonly ReactNod
   children.length > 0 && (
     <Command.Group
       heading={title}
-      className="[&>[cmdk-group-heading]]:px-2.5 [&>[cmdk-group-heading]]:pt-2 [&>[cmdk-group-heading]]:pb-1 [&>[cmdk-group-heading]]:text-xs [&>[cmdk-group-heading]]:text-faint"
+      className={cn(
+        '[&>[cmdk-group-heading]]:px-2.5 [&>[cmdk-group-heading]]:pt-2 [&>[cmdk-group-heading]]:pb-1',
+        '[&>[cmdk-group-heading]]:text-xs [&>[cmdk-group-heading]]:text-faint',
+      )}
     >
       {children}
     </Command.Group>
@@ -174,7 +181,10 @@ const Item = ({ id, icon, title, aside, keys, onSelect }: ItemProps): ReactNode 
   <Command.Item
     value={id}
     onSelect={onSelect}
-    className="flex h-9 cursor-pointer items-center gap-2.5 rounded-lg px-2.5 select-none data-[selected=true]:bg-accent-soft [&>svg]:size-4 [&>svg]:shrink-0 [&>svg]:text-faint"
+    className={cn(
+      'flex h-9 cursor-pointer items-center gap-2.5 rounded-lg px-2.5 select-none',
+      'data-[selected=true]:bg-accent-soft [&>svg]:size-4 [&>svg]:shrink-0 [&>svg]:text-faint',
+    )}
   >
     {icon}
     <span className="max-w-[70%] shrink-0 truncate" dir="auto">

@@ -1,5 +1,6 @@
 /**
- * What can be done now, by name and by keys. A view registers its commands while it is shown (`useCommand`); the palette
+ * What can be done now, by name and by keys. A view registers its commands while it is shown (`useCommand`); the
+ * palette
  * lists them and the keyboard runs them. The store knows no React.
  */
 import { useEffect, useEffectEvent } from 'react';
@@ -70,7 +71,10 @@ export function listenForKeys(): () => void {
   return () => window.removeEventListener('keydown', onKey);
 }
 
-/** Not while an input method composes (some browsers say so only by the old code), and not what somebody has dealt with already. */
+/**
+ * Not while an input method composes (some browsers say so only by the old code), and not what somebody has dealt with
+ * already.
+ */
 function onKey(event: KeyboardEvent): void {
   if (event.defaultPrevented || event.isComposing || event.keyCode === 229 || event.repeat) return;
   const command = commands.find(event, placeOf(event.target));
@@ -124,12 +128,16 @@ function chord(keys: string): Chord {
   return { key: parts.at(-1) ?? '', mod: named.has('mod'), alt: named.has('alt'), shift: named.has('shift') };
 }
 
-/** Were these keys pressed? Letters are also found by their place: other alphabets and Option on a Mac give other signs. */
+/**
+ * Were these keys pressed? Letters are also found by their place: other alphabets and Option on a Mac give other
+ * signs.
+ */
 export function matches(keys: string, pressed: Pressed, mac = MAC): boolean {
   const { key, mod, alt, shift } = chord(keys);
   const other = mac ? pressed.ctrlKey : pressed.metaKey;
   if (other || mod !== (mac ? pressed.metaKey : pressed.ctrlKey) || alt !== pressed.altKey) return false;
-  // A sign such as ? is written with Shift on some keyboards and without it on others; with Shift named, its place counts.
+  // A sign such as ? is written with Shift on some keyboards and without it on others; with Shift named, its place
+  // counts.
   const place = PLACES[key];
   if (place && shift) return pressed.shiftKey && pressed.code === place;
   const letter = /^([a-z0-9]|..+)$/.test(key);
@@ -168,7 +176,10 @@ export function spelled(keys: string, mac = MAC): string[] {
 /** The same as one short text, for hints and menus. */
 export const shown = (keys: string, mac = MAC): string => spelled(keys, mac).join(mac ? '' : '+');
 
-/** The keys of the product as lists show them, whether their view is open or not. Views register what they do with them. */
+/**
+ * The keys of the product as lists show them, whether their view is open or not. Views register what they do with
+ * them.
+ */
 export const KEYS = { palette: 'mod+k', help: '?', newChat: 'mod+shift+o', sidebar: 'mod+b' } as const;
 
 export type Shortcut = Pick<Command, 'title' | 'group'> & { keys: string };

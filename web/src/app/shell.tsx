@@ -1,4 +1,6 @@
-/** The frame around every view: the way to the others at the left (a drawer on a phone), the view itself at the right. */
+/**
+ * The frame around every view: the way to the others at the left (a drawer on a phone), the view itself at the right.
+ */
 import { useQuery } from '@tanstack/react-query';
 import { Menu, SquarePen } from 'lucide-react';
 import { Dialog } from 'radix-ui';

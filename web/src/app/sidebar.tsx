@@ -60,7 +60,10 @@ export function Sidebar({ ready, onFold, onPalette }: Props): ReactNode {
         <button
           type="button"
           onClick={() => navigate(newChat())}
-          className="flex h-8 w-full items-center justify-center gap-2 rounded-lg border bg-surface font-medium transition-colors hover:border-strong-line [&>svg]:size-4 [&>svg]:text-muted"
+          className={cn(
+            'flex h-8 w-full items-center justify-center gap-2 rounded-lg border bg-surface font-medium',
+            'transition-colors hover:border-strong-line [&>svg]:size-4 [&>svg]:text-muted',
+          )}
         >
           <SquarePen aria-hidden /> New chat
         </button>
@@ -188,7 +191,10 @@ function LogOutRow(): ReactNode {
       type="button"
       onClick={() => void leave().catch(tellError)}
       title={`${data.key}, project ${data.project}`}
-      className="flex h-8 w-full items-center gap-2.5 rounded-lg px-2.5 text-muted -outline-offset-2 hover:bg-sunken hover:text-ink"
+      className={cn(
+        'flex h-8 w-full items-center gap-2.5 rounded-lg px-2.5',
+        'text-muted -outline-offset-2 hover:bg-sunken hover:text-ink',
+      )}
     >
       <LogOut aria-hidden className="size-4 shrink-0" />
       <span className="shrink-0">Log out</span>

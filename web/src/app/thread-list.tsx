@@ -1,12 +1,13 @@
-/** The threads of the project in the sidebar: pinned ones first, then by last change; more as one scrolls. */
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
-import { Search, X, Copy, Download, EllipsisVertical, Pencil, Pin, PinOff, Trash2 } from 'lucide-react';
+import { Copy, Download, EllipsisVertical, Pencil, Pin, PinOff } from 'lucide-react';
 import { useEffect, useEffectEvent, useRef, useState, type ReactNode, type MouseEvent } from 'react';
 import { useRoute, useSearchParams, Link, useLocation } from 'wouter';
 import { queryClient } from '@/api/queries';
 import type { ThreadRow as Row } from '@/api/types';
 import { Button, IconButton } from '@/components/button';
-import { Menu, MenuItem, MenuLine, MenuTitle } from '@/components/menu';
+import { DeleteMenuItem, Menu, MenuItem, MenuLine, MenuTitle } from '@/components/menu';
+/** The threads of the project in the sidebar: pinned ones first, then by last change; more as one scrolls. */
+import { SearchInput } from '@/components/search-box';
 import { Spinner } from '@/components/status';
 import { tellError } from '@/components/toast';
 import { cn } from '@/lib/cn';
@@ -40,7 +41,14 @@ export function ThreadList(): ReactNode {
   return (
     <section aria-label="Threads" className="flex flex-col">
       <div className="sticky top-0 z-10 bg-canvas px-3 pt-2 pb-1.5">
-        <SearchBox text={text} onChange={setText} />
+        <SearchInput
+          label="Search threads"
+          placeholder="Search threads"
+          maxLength={200}
+          value={text}
+          onChange={setText}
+          className="relative"
+        />
       </div>
       {pages.error && (
         <div className="flex items-center justify-between gap-2 px-5 py-1 text-xs text-bad">
@@ -82,36 +90,10 @@ function Rows({ title, threads }: { title: string; threads: readonly Row[] }): R
   );
 }
 
-function SearchBox({ text, onChange }: { text: string; onChange: (text: string) => void }): ReactNode {
-  return (
-    <div className="relative">
-      <Search aria-hidden className="pointer-events-none absolute top-2 left-2.5 size-4 text-faint" />
-      <input
-        type="search"
-        dir="auto"
-        aria-label="Search threads"
-        placeholder="Search threads"
-        maxLength={200}
-        value={text}
-        onChange={(event) => onChange(event.target.value)}
-        onKeyDown={(event) => event.key === 'Escape' && onChange('')}
-        className="h-8 w-full rounded-lg border bg-surface pr-8 pl-8.5 hover:border-strong-line [&::-webkit-search-cancel-button]:hidden"
-      />
-      {text && (
-        <button
-          type="button"
-          aria-label="Clear the search"
-          onClick={() => onChange('')}
-          className="absolute top-1 right-1 rounded p-1 text-faint hover:text-ink"
-        >
-          <X className="size-4" />
-        </button>
-      )}
-    </div>
-  );
-}
-
-/** Asks for the next page when its place comes near. A new one after each page (its key): a short page leaves it in sight. */
+/**
+ * Asks for the next page when its place comes near. A new one after each page (its key): a short page leaves it in
+ * sight.
+ */
 function More({ has, onReached }: { has: boolean; onReached: () => void }): ReactNode {
   const place = useRef<HTMLDivElement>(null);
   const reached = useEffectEvent(onReached);
@@ -196,7 +178,12 @@ export function ThreadRow({ thread, active, now }: { thread: Row; active: boolea
           )}
         </span>
       </Link>
-      <div className="absolute top-2 right-1 opacity-0 group-focus-within:opacity-100 group-hover:opacity-100 has-data-[state=open]:opacity-100 pointer-coarse:opacity-100">
+      <div
+        className={cn(
+          'absolute top-2 right-1 opacity-0 group-focus-within:opacity-100',
+          'group-hover:opacity-100 has-data-[state=open]:opacity-100 pointer-coarse:opacity-100',
+        )}
+      >
         <ThreadMenu thread={thread} active={active} />
       </div>
     </li>
@@ -249,10 +236,7 @@ function ThreadMenu({ thread, active }: { thread: Row; active: boolean }): React
       <MenuItem icon={<Download />} onSelect={doing(() => exportThread(thread, 'html'))}>
         HTML page
       </MenuItem>
-      <MenuLine />
-      <MenuItem icon={<Trash2 />} danger onSelect={doing(remove)}>
-        Delete
-      </MenuItem>
+      <DeleteMenuItem onSelect={doing(remove)} />
     </Menu>
   );
 }

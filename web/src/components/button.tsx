@@ -1,7 +1,8 @@
 /** Buttons: one look each for the main act, an ordinary one, a quiet one and a dangerous one. */
-import { Check, Copy } from 'lucide-react';
+import { ArrowLeft, Check, Copy } from 'lucide-react';
 import { Tooltip } from 'radix-ui';
 import { type ComponentProps, type ReactNode, useEffect, useState } from 'react';
+import { Link } from 'wouter';
 import { cn } from '@/lib/cn';
 import { copyText } from '@/lib/dom';
 import { tellError } from './toast';
@@ -28,7 +29,8 @@ export function Button({
       // oxlint-disable-next-line react/button-has-type -- it has one, by default "button"
       type={type}
       className={cn(
-        'inline-flex shrink-0 items-center justify-center rounded-lg border font-medium whitespace-nowrap transition-colors',
+        'inline-flex shrink-0 items-center justify-center rounded-lg',
+        'border font-medium whitespace-nowrap transition-colors',
         'disabled:cursor-default disabled:opacity-45',
         LOOKS[look],
         SIZES[size],
@@ -106,3 +108,17 @@ export function CopyButton({ text, label = 'Copy', icon, className, onCopied }: 
     </IconButton>
   );
 }
+
+/** The arrow before a title that leads back to the list. */
+export const BackLink = ({ href, label }: { href: string; label: string }): ReactNode => (
+  <Link
+    href={href}
+    aria-label={label}
+    className={cn(
+      '-ml-1.5 flex size-7 shrink-0 items-center justify-center',
+      'rounded-lg text-muted hover:bg-sunken hover:text-ink',
+    )}
+  >
+    <ArrowLeft aria-hidden className="size-4" />
+  </Link>
+);

@@ -19,7 +19,8 @@ export function Dialog({ wide = false, ...props }: Props): ReactNode {
     <Shell
       {...props}
       place={cn(
-        'top-1/2 left-[calc(50%+var(--beside)/2)] max-h-[88dvh] w-[calc(100vw-2rem-var(--beside))] -translate-1/2 rounded-2xl',
+        'top-1/2 left-[calc(50%+var(--beside)/2)] max-h-[88dvh]',
+        'w-[calc(100vw-2rem-var(--beside))] -translate-1/2 rounded-2xl',
         wide ? 'max-w-4xl' : 'max-w-lg',
       )}
     />
@@ -75,7 +76,8 @@ export function Popover({ trigger, children, width = 'w-80', label, align = 'cen
           sideOffset={6}
           collisionPadding={8}
           className={cn(
-            'z-50 max-h-(--radix-popover-content-available-height) max-w-[calc(100vw-1rem)] overflow-y-auto rounded-xl border bg-raised p-4 shadow-float',
+            'z-50 max-h-(--radix-popover-content-available-height) max-w-[calc(100vw-1rem)]',
+            'overflow-y-auto rounded-xl border bg-raised p-4 shadow-float',
             width,
           )}
         >

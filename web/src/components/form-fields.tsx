@@ -4,7 +4,8 @@ import { cn } from '@/lib/cn';
 import type { FieldError } from './forms/values';
 
 const FIELD =
-  'w-full rounded-lg border bg-surface px-2.5 text-ink transition-colors hover:border-strong-line disabled:opacity-50 aria-invalid:border-bad';
+  'w-full rounded-lg border bg-surface px-2.5 text-ink transition-colors ' +
+  'hover:border-strong-line disabled:opacity-50 aria-invalid:border-bad';
 
 export const TextField = ({ className, ...rest }: ComponentProps<'input'>): ReactNode => (
   <input className={cn(FIELD, 'h-8', className)} {...rest} />

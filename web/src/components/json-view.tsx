@@ -8,7 +8,8 @@ import { Button, CopyButton } from './button';
 const STEP = 100;
 const MAX_STRING = 400;
 const COPY =
-  'absolute top-0 right-0 z-10 rounded-lg bg-surface opacity-0 transition-opacity group-hover/json:opacity-100 focus-within:opacity-100 pointer-coarse:opacity-100';
+  'absolute top-0 right-0 z-10 rounded-lg bg-surface opacity-0 transition-opacity ' +
+  'group-hover/json:opacity-100 focus-within:opacity-100 pointer-coarse:opacity-100';
 
 /** `open`: how many levels are open at first. */
 export function JsonView({

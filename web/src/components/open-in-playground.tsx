@@ -143,7 +143,10 @@ export async function isKnown(name: string | null): Promise<boolean> {
   return data.some((one) => one.name === name);
 }
 
-/** Starts nothing: makes what the playground shows, and gives its address and what was left out. A thread finds its title itself. */
+/**
+ * Starts nothing: makes what the playground shows, and gives its address and what was left out. A thread finds its
+ * title itself.
+ */
 export async function begin(
   name: string,
   live: Live,

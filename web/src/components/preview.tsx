@@ -1,5 +1,6 @@
 /**
- * The one cell of every table: a conversation, text or JSON in a bounded box, by the server's preview. Hover, focus or a
+ * The one cell of every table: a conversation, text or JSON in a bounded box, by the server's preview. Hover, focus or
+ * a
  * click shows the whole: what `full` draws (it is asked only then, and may fetch), else all that the preview has.
  */
 import { HoverCard } from 'radix-ui';
@@ -52,7 +53,10 @@ export function PreviewCell({ preview, label, full, size = 'block', tabIndex = 0
           sideOffset={6}
           collisionPadding={8}
           onEscapeKeyDown={() => setOpen(false)}
-          className="z-50 max-h-[min(70dvh,var(--radix-hover-card-content-available-height))] w-max max-w-[min(40rem,calc(100vw-1rem))] overflow-y-auto rounded-xl border bg-raised p-3 shadow-float"
+          className={cn(
+            'z-50 max-h-[min(70dvh,var(--radix-hover-card-content-available-height))] w-max',
+            'max-w-[min(40rem,calc(100vw-1rem))] overflow-y-auto rounded-xl border bg-raised p-3 shadow-float',
+          )}
         >
           {full ? full() : <PreviewView preview={preview} roomy />}
         </HoverCard.Content>
@@ -154,7 +158,10 @@ export function leftOut(preview: Preview): { characters: number; messages: numbe
   }
 }
 
-/** A value in little, as the server made it (a list loads no payloads): read from the wire, and asked whether it is all. */
+/**
+ * A value in little, as the server made it (a list loads no payloads): read from the wire, and asked whether it is
+ * all.
+ */
 export function isWhole(preview: Preview): boolean {
   const { characters, messages } = leftOut(preview);
   return characters === 0 && messages === 0;

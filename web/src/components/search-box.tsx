@@ -1,6 +1,7 @@
 /** Words to look for. What somebody types is asked for when they pause. */
 import { Search, X } from 'lucide-react';
-import { useEffect, useEffectEvent, useRef, useState, type ReactNode, type RefObject } from 'react';
+import { useEffect, useEffectEvent, useRef, useState, type ReactNode, type RefObject, type Ref } from 'react';
+import { cn } from '@/lib/cn';
 
 const PAUSE = 300;
 
@@ -33,25 +34,51 @@ export function SearchBox({ value, onChange, field, placeholder = 'Search names 
     return () => clearTimeout(timer);
   }, [text]);
   return (
-    <div className="relative min-w-0 grow basis-56">
+    <SearchInput
+      ref={field}
+      label="Search"
+      placeholder={placeholder}
+      maxLength={1000}
+      value={text}
+      onChange={setText}
+      className="relative min-w-0 grow basis-56"
+    />
+  );
+}
+
+interface SearchInputProps {
+  ref?: Ref<HTMLInputElement>;
+  label: string;
+  placeholder: string;
+  maxLength: number;
+  value: string;
+  onChange: (value: string) => void;
+  className: string;
+}
+
+/** A search field with its icon; Escape and the cross clear it. */
+export function SearchInput({ label, value, onChange, className, ...rest }: SearchInputProps): ReactNode {
+  return (
+    <div className={className}>
       <Search aria-hidden className="pointer-events-none absolute top-2 left-2.5 size-4 text-faint" />
       <input
-        ref={field}
         type="search"
         dir="auto"
-        aria-label="Search"
-        placeholder={placeholder}
-        maxLength={1000}
-        value={text}
-        onChange={(event) => setText(event.target.value)}
-        onKeyDown={(event) => event.key === 'Escape' && setText('')}
-        className="h-8 w-full rounded-lg border bg-surface pr-8 pl-8.5 hover:border-strong-line [&::-webkit-search-cancel-button]:hidden"
+        aria-label={label}
+        value={value}
+        {...rest}
+        onChange={(event) => onChange(event.target.value)}
+        onKeyDown={(event) => event.key === 'Escape' && onChange('')}
+        className={cn(
+          'h-8 w-full rounded-lg border bg-surface pr-8 pl-8.5',
+          'hover:border-strong-line [&::-webkit-search-cancel-button]:hidden',
+        )}
       />
-      {text && (
+      {value && (
         <button
           type="button"
           aria-label="Clear the search"
-          onClick={() => setText('')}
+          onClick={() => onChange('')}
           className="absolute top-1 right-1 rounded p-1 text-faint hover:text-ink"
         >
           <X className="size-4" />

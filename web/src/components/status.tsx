@@ -2,6 +2,7 @@
 import { LoaderCircle } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { cn } from '@/lib/cn';
+import { Button } from './button';
 
 const TONES = {
   plain: 'bg-sunken text-muted',
@@ -34,6 +35,13 @@ export const Spinner = ({ label = 'Loading' }: { label?: string }): ReactNode =>
   <LoaderCircle role="status" aria-label={label} className="size-4 animate-spin text-faint" />
 );
 
+/** A spinner in a box, in the place of content that is loading. */
+export const Loading = ({ className }: { className: string }): ReactNode => (
+  <div className={className}>
+    <Spinner />
+  </div>
+);
+
 export const Kbd = ({ children }: { children: ReactNode }): ReactNode => (
   <kbd className="rounded-md border bg-surface px-1.5 py-0.5 font-sans text-xs text-muted">{children}</kbd>
 );
@@ -41,7 +49,12 @@ export const Kbd = ({ children }: { children: ReactNode }): ReactNode => (
 /** What stands where nothing is yet: says what would be here, and how to get it. */
 export function Empty({ title, children, icon }: { title: string; children?: ReactNode; icon?: ReactNode }): ReactNode {
   return (
-    <div className="mx-auto flex max-w-md flex-col items-center gap-2 px-6 py-16 text-center [&>svg]:size-8 [&>svg]:text-faint">
+    <div
+      className={cn(
+        'mx-auto flex max-w-md flex-col items-center gap-2 px-6',
+        'py-16 text-center [&>svg]:size-8 [&>svg]:text-faint',
+      )}
+    >
       {icon}
       <h2 className="text-base font-semibold">{title}</h2>
       <div className="text-muted">{children}</div>
@@ -60,3 +73,50 @@ export function Problem({ error, children }: { error: unknown; children?: ReactN
     </div>
   );
 }
+
+/** An error of a query with a button to try again. `className` styles a box around it. */
+export function LoadError({
+  error,
+  onRetry,
+  className,
+}: {
+  error: unknown;
+  onRetry: () => unknown;
+  className?: string;
+}): ReactNode {
+  const problem = (
+    <Problem error={error}>
+      <Button size="small" onClick={() => void onRetry()}>
+        Try again
+      </Button>
+    </Problem>
+  );
+  return className ? <div className={className}>{problem}</div> : problem;
+}
+
+/** Below a list: fetches its next page. */
+export const MoreButton = ({
+  busy,
+  onClick,
+  className,
+}: {
+  busy: boolean;
+  onClick: () => unknown;
+  className: string;
+}): ReactNode => (
+  <div className={className}>
+    <Button size="small" disabled={busy} onClick={() => void onClick()}>
+      More
+    </Button>
+  </div>
+);
+
+/** At the end of a table whose next page could not be fetched. */
+export const MoreError = ({ onRetry }: { onRetry: () => void }): ReactNode => (
+  <>
+    More could not be read.
+    <Button size="small" onClick={onRetry}>
+      Retry
+    </Button>
+  </>
+);

@@ -28,7 +28,7 @@ describe('a key', () => {
   test('never sends while an input method composes, in any browser', () => {
     for (const how of ['enter', 'ctrl-enter'] as const) {
       expect(isSendKey(pressed({ isComposing: true, ctrlKey: true }), how)).toBe(false);
-      expect(isSendKey(pressed({ keyCode: 229, ctrlKey: true }), how)).toBe(false); // Safari says so after the composition has ended.
+      expect(isSendKey(pressed({ keyCode: 229, ctrlKey: true }), how)).toBe(false); // Safari, after the composition.
     }
   });
 });

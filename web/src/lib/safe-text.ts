@@ -18,7 +18,10 @@ export interface Address {
   host: string;
 }
 
-/** An address that may be a link, else nothing. Only whole ones: what a relative one means here, its writer cannot know. */
+/**
+ * An address that may be a link, else nothing. Only whole ones: what a relative one means here, its writer cannot
+ * know.
+ */
 export function address(given: string): Address | undefined {
   const url = parsed(given.trim());
   if (!url) return undefined;

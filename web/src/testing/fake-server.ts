@@ -1,4 +1,7 @@
-/** For tests: a server of one thread whose workflow says what the test says. As much of the contract as a cell can notice. */
+/**
+ * For tests: a server of one thread whose workflow says what the test says. As much of the contract as a cell can
+ * notice.
+ */
 import { vi } from 'vitest';
 import { ConnectionLost, type Asked, type Notice } from '@/api/socket';
 import { socket } from '@/api/stream-fetch';
@@ -18,6 +21,8 @@ interface Running {
 const encoder = new TextEncoder();
 const frame = (chunk: object | string): Uint8Array =>
   encoder.encode(`data: ${typeof chunk === 'string' ? chunk : JSON.stringify(chunk)}\n\n`);
+
+const partText = (part: Part): string => ('text' in part ? part.text : `[${part.type}]`);
 
 export class FakeServer {
   nodes: Node[] = [];
@@ -149,10 +154,7 @@ export class FakeServer {
   }
   /** Every branch's words, for a look at the whole. */
   get tree(): string[] {
-    return this.nodes.map(
-      (one) =>
-        `${one.parent ?? '-'} > ${one.id} ${one.role} ${one.parts.map((part) => ('text' in part ? part.text : `[${part.type}]`)).join('')}`,
-    );
+    return this.nodes.map((one) => `${one.parent ?? '-'} > ${one.id} ${one.role} ${one.parts.map(partText).join('')}`);
   }
   posted(): unknown[] {
     return this.asked.filter(({ what }) => what === 'POST /api/threads/conv_1/messages').map(({ body }) => body);

@@ -1,4 +1,7 @@
-/** The tour as a list of steps: the next one is open and says what to do; what was done has its tick, by itself or by hand. */
+/**
+ * The tour as a list of steps: the next one is open and says what to do; what was done has its tick, by itself or by
+ * hand.
+ */
 import { ArrowRight, ChevronDown, ListChecks, X } from 'lucide-react';
 import { useEffect, useRef, useState, type ReactNode } from 'react';
 import { Link } from 'wouter';

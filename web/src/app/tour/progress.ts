@@ -1,6 +1,8 @@
 /**
- * What of the tour was done in this browser. Where something is really done, `done` is told so; where the server gives no
- * tour, nothing is noted. The store is kept in local storage and shared by all tabs; it knows no React but for its hook.
+ * What of the tour was done in this browser. Where something is really done, `done` is told so; where the server gives
+ * no
+ * tour, nothing is noted. The store is kept in local storage and shared by all tabs; it knows no React but for its
+ * hook.
  */
 import { createStore, useStore } from 'zustand';
 

@@ -22,14 +22,18 @@ export const STEPS: readonly Step[] = [
   {
     id: 'compare',
     title: 'Compare two variants in three threads',
-    text: 'Press [+] at the right, choose [calculator once more], and in its head choose [hasty] instead of default. Press [Add thread] twice, then send `2 + 3 * 4`.',
+    text:
+      'Press [+] at the right, choose [calculator once more], and in its head choose [hasty] instead of default. ' +
+      'Press [Add thread] twice, then send `2 + 3 * 4`.',
     href: '/play?workflow=calculator',
     link: 'Begin with calculator',
   },
   {
     id: 'trace',
     title: 'Open a trace as a live thread',
-    text: 'Another program, travel-desk, sent this trace. Open it, press [Open in playground], and choose [eliza] to go on with the talk.',
+    text:
+      'Another program, travel-desk, sent this trace. Open it, press [Open in playground], ' +
+      'and choose [eliza] to go on with the talk.',
     href: `/traces?${new URLSearchParams({ f: 'service~eq~travel-desk' })}`,
     link: 'Traces of travel-desk',
   },
@@ -43,21 +47,27 @@ export const STEPS: readonly Step[] = [
   {
     id: 'evaluate',
     title: 'Run an evaluation',
-    text: 'Choose the set [Sums], press [Add a workflow] (it is calculator), choose the evaluator [Contains] and press [Run].',
+    text:
+      'Choose the set [Sums], press [Add a workflow] (it is calculator), ' +
+      'choose the evaluator [Contains] and press [Run].',
     href: '/evaluations?new=1',
     link: 'New evaluation',
   },
   {
     id: 'worse',
     title: 'Read “is it worse?”',
-    text: 'Open [As written], press [Compare with…], then [Compare]. The verdict is on top, the rows that were lost are below.',
+    text:
+      'Open [As written], press [Compare with…], then [Compare]. ' +
+      'The verdict is on top, the rows that were lost are below.',
     href: '/evaluations',
     link: 'Evaluations',
   },
   {
     id: 'call',
     title: 'Call it from curl, openai and the AI SDK',
-    text: 'Below Call it from a program choose [curl], [OpenAI Python] or [AI SDK], press [Copy code], and run it in a terminal.',
+    text:
+      'Below Call it from a program choose [curl], [OpenAI Python] or [AI SDK], ' +
+      'press [Copy code], and run it in a terminal.',
     href: '/workflows/eliza#call',
     link: 'Programs for eliza',
   },

@@ -1,8 +1,12 @@
-/** The place of the tour in the sidebar, and its short forms elsewhere. The checklist itself is fetched where there is a tour. */
+/**
+ * The place of the tour in the sidebar, and its short forms elsewhere. The checklist itself is fetched where there is
+ * a tour.
+ */
 import { ListChecks } from 'lucide-react';
 import { lazy, Suspense, type ReactNode } from 'react';
 import { useCommand } from '@/app/commands';
 import { IconButton } from '@/components/button';
+import { cn } from '@/lib/cn';
 import { IDS, tour, useTour } from './progress';
 
 const Checklist = lazy(() => import('./checklist'));
@@ -26,7 +30,10 @@ export function TourPill({ onOpen }: { onOpen: () => void }): ReactNode {
         tour.show('open');
         onOpen();
       }}
-      className="flex h-7 items-center gap-1.5 rounded-full bg-accent-soft px-2.5 text-xs font-medium text-accent tabular-nums"
+      className={cn(
+        'flex h-7 items-center gap-1.5 rounded-full bg-accent-soft',
+        'px-2.5 text-xs font-medium text-accent tabular-nums',
+      )}
     >
       <ListChecks aria-hidden className="size-3.5" />
       Tour, {done.length} of {IDS.length}

@@ -1,4 +1,6 @@
-/** What a value is entered with, by its kind: text, number, switch, choice. Each shows what holds when nothing is said. */
+/**
+ * What a value is entered with, by its kind: text, number, switch, choice. Each shows what holds when nothing is said.
+ */
 import { useState, type ReactNode, lazy, Suspense, useRef } from 'react';
 import { Select, Switch, TextArea, TextField } from '@/components/form-fields';
 import { cn } from '@/lib/cn';
@@ -181,7 +183,10 @@ interface CodeFieldProps {
   placeholder: string;
 }
 
-/** A text that is code. Its line ends stay as they came: an editor knows only line feeds, the code may be another system's. */
+/**
+ * A text that is code. Its line ends stay as they came: an editor knows only line feeds, the code may be another
+ * system's.
+ */
 export function CodeField({ text, onText, label, language, placeholder }: CodeFieldProps): ReactNode {
   const writing = useRef(false);
   const shown = withFeeds(text);
@@ -189,7 +194,12 @@ export function CodeField({ text, onText, label, language, placeholder }: CodeFi
     if (next !== shown) onText(endedAs(text, next));
   };
   return (
-    <div className="overflow-hidden rounded-lg border bg-surface transition-colors focus-within:border-accent hover:border-strong-line">
+    <div
+      className={cn(
+        'overflow-hidden rounded-lg border bg-surface transition-colors',
+        'focus-within:border-accent hover:border-strong-line',
+      )}
+    >
       <Suspense
         fallback={
           // One may write before the editor is there; it goes on where that ended.
@@ -242,7 +252,9 @@ interface JsonFieldProps {
 
 const fine = (): null => null;
 
-/** A value written as JSON. What cannot be read yet stays in the editor, marked, and the last value that could holds. */
+/**
+ * A value written as JSON. What cannot be read yet stays in the editor, marked, and the last value that could holds.
+ */
 export function JsonField({ value, onChange, label, placeholder, fault = fine }: JsonFieldProps): ReactNode {
   const writing = useRef(false);
   const [draft, setDraft] = useState<string | null>(null);
@@ -262,7 +274,8 @@ export function JsonField({ value, onChange, label, placeholder, fault = fine }:
     <div>
       <div
         className={cn(
-          'overflow-hidden rounded-lg border bg-surface transition-colors focus-within:border-accent hover:border-strong-line',
+          'overflow-hidden rounded-lg border bg-surface transition-colors',
+          'focus-within:border-accent hover:border-strong-line',
           told && 'border-bad focus-within:border-bad hover:border-bad',
         )}
       >

@@ -98,7 +98,10 @@ export function SchemaForm({
 const objectFault = (value: unknown): string | null =>
   isObject(value) ? null : 'Must be an object: names and their values.';
 
-/** One field of a form: its name, what it means, what it is entered with, and the ways to reset, clear or write it as JSON. */
+/**
+ * One field of a form: its name, what it means, what it is entered with, and the ways to reset, clear or write it as
+ * JSON.
+ */
 export interface FieldProps {
   field: Field;
   value: unknown;
@@ -145,7 +148,12 @@ export function FieldView({ field, value, fallback, onChange, path, errors, comp
           )}
         </label>
         <span className="grow" />
-        <span className="flex opacity-0 transition-opacity group-focus-within/field:opacity-100 group-hover/field:opacity-100 pointer-coarse:opacity-100">
+        <span
+          className={cn(
+            'flex opacity-0 transition-opacity group-focus-within/field:opacity-100',
+            'group-hover/field:opacity-100 pointer-coarse:opacity-100',
+          )}
+        >
           {shape.nullable && value !== null && fallback !== null && (
             <Act label={`Set ${name} to null`} onClick={() => onChange(null)} icon={<Ban />} />
           )}
@@ -266,7 +274,10 @@ interface ListProps extends Pick<FieldProps, 'value' | 'fallback' | 'onChange' |
   name: string;
 }
 
-/** A row for each item. Before the first change the default's items are shown as what holds, and adding begins with them. */
+/**
+ * A row for each item. Before the first change the default's items are shown as what holds, and adding begins with
+ * them.
+ */
 function ListEntry({ item, most, id, name, value, fallback, onChange, path, errors }: ListProps): ReactNode {
   const set = Array.isArray(value) ? (value as readonly unknown[]) : null;
   const usual = Array.isArray(fallback) ? (fallback as readonly unknown[]) : [];

@@ -1,4 +1,6 @@
-/** Values of a form's fields: read from what was typed, checked lightly (the server checks wholly), set and taken away. */
+/**
+ * Values of a form's fields: read from what was typed, checked lightly (the server checks wholly), set and taken away.
+ */
 import { unreachable } from '@/lib/unreachable';
 import { type Form, type JsonSchema, type Range, type Shape, formOf, isObject } from './json-schema';
 

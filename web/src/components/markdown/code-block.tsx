@@ -48,8 +48,8 @@ export function CodeBlock({ text, language, closed = true, onCopied }: Props): R
 const Spans = memo(function Spans({ spans }: { spans: readonly Span[] }): ReactNode {
   return spans.map(({ kinds, text }, index) => {
     const look = lookOf(kinds);
-    // oxlint-disable-next-line react/no-array-index-key -- they are nothing but their order
     return look ? (
+      // oxlint-disable-next-line react/no-array-index-key -- the spans have no identity but their order
       <span key={index} className={look}>
         {exact(text)}
       </span>

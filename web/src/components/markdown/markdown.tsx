@@ -1,4 +1,6 @@
-/** Markdown, also while it is being written: blocks that are done stay as they are, only the last ones are read again. */
+/**
+ * Markdown, also while it is being written: blocks that are done stay as they are, only the last ones are read again.
+ */
 import { Square, SquareCheck, ImageIcon } from 'lucide-react';
 import type { Links, MarkedToken, Token, Tokens } from 'marked';
 import { memo, useMemo, useState, type ReactNode, Fragment, useEffect, useRef } from 'react';

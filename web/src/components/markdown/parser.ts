@@ -87,8 +87,10 @@ export function inlineTokens(text: string, links: Links): Token[] {
 }
 
 /**
- * The blocks of a growing text. Only its tail is read again: a block cannot change any more, whatever comes, once a blank
- * line and two more blocks follow it (the last is open, and may turn out to belong to the one before it: `1. a`, `2`, `.`).
+ * The blocks of a growing text. Only its tail is read again: a block cannot change any more, whatever comes, once a
+ * blank
+ * line and two more blocks follow it (the last is open, and may turn out to belong to the one before it: `1. a`, `2`,
+ * `.`).
  */
 export interface Laid {
   /** The text, line ends made plain. */

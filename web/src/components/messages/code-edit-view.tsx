@@ -1,4 +1,6 @@
-/** A proposed change of code: a diff, what rules found in it, and ways to take it. Fetched when the first one is shown. */
+/**
+ * A proposed change of code: a diff, what rules found in it, and ways to take it. Fetched when the first one is shown.
+ */
 import { FILE_HEADERS_ONLY, createTwoFilesPatch, structuredPatch } from 'diff';
 import { FileDiff, Check } from 'lucide-react';
 import { useMemo, useState, type ReactNode, useContext, useSyncExternalStore } from 'react';

@@ -16,7 +16,7 @@ function stands(one: CodeEdit, inputs: object, last?: Path): string | null {
 describe('a change whose place the workflow names', () => {
   const told = edit('a', 'b', '/context/code');
 
-  it('can be applied while the old code is there, is applied when the new one is, and else is told to have changed', () => {
+  it('is open while the old code is there, applied when the new one is, and changed otherwise', () => {
     expect(['a', 'b', 'c'].map((code) => stands(told, { context: { code } }))).toEqual([
       'ready /context/code',
       'applied /context/code',

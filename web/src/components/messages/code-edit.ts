@@ -1,4 +1,6 @@
-/** A change of code that a workflow proposes (data part `code-edit`), read with care: any workflow may send anything. */
+/**
+ * A change of code that a workflow proposes (data part `code-edit`), read with care: any workflow may send anything.
+ */
 import { createContext } from 'react';
 
 export interface CodeEdit {
@@ -107,7 +109,9 @@ export interface Standing {
 const DEEPEST = 16;
 const MOST = 10_000;
 
-/** `last`: where it stood when it was last seen, for a place that nobody named. Null: there is nothing to put it into. */
+/**
+ * `last`: where it stood when it was last seen, for a place that nobody named. Null: there is nothing to put it into.
+ */
 export function standing(edit: CodeEdit, inputs: Values, last: Path | null = null): Standing | null {
   if (edit.new === null || edit.new === edit.old) return null;
   if (edit.input && isPlace(inputs, edit.input)) return { state: stateAt(edit, inputs, edit.input), path: edit.input };
@@ -144,7 +148,10 @@ function put(value: unknown, path: Path, text: string): unknown {
   return { ...(isObject(value) ? value : {}), [name]: put(inside(value, name), rest, text) };
 }
 
-/** May a text stand there? In an object under any name, in a list where something is. The conversation is no place for code. */
+/**
+ * May a text stand there? In an object under any name, in a list where something is. The conversation is no place for
+ * code.
+ */
 function isPlace(inputs: Values, path: Path): boolean {
   if (path.length === 0 || path.length > DEEPEST || path[0] === 'messages') return false;
   let at: unknown = inputs;
@@ -181,7 +188,10 @@ function inside(value: unknown, name: string): unknown {
   return isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined;
 }
 
-/** The inputs that go with the next question, where a message is shown beside them: what it proposes can be put into them. */
+/**
+ * The inputs that go with the next question, where a message is shown beside them: what it proposes can be put into
+ * them.
+ */
 export type Values = Readonly<Record<string, unknown>>;
 
 export interface Inputs {

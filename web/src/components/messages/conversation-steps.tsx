@@ -133,7 +133,10 @@ const nodeOf = (message: Message, { key, trace }: Place): Node => ({
   created_at: '',
 });
 
-/** A result is shown at its call. One whose call is not in the answer before it is shown by itself: nothing is left out. */
+/**
+ * A result is shown at its call. One whose call is not in the answer before it is shown by itself: nothing is left
+ * out.
+ */
 function answered(nodes: readonly Node[]): Node[] {
   let calls = new Set<string>();
   return nodes.map((node) => {

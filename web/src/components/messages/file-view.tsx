@@ -1,4 +1,7 @@
-/** Files of a message: images of this server, or that stand in the message, are shown; others are named; nothing else is loaded. */
+/**
+ * Files of a message: images of this server, or that stand in the message, are shown; others are named; nothing else
+ * is loaded.
+ */
 import { Download, File as FileIcon, ImageIcon } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import { Dialog } from '@/components/dialog';
@@ -16,8 +19,8 @@ export interface ShownFile {
 export function FilesView({ files }: { files: readonly ShownFile[] }): ReactNode {
   return (
     <div className="flex flex-wrap items-start gap-2">
-      {/* oxlint-disable-next-line react/no-array-index-key -- the same file may be there twice */}
       {files.map((file, index) => (
+        // oxlint-disable-next-line react/no-array-index-key -- the same file may be there twice
         <FileView key={index} file={file} />
       ))}
     </div>
@@ -90,7 +93,10 @@ function Chip({ file, name, href }: { file: ShownFile; name: string; href: strin
   );
 }
 
-/** Bytes that stand in the message, saved. As mere bytes: whatever they claim to be, the browser opens no page of theirs. */
+/**
+ * Bytes that stand in the message, saved. As mere bytes: whatever they claim to be, the browser opens no page of
+ * theirs.
+ */
 function save(url: string, name: string): void {
   const bytes = Uint8Array.from(atob(url.slice(url.indexOf(',') + 1)), (letter) => letter.charCodeAt(0));
   const local = URL.createObjectURL(new Blob([bytes], { type: 'application/octet-stream' }));

@@ -1,5 +1,8 @@
 // @vitest-environment happy-dom
-/** Whatever a workflow, a tool or a file's name says: it is text. Nothing runs, nothing is asked for, no link leads astray. */
+/**
+ * Whatever a workflow, a tool or a file's name says: it is text. Nothing runs, nothing is asked for, no link leads
+ * astray.
+ */
 import './code-edit-view'; // Loaded up front, so that the lazy component renders at once.
 import { Tooltip } from 'radix-ui';
 import { act, type ReactNode } from 'react';
@@ -17,11 +20,15 @@ const PAYLOADS = [
   '<svg onload="window.hurt = 1"><use href="https://foreign.example/#x"/></svg>',
   '<math><mi xlink:href="javascript:window.hurt=1">x</mi></math>',
   '<iframe srcdoc="<script>window.hurt=1</script>"></iframe>',
-  '<a href="javascript:window.hurt=1">x</a><style>@import "https://foreign.example/a.css"</style><base href="https://foreign.example/">',
+  '<a href="javascript:window.hurt=1">x</a><style>@import "https://foreign.example/a.css"</style>' +
+    '<base href="https://foreign.example/">',
   '<form action="https://foreign.example"><button formaction="javascript:1">x</button></form>',
-  '[x](javascript:window.hurt=1) [y](JaVaScRiPt:1) [z](&#106;avascript:1) [t](\u0001javascript:1) [n](java\nscript:1) [v](vbscript:1)',
-  '[x](data:text/html;base64,PHNjcmlwdD4=) <javascript:window.hurt=1> [f](file:///etc/passwd) [b](blob:https://foreign.example/1) [w](//foreign.example) [r](/api/keys)',
-  '![x](https://foreign.example/a.png) ![y](javascript:1) ![z](data:image/svg+xml;base64,PHN2Zz4=) ![w](//foreign.example/a.png) ![h](/api/bootstrap) ![p](data:image/png;base64,AA" onerror="1)',
+  '[x](javascript:window.hurt=1) [y](JaVaScRiPt:1) [z](&#106;avascript:1) ' +
+    '[t](\u0001javascript:1) [n](java\nscript:1) [v](vbscript:1)',
+  '[x](data:text/html;base64,PHNjcmlwdD4=) <javascript:window.hurt=1> [f](file:///etc/passwd) ' +
+    '[b](blob:https://foreign.example/1) [w](//foreign.example) [r](/api/keys)',
+  '![x](https://foreign.example/a.png) ![y](javascript:1) ![z](data:image/svg+xml;base64,PHN2Zz4=) ' +
+    '![w](//foreign.example/a.png) ![h](/api/bootstrap) ![p](data:image/png;base64,AA" onerror="1)',
   '[a]: javascript:window.hurt=1\n\n[click][a] ![pic][b]\n\n[b]: https://foreign.example/b.png',
   '```"><script>window.hurt=1</script>\n</code></pre><script>window.hurt=1</script>\n```',
   '| <script>1</script> |\n|---|\n| ![x](https://foreign.example/t.png) |',
@@ -137,9 +144,11 @@ async function opened(place: HTMLElement): Promise<void> {
 }
 
 const KNOWN = new Set(
-  'A ABBR ARTICLE B BLOCKQUOTE BR BUTTON CIRCLE CODE DEL DIV ELLIPSE EM FIGCAPTION FIGURE FORM HR IMG INPUT LI LINE OL P PATH POLYLINE POLYGON PRE RECT SECTION SPAN STRONG SVG TABLE TBODY TD TEXTAREA TH THEAD TR UL'.split(
-    ' ',
-  ),
+  (
+    'A ABBR ARTICLE B BLOCKQUOTE BR BUTTON CIRCLE CODE DEL DIV ELLIPSE EM FIGCAPTION FIGURE FORM ' +
+    'HR IMG INPUT LI LINE OL P PATH POLYLINE POLYGON PRE RECT SECTION SPAN STRONG SVG TABLE TBODY TD TEXTAREA TH THEAD TR ' +
+    'UL'
+  ).split(' '),
 );
 
 /** What in the page is not of our making, or leads out of it. */
@@ -204,7 +213,7 @@ describe('a hostile text', () => {
     async (role) => {
       for (const payload of PAYLOADS) {
         const message = everywhere(payload, 'x');
-        const parts = message.parts.filter((part) => part.type === 'text' || part.type === 'file'); // The rest is drawn alike.
+        const parts = message.parts.filter((part) => part.type === 'text' || part.type === 'file');
         const place = await shown(<MessageView message={{ ...message, parts, role }} streaming={false} acts={ACTS} />);
         expect(harm(place)).toEqual([]);
         end?.();
@@ -230,7 +239,8 @@ describe('a hostile text', () => {
 
   it('may name a link as it likes: the host it leads to is told', async () => {
     const text =
-      '[https://bank.example](https://foreign.example) [bank.example@foreign.example](https://bank.example@foreign.example/)';
+      '[https://bank.example](https://foreign.example) ' +
+      '[bank.example@foreign.example](https://bank.example@foreign.example/)';
     const place = await shown(
       <MessageView
         message={{ id: 'x', role: 'assistant', parts: [{ type: 'text', text }] }}

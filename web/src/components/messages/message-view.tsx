@@ -44,7 +44,8 @@ interface MessageViewProps {
 
 const NO_TOLD: Told = {};
 const QUIET =
-  'opacity-0 transition-opacity group-focus-within/message:opacity-100 group-hover/message:opacity-100 has-data-[state=open]:opacity-100 pointer-coarse:opacity-100';
+  'opacity-0 transition-opacity group-focus-within/message:opacity-100 group-hover/message:opacity-100 ' +
+  'has-data-[state=open]:opacity-100 pointer-coarse:opacity-100';
 
 /** Drawn again only when the message itself is another: not while a message beside it streams. */
 export const MessageView = memo(function MessageView({ message, streaming, acts }: MessageViewProps): ReactNode {

@@ -9,6 +9,9 @@ import type { ChatMessage, ChatPart, Told } from './message';
 type ToolPart = Extract<ChatPart, { type: 'dynamic-tool' }>;
 
 /** A branch as it is shown. */
+/** What a node of a run has before the server stored it. */
+export const UNSTORED = { error: null, siblings: [], feedback: { up: 0, down: 0 }, usage: null, seconds: null };
+
 export function messagesOf(nodes: readonly Node[]): ChatMessage[] {
   const shown: ChatMessage[] = [];
   let goesOn = false;

@@ -1,4 +1,7 @@
-/** One group of a message's parts. While a message streams its parts are new objects with every token: only what changed is drawn. */
+/**
+ * One group of a message's parts. While a message streams its parts are new objects with every token: only what
+ * changed is drawn.
+ */
 import { ShieldAlert, FileText, Info, TriangleAlert } from 'lucide-react';
 import { memo, type ReactNode, useEffect, useRef, useState, lazy, Suspense } from 'react';
 import { Folded } from '@/components/collapsible';
@@ -131,7 +134,10 @@ function SourceChip({ source, number }: { source: Source; number: number }): Rea
 
 const CodeEditView = lazy(() => import('./code-edit-view'));
 
-/** What a workflow says in data: a change of code as a diff, a notice, a stored file as a file, everything else as JSON. */
+/**
+ * What a workflow says in data: a change of code as a diff, a notice, a stored file as a file, everything else as
+ * JSON.
+ */
 export function DataView({ part }: { part: DataPart }): ReactNode {
   const name = part.type.slice('data-'.length);
   const edit = name === 'code-edit' ? codeEdit(part.data) : undefined;
@@ -176,7 +182,9 @@ function storedFilePart(data: unknown): { url: string; mediaType: string; filena
   };
 }
 
-/** What a workflow wants known before its answer is read (data part `notice`): that it rehearses, that a source is old. */
+/**
+ * What a workflow wants known before its answer is read (data part `notice`): that it rehearses, that a source is old.
+ */
 export function NoticeView({ notice: { level, text } }: { notice: Notice }): ReactNode {
   const Icon = level === 'warning' ? TriangleAlert : Info;
   return (

@@ -60,7 +60,10 @@ export function refused(part: TextUIPart): boolean {
   return part.providerMetadata?.palaver?.refusal === true;
 }
 
-/** Is there anything new to draw of a part? Compared by what it says: the chat copies the whole message with every token. */
+/**
+ * Is there anything new to draw of a part? Compared by what it says: the chat copies the whole message with every
+ * token.
+ */
 export interface PartProps {
   group: Group;
   /** The message is still being written. */

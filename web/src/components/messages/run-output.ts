@@ -2,6 +2,7 @@
 import type { Schemas } from '@/api/client';
 import type { Node, Run } from '@/api/types';
 import type { Call } from '@/lib/diff';
+import { UNSTORED } from './nodes';
 
 export type Said = Schemas['Message'];
 
@@ -40,11 +41,7 @@ export function asNodes(messages: readonly Said[], run: Pick<Run, 'id' | 'status
     origin: 'run',
     run: role === 'user' ? null : run.id,
     status: run.status === 'running' ? 'streaming' : 'done',
-    error: null,
-    siblings: [],
-    feedback: { up: 0, down: 0 },
-    usage: null,
-    seconds: null,
+    ...UNSTORED,
     created_at: run.created_at,
   }));
 }

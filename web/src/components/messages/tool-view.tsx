@@ -1,4 +1,6 @@
-/** A tool call as a card: its name, how far it is, what it was given and what it gave; and the question whether it may. */
+/**
+ * A tool call as a card: its name, how far it is, what it was given and what it gave; and the question whether it may.
+ */
 import { Ban, ChevronRight, CircleCheck, CircleHelp, CirclePause, CircleX, LoaderCircle } from 'lucide-react';
 import { useId, useState, type ReactNode } from 'react';
 import { Button } from '@/components/button';

@@ -59,7 +59,8 @@ export function ScoreBadge({ score, name = false }: { score: ScoreView; name?: b
     <span
       title={title}
       className={cn(
-        'inline-flex h-5 max-w-full min-w-0 items-center gap-1 rounded-full px-1.5 text-xs font-medium tabular-nums [&>svg]:size-3.5 [&>svg]:shrink-0',
+        'inline-flex h-5 max-w-full min-w-0 items-center gap-1 rounded-full px-1.5',
+        'text-xs font-medium tabular-nums [&>svg]:size-3.5 [&>svg]:shrink-0',
         TONES[kind],
       )}
     >

@@ -156,12 +156,8 @@ export function MappingPart({ map, columns, variants, onChange, faults }: Props)
   const isChat = described.length === 0 || described.some((one) => one.is_chat);
   const instead =
     usual.spoken === null ? null : `where there ${said === null ? 'is no script' : 'are no messages'}: ${usual.spoken}`;
-  const hint =
-    usual.spoken !== null
-      ? `where ${said === null ? 'no script' : 'none'}: ${usual.spoken}`
-      : isText
-        ? 'what the user says'
-        : null;
+  const spokenHint = usual.spoken !== null ? `where ${said === null ? 'no script' : 'none'}: ${usual.spoken}` : null;
+  const hint = spokenHint ?? (isText ? 'what the user says' : null);
   const inputs = [
     ...new Set([...described.flatMap(inputNames), ...Object.keys(usual.inputs), ...Object.keys(map.inputs ?? {})]),
   ];
@@ -176,10 +172,6 @@ export function MappingPart({ map, columns, variants, onChange, faults }: Props)
   ].filter(Boolean);
   const wrong = under(faults, '/map');
   const isChanged = Object.keys(map).length > 0;
-  const setInput = (name: string, column: string) => {
-    const { [name]: _, ...rest } = holds;
-    onChange({ ...map, inputs: column ? { ...rest, [name]: column } : rest });
-  };
   return (
     <div className="min-w-0" data-at="/map">
       <Section
@@ -241,39 +233,54 @@ export function MappingPart({ map, columns, variants, onChange, faults }: Props)
           />
         </div>
         {inputs.length > 0 && (
-          <div className="py-1 pl-5">
-            <div className="flex items-center gap-2">
-              <h4 className="text-[13px] font-medium text-muted">Inputs</h4>
-              {map.inputs !== undefined && (
-                <Button size="small" look="quiet" onClick={() => onChange(put(map, 'inputs', undefined))}>
-                  As found
-                </Button>
-              )}
-            </div>
-            <div className="grid gap-3 sm:grid-cols-3">
-              {inputs.map((name) => (
-                <div key={name} className="min-w-0" data-at={inputAt(name)}>
-                  <Labelled label={name}>
-                    <Select
-                      value={holds[name] ?? ''}
-                      aria-invalid={under(faults, inputAt(name)).length > 0}
-                      onChange={(event) => setInput(name, event.target.value)}
-                    >
-                      <option value="">Nothing</option>
-                      {columns.map((column) => (
-                        <option key={column.name} value={column.name}>
-                          {column.name}
-                        </option>
-                      ))}
-                    </Select>
-                  </Labelled>
-                  <Faults faults={under(faults, inputAt(name))} />
-                </div>
-              ))}
-            </div>
-          </div>
+          <InputChoices map={map} names={inputs} holds={holds} columns={columns} onChange={onChange} faults={faults} />
         )}
       </Section>
+    </div>
+  );
+}
+
+interface InputChoicesProps extends Pick<Props, 'map' | 'columns' | 'onChange' | 'faults'> {
+  names: readonly string[];
+  holds: Readonly<Record<string, string>>;
+}
+
+function InputChoices({ map, names, holds, columns, onChange, faults }: InputChoicesProps): ReactNode {
+  const setInput = (name: string, column: string) => {
+    const { [name]: _, ...rest } = holds;
+    onChange({ ...map, inputs: column ? { ...rest, [name]: column } : rest });
+  };
+  return (
+    <div className="py-1 pl-5">
+      <div className="flex items-center gap-2">
+        <h4 className="text-[13px] font-medium text-muted">Inputs</h4>
+        {map.inputs !== undefined && (
+          <Button size="small" look="quiet" onClick={() => onChange(put(map, 'inputs', undefined))}>
+            As found
+          </Button>
+        )}
+      </div>
+      <div className="grid gap-3 sm:grid-cols-3">
+        {names.map((name) => (
+          <div key={name} className="min-w-0" data-at={inputAt(name)}>
+            <Labelled label={name}>
+              <Select
+                value={holds[name] ?? ''}
+                aria-invalid={under(faults, inputAt(name)).length > 0}
+                onChange={(event) => setInput(name, event.target.value)}
+              >
+                <option value="">Nothing</option>
+                {columns.map((column) => (
+                  <option key={column.name} value={column.name}>
+                    {column.name}
+                  </option>
+                ))}
+              </Select>
+            </Labelled>
+            <Faults faults={under(faults, inputAt(name))} />
+          </div>
+        ))}
+      </div>
     </div>
   );
 }

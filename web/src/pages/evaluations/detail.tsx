@@ -7,7 +7,6 @@ import {
   MoreHorizontal,
   RotateCw,
   Square,
-  Trash2,
   Users,
   ArrowLeftRight,
 } from 'lucide-react';
@@ -21,8 +20,8 @@ import { askYes } from '@/components/confirm-dialog';
 import { Dialog } from '@/components/dialog';
 import { Select, Labelled } from '@/components/form-fields';
 import { JsonView } from '@/components/json-view';
-import { Menu, MenuItem, MenuLine, MenuTitle } from '@/components/menu';
-import { Problem, Spinner } from '@/components/status';
+import { DeleteMenuItem, Menu, MenuItem, MenuTitle } from '@/components/menu';
+import { Loading, Problem } from '@/components/status';
 import { tell, tellError } from '@/components/toast';
 import { formatDateTime, formatTimeAgo, pluralize, formatDollars, formatAge } from '@/lib/format';
 import { useTitle } from '@/lib/hooks';
@@ -55,12 +54,7 @@ export default function EvaluationPage({ id }: { id: string }): ReactNode {
         </Problem>
       </div>
     );
-  if (!evaluation)
-    return (
-      <div className="p-6">
-        <Spinner />
-      </div>
-    );
+  if (!evaluation) return <Loading className="p-6" />;
   return (
     <div ref={setBox} className="@container h-full overflow-y-auto [overflow-anchor:none]">
       <div data-above>
@@ -111,7 +105,7 @@ const FORMATS = {
 
 /** What it is called, how it ended, and what can be done with it. */
 export function Header({ evaluation }: { evaluation: Evaluation }): ReactNode {
-  const { id, state, testset, failed, errors } = evaluation;
+  const { id, state, errors } = evaluation;
   const [, navigate] = useLocation();
   const [comparing, setComparing] = useState(false);
   const path = { evaluation: id };
@@ -151,31 +145,7 @@ export function Header({ evaluation }: { evaluation: Evaluation }): ReactNode {
           </h1>
           <StateBadge state={state} reason={evaluation.reason} />
         </div>
-        <p className="mt-0.5 text-[13px] text-muted">
-          <Link
-            href={`/testsets/${testset.id}?revision=${testset.revision}`}
-            dir="auto"
-            className="wrap-anywhere hover:text-accent hover:underline"
-          >
-            {prose(testset.name)}, revision {testset.revision}
-          </Link>
-          {' · '}
-          {pluralize(evaluation.rows, 'row')} × {pluralize(evaluation.variants.length, 'variant')}
-          {evaluation.repeats > 1 && ` × ${evaluation.repeats} times`}
-          {' · '}
-          <time dateTime={evaluation.created_at} title={formatDateTime(evaluation.created_at)}>
-            {formatTimeAgo(evaluation.created_at)}
-          </time>
-          {evaluation.started_at &&
-            evaluation.ended_at &&
-            ` · ${lasted(Date.parse(evaluation.ended_at) - Date.parse(evaluation.started_at))}`}
-          {evaluation.cost !== null && ` · ${formatDollars(evaluation.cost)}`}
-          {evaluation.score_cost !== null &&
-            evaluation.score_cost > 0 &&
-            ` · evaluators ${formatDollars(evaluation.score_cost)}`}
-          {failed > 0 && <span className="text-bad"> · {failed.toLocaleString('en')} failed</span>}
-          {errors > 0 && <span className="text-warn"> · {pluralize(errors, 'error')} of evaluators</span>}
-        </p>
+        <Facts evaluation={evaluation} />
       </div>
       <div className="flex flex-wrap items-center gap-1.5">
         {isOpen(state) && (
@@ -228,14 +198,43 @@ export function Header({ evaluation }: { evaluation: Evaluation }): ReactNode {
           <MenuItem icon={<Users />} disabled={isOpen(state)} onSelect={() => navigate(`/reviews?new=1&run=${id}`)}>
             Let people review it…
           </MenuItem>
-          <MenuLine />
-          <MenuItem icon={<Trash2 />} danger onSelect={() => void remove().catch(tellError)}>
-            Delete
-          </MenuItem>
+          <DeleteMenuItem onSelect={() => void remove().catch(tellError)} />
         </Menu>
       </div>
       {comparing && <CompareDialog evaluation={evaluation} onClose={() => setComparing(false)} />}
     </header>
+  );
+}
+
+/** Test set, size, age, duration, cost and failures. */
+function Facts({ evaluation }: { evaluation: Evaluation }): ReactNode {
+  const { testset, failed, errors } = evaluation;
+  return (
+    <p className="mt-0.5 text-[13px] text-muted">
+      <Link
+        href={`/testsets/${testset.id}?revision=${testset.revision}`}
+        dir="auto"
+        className="wrap-anywhere hover:text-accent hover:underline"
+      >
+        {prose(testset.name)}, revision {testset.revision}
+      </Link>
+      {' · '}
+      {pluralize(evaluation.rows, 'row')} × {pluralize(evaluation.variants.length, 'variant')}
+      {evaluation.repeats > 1 && ` × ${evaluation.repeats} times`}
+      {' · '}
+      <time dateTime={evaluation.created_at} title={formatDateTime(evaluation.created_at)}>
+        {formatTimeAgo(evaluation.created_at)}
+      </time>
+      {evaluation.started_at &&
+        evaluation.ended_at &&
+        ` · ${lasted(Date.parse(evaluation.ended_at) - Date.parse(evaluation.started_at))}`}
+      {evaluation.cost !== null && ` · ${formatDollars(evaluation.cost)}`}
+      {evaluation.score_cost !== null &&
+        evaluation.score_cost > 0 &&
+        ` · evaluators ${formatDollars(evaluation.score_cost)}`}
+      {failed > 0 && <span className="text-bad"> · {failed.toLocaleString('en')} failed</span>}
+      {errors > 0 && <span className="text-warn"> · {pluralize(errors, 'error')} of evaluators</span>}
+    </p>
   );
 }
 

@@ -1,4 +1,7 @@
-/** An evaluation on its way: what was chosen so far, what it will ask of the server, and where an answer's fault belongs. Pure. */
+/**
+ * An evaluation on its way: what was chosen so far, what it will ask of the server, and where an answer's fault
+ * belongs. Pure.
+ */
 import type { paths } from '@/api/schema.d';
 import type { FieldError } from '@/components/forms/values';
 import type { Evaluation } from './queries';
@@ -90,7 +93,10 @@ export function freeName(name: string, taken: readonly string[]): string {
   return `${name} ${number}`;
 }
 
-/** What an evaluation was made of, to begin another like it. Parameters of a stored variant are written out: they hold, whatever becomes of it. */
+/**
+ * What an evaluation was made of, to begin another like it. Parameters of a stored variant are written out: they hold,
+ * whatever becomes of it.
+ */
 export function draftLike({ name, testset, variants, evaluators, repeats, limits, selection }: Evaluation): Draft {
   const map = variants.find(({ workflow }) => workflow)?.map ?? variants[0]?.map;
   return {
@@ -171,7 +177,10 @@ export function requestOf(draft: Draft): Request {
   };
 }
 
-/** The faults below a pointer, as seen from there: `/variants/0` of `/variants/0/parameters/style` is `/parameters/style`. */
+/**
+ * The faults below a pointer, as seen from there: `/variants/0` of `/variants/0/parameters/style` is
+ * `/parameters/style`.
+ */
 export const under = (faults: readonly FieldError[], at: string): readonly FieldError[] =>
   faults.flatMap(({ path, message }) =>
     path === at || path.startsWith(`${at}/`) ? [{ path: path.slice(at.length), message }] : [],

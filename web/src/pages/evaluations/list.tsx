@@ -7,7 +7,7 @@ import { useSearchParams, Link, useLocation } from 'wouter';
 import { useCommand } from '@/app/commands';
 import { Button } from '@/components/button';
 import { TextField } from '@/components/form-fields';
-import { Empty, Problem, Spinner } from '@/components/status';
+import { Empty, LoadError, Loading, Spinner } from '@/components/status';
 import { cn } from '@/lib/cn';
 import { formatAge, formatDateTime, pluralize } from '@/lib/format';
 import { useTitle, useDelayed } from '@/lib/hooks';
@@ -72,20 +72,8 @@ export default function EvaluationsPage(): ReactNode {
         </Button>
       </header>
       <div ref={box} className="min-h-0 grow overflow-y-auto">
-        {error && (
-          <div className="p-4">
-            <Problem error={error}>
-              <Button size="small" onClick={() => void refetch()}>
-                Try again
-              </Button>
-            </Problem>
-          </div>
-        )}
-        {!data && !error && (
-          <div className="p-6">
-            <Spinner />
-          </div>
-        )}
+        {error && <LoadError error={error} onRetry={refetch} className="p-4" />}
+        {!data && !error && <Loading className="p-6" />}
         {data && rows.length === 0 && <None search={search} onNew={open} />}
         {rows.length > 0 && (
           <div role="table" aria-label="Evaluations" aria-rowcount={hasNextPage ? -1 : rows.length + 1}>

@@ -17,7 +17,10 @@ export type Progress = Extract<Told, { type: 'progress' }>;
 const NO_CELLS = 2 ** 31;
 const AGAIN = 1000;
 
-/** Tells what comes until the evaluation has ended, or `signal` says that nobody listens. A lost connection is tried again. */
+/**
+ * Tells what comes until the evaluation has ended, or `signal` says that nobody listens. A lost connection is tried
+ * again.
+ */
 export async function follow(id: string, tell: (told: Told) => void, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     try {
@@ -75,7 +78,10 @@ export class Frames {
 /** Figures and results are read again at most so often, in milliseconds. */
 const LOOK = 1500;
 
-/** An evaluation as it goes on: while it runs its stream is followed, and its figures and results are read again as they grow. */
+/**
+ * An evaluation as it goes on: while it runs its stream is followed, and its figures and results are read again as
+ * they grow.
+ */
 export interface Live {
   evaluation: Evaluation | undefined;
   error: Error | null;

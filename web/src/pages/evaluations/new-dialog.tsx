@@ -1,4 +1,6 @@
-/** A new evaluation: a test set, what answers, and what is a good answer. What the server refuses is told at its field. */
+/**
+ * A new evaluation: a test set, what answers, and what is a good answer. What the server refuses is told at its field.
+ */
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useEffect, useRef, useState, type ReactNode } from 'react';
 import { useLocation, Link } from 'wouter';
@@ -11,7 +13,8 @@ import { askYes } from '@/components/confirm-dialog';
 import { Dialog } from '@/components/dialog';
 import { TextField, Labelled, Faults, Select, FormPart } from '@/components/form-fields';
 import { isEqual, type FieldError } from '@/components/forms/values';
-import { Problem, Spinner } from '@/components/status';
+import { LoadError, Problem, Spinner } from '@/components/status';
+import { cn } from '@/lib/cn';
 import { pluralize, formatAge } from '@/lib/format';
 import { useTitle } from '@/lib/hooks';
 import { MappingPart } from './column-mapping';
@@ -81,6 +84,8 @@ function Form({ first, onClose }: { first: Draft; onClose: () => void }): ReactN
   const lack = missing(draft);
   const rows = Math.min(draft.sample ?? Number.POSITIVE_INFINITY, revision.data?.rows ?? 0);
   const cells = rows * draft.variants.length * draft.repeats;
+  const times = draft.repeats > 1 ? ` × ${draft.repeats} times` : '';
+  const variantsText = `${pluralize(draft.variants.length, 'variant')}${times}`;
   return (
     <Dialog open wide onClose={() => void leave()} title="New evaluation">
       <form
@@ -120,11 +125,14 @@ function Form({ first, onClose }: { first: Draft; onClose: () => void }): ReactN
           />
         )}
         <Options draft={draft} onChange={change} faults={faults} />
-        <footer className="sticky -bottom-5 -mx-5 -mb-5 flex flex-wrap items-center gap-3 rounded-b-2xl border-t bg-surface px-5 py-3">
+        <footer
+          className={cn(
+            'sticky -bottom-5 -mx-5 -mb-5 flex flex-wrap items-center',
+            'gap-3 rounded-b-2xl border-t bg-surface px-5 py-3',
+          )}
+        >
           <div className="min-w-0 grow basis-40 text-[13px] text-muted">
-            {lack ??
-              (cells > 0 &&
-                `${pluralize(rows, 'row')} × ${pluralize(draft.variants.length, 'variant')}${draft.repeats > 1 ? ` × ${draft.repeats} times` : ''}: ${pluralize(cells, 'cell')}`)}
+            {lack ?? (cells > 0 && `${pluralize(rows, 'row')} × ${variantsText}: ${pluralize(cells, 'cell')}`)}
             <Faults faults={unplaced(faults)} />
             {path && unplaced(faults).length === 0 && (
               <p role="status" className="text-xs text-bad">
@@ -265,13 +273,7 @@ export function TestsetPart({ draft, onChange, faults }: TestsetPartProps): Reac
   const isWrong = (at: string) => under(wrong, at).length > 0;
   return (
     <FormPart title="Test set" at="/testset">
-      {error && (
-        <Problem error={error}>
-          <Button size="small" onClick={() => void refetch()}>
-            Try again
-          </Button>
-        </Problem>
-      )}
+      {error && <LoadError error={error} onRetry={refetch} />}
       {!data && !error && <Spinner />}
       {data && known.length === 0 && (
         <p className="text-muted">

@@ -12,10 +12,10 @@ import { askYes } from '@/components/confirm-dialog';
 import { isObject } from '@/components/forms/json-schema';
 import { JsonBox } from '@/components/json-view';
 import { useGoOn } from '@/components/open-in-playground';
-import { Problem, Spinner } from '@/components/status';
+import { LoadError, Loading, Problem } from '@/components/status';
 import { tell, tellError } from '@/components/toast';
+import { WordDiff } from '@/components/word-diff';
 import { cn } from '@/lib/cn';
-import { textDiff } from '@/lib/diff';
 import { formatCompactNumber, formatDollars } from '@/lib/format';
 import { prose } from '@/lib/safe-text';
 import { lasted } from '@/pages/traces/detail/timeline';
@@ -72,7 +72,10 @@ export function Drill({ evaluation, asked, cell, onCell, onClose }: ResultDetail
           }}
           onCloseAutoFocus={backToRow}
           onKeyDown={onKey}
-          className="@container fixed inset-y-0 right-0 z-40 flex w-full flex-col border-l bg-canvas shadow-float outline-none lg:w-[min(76rem,92vw)]"
+          className={cn(
+            '@container fixed inset-y-0 right-0 z-40 flex w-full flex-col border-l',
+            'bg-canvas shadow-float outline-none lg:w-[min(76rem,92vw)]',
+          )}
         >
           <header className="flex flex-wrap items-center gap-x-2 gap-y-1 border-b bg-surface py-2 pr-12 pl-4">
             <IconButton label="Previous row" keys="←" size="small" disabled={!previous} onClick={() => step(previous)}>
@@ -94,19 +97,13 @@ export function Drill({ evaluation, asked, cell, onCell, onClose }: ResultDetail
             className={cn('min-h-0 grow overflow-y-auto', isPlaceholderData && 'opacity-60')}
           >
             {error && (
-              <div className="p-4">
-                <Problem error={isMissing(error) ? 'This cell has no result yet.' : error}>
-                  <Button size="small" onClick={() => void refetch()}>
-                    Try again
-                  </Button>
-                </Problem>
-              </div>
+              <LoadError
+                error={isMissing(error) ? 'This cell has no result yet.' : error}
+                onRetry={refetch}
+                className="p-4"
+              />
             )}
-            {!data && !error && (
-              <div className="p-6">
-                <Spinner />
-              </div>
-            )}
+            {!data && !error && <Loading className="p-6" />}
             {data && !error && <Body key={data.id} evaluation={evaluation} result={data} />}
           </div>
         </Dialog.Content>
@@ -115,7 +112,9 @@ export function Drill({ evaluation, asked, cell, onCell, onClose }: ResultDetail
   );
 }
 
-/** Who looks at some results only goes from one of these to the next; null: all rows are meant, or it is none of these. */
+/**
+ * Who looks at some results only goes from one of these to the next; null: all rows are meant, or it is none of these.
+ */
 function useNeighbours(
   id: string,
   asked: Asked,
@@ -198,7 +197,10 @@ function Ways({ evaluation, result }: { evaluation: Evaluation; result: Result }
       {result.trace_id && (
         <Link
           href={`/traces/${result.trace_id}`}
-          className="inline-flex h-7 items-center gap-1.5 rounded-lg px-2 text-[13px] text-muted hover:bg-sunken hover:text-ink"
+          className={cn(
+            'inline-flex h-7 items-center gap-1.5 rounded-lg px-2',
+            'text-[13px] text-muted hover:bg-sunken hover:text-ink',
+          )}
         >
           <ListTree aria-hidden className="size-3.5" />
           Trace
@@ -437,24 +439,9 @@ function Expectations({ expect, checks }: { expect: unknown; checks: readonly Ch
 
 /** What must be taken away and put in to get from what was expected to what came. */
 function Words({ from, to }: { from: string; to: string }): ReactNode {
-  const pieces = useMemo(() => textDiff(from, to), [from, to]);
   return (
     <p dir="auto" className="rounded-xl border bg-surface p-3 wrap-anywhere whitespace-pre-wrap">
-      {pieces.map(({ text, change }, place) => {
-        const Tag = change === 'added' ? 'ins' : change === 'removed' ? 'del' : 'span';
-        // oxlint-disable-next-line react/no-array-index-key -- a diff is drawn once, in order
-        return (
-          <Tag key={place} className={LOOKS[change]}>
-            {prose(text)}
-          </Tag>
-        );
-      })}
+      <WordDiff from={from} to={to} />
     </p>
   );
 }
-
-const LOOKS = {
-  same: '',
-  added: 'rounded-sm bg-good-soft text-good no-underline',
-  removed: 'rounded-sm bg-bad-soft text-bad line-through',
-};

@@ -17,7 +17,7 @@ import { Button } from '@/components/button';
 import { Select } from '@/components/form-fields';
 import { previewIn, PreviewCell, PreviewView } from '@/components/preview';
 import { SearchBox } from '@/components/search-box';
-import { Problem, Spinner } from '@/components/status';
+import { LoadError, Loading, Spinner } from '@/components/status';
 import { focusRow, onArrows, useLongRows } from '@/components/virtual-rows';
 import { cn } from '@/lib/cn';
 import { prose } from '@/lib/safe-text';
@@ -66,20 +66,8 @@ export function Results({ evaluation, asked, ask, box }: ResultsProps): ReactNod
   return (
     <section aria-label="Results" className="border-t">
       <Filters evaluation={evaluation} asked={asked} ask={ask} />
-      {error && (
-        <div className="px-4 pb-3 sm:px-6">
-          <Problem error={error}>
-            <Button size="small" onClick={() => void refetch()}>
-              Try again
-            </Button>
-          </Problem>
-        </div>
-      )}
-      {!data && !error && (
-        <div className="flex justify-center py-10">
-          <Spinner />
-        </div>
-      )}
+      {error && <LoadError error={error} onRetry={refetch} className="px-4 pb-3 sm:px-6" />}
+      {!data && !error && <Loading className="flex justify-center py-10" />}
       {data && rows.length === 0 && (
         <div className="flex flex-col items-center gap-2 px-6 py-10 text-center text-muted">
           {isFiltered(asked) ? (

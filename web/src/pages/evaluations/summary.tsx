@@ -129,7 +129,10 @@ function VariantLine({ evaluation, variant, all, names, onShow }: LineProps): Re
         </span>
         {first !== variant.name && (
           <Link
-            href={`/evaluations/compare?${new URLSearchParams({ base: `${evaluation}:${first}`, candidate: `${evaluation}:${variant.name}` })}`}
+            href={`/evaluations/compare?${new URLSearchParams({
+              base: `${evaluation}:${first}`,
+              candidate: `${evaluation}:${variant.name}`,
+            })}`}
             className="text-xs font-normal text-accent hover:underline"
           >
             Compare

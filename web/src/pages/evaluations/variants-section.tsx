@@ -1,4 +1,7 @@
-/** What answers: workflows with their parameters, several of them to be compared, or a column that has the answers already. */
+/**
+ * What answers: workflows with their parameters, several of them to be compared, or a column that has the answers
+ * already.
+ */
 import { useQuery } from '@tanstack/react-query';
 import { Plus, X } from 'lucide-react';
 import type { ReactNode } from 'react';

@@ -8,6 +8,7 @@ import { Button } from '@/components/button';
 import { Dialog } from '@/components/dialog';
 import { Faults, FormPart, Switch, TextField, Labelled } from '@/components/form-fields';
 import { isObject } from '@/components/forms/json-schema';
+import { cn } from '@/lib/cn';
 import { useTitle } from '@/lib/hooks';
 import type { EvaluatorDraft } from '@/pages/evaluations/draft';
 import { EvaluatorsPart } from '@/pages/evaluations/evaluators-section';
@@ -34,11 +35,7 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
           sample: Number((Number(sample) / 100).toPrecision(6)),
           per_minute: Number(perMinute),
           session,
-          evaluators: evaluators.map((one) => ({
-            key: one.key,
-            ...(one.name.trim() ? { name: one.name.trim() } : {}),
-            parameters: { ...one.parameters },
-          })),
+          evaluators: evaluators.map(evaluatorBody),
         },
       }),
     onSuccess: () => {
@@ -94,39 +91,21 @@ export default function NewDialog({ onClose }: { onClose: () => void }): ReactNo
           />
           <div className="mt-3 flex flex-wrap items-start gap-x-6 gap-y-3">
             <Labelled label="Sample" hint="percent">
-              <TextField
-                type="number"
-                min={0}
-                max={100}
-                step="any"
-                className="w-28"
-                value={sample}
-                onChange={({ target }) => setSample(target.value)}
-              />
+              <NumberField min={0} max={100} step="any" value={sample} onChange={setSample} />
             </Labelled>
             <Labelled label="At most" hint="a minute">
-              <TextField
-                type="number"
-                min={1}
-                max={10_000}
-                className="w-28"
-                value={perMinute}
-                onChange={({ target }) => setPerMinute(target.value)}
-              />
+              <NumberField min={1} max={10_000} value={perMinute} onChange={setPerMinute} />
             </Labelled>
-            <div className="flex items-start gap-3">
-              <Switch label="Whole sessions" checked={session} onChange={setSession} />
-              <span>
-                <span className="font-medium">Whole sessions</span>
-                <span className="block text-[13px] text-muted">
-                  Each is scored as one conversation, after 10 idle minutes.
-                </span>
-              </span>
-            </div>
+            <SessionSwitch checked={session} onChange={setSession} />
           </div>
         </FormPart>
         <EvaluatorsPart drafts={evaluators} onChange={setEvaluators} faults={faults} />
-        <footer className="sticky -bottom-5 -mx-5 -mb-5 flex flex-wrap items-center gap-3 rounded-b-2xl border-t bg-surface px-5 py-3">
+        <footer
+          className={cn(
+            'sticky -bottom-5 -mx-5 -mb-5 flex flex-wrap items-center',
+            'gap-3 rounded-b-2xl border-t bg-surface px-5 py-3',
+          )}
+        >
           <div className="min-w-0 grow basis-40 text-[13px] text-muted">
             {lack}
             <Faults faults={elsewhere} />
@@ -152,3 +131,31 @@ function missing(name: string, sample: string, perMinute: string, evaluators: nu
     return 'How many a minute? From 1 to 10,000.';
   return evaluators === 0 ? 'Add an evaluator: what is a good answer?' : null;
 }
+
+const evaluatorBody = ({ key, name, parameters }: EvaluatorDraft) => ({
+  key,
+  ...(name.trim() ? { name: name.trim() } : {}),
+  parameters: { ...parameters },
+});
+
+interface NumberFieldProps {
+  min: number;
+  max: number;
+  step?: 'any';
+  value: string;
+  onChange: (value: string) => void;
+}
+
+const NumberField = ({ onChange, ...rest }: NumberFieldProps): ReactNode => (
+  <TextField type="number" className="w-28" onChange={({ target }) => onChange(target.value)} {...rest} />
+);
+
+const SessionSwitch = (props: { checked: boolean; onChange: (checked: boolean) => void }): ReactNode => (
+  <div className="flex items-start gap-3">
+    <Switch label="Whole sessions" {...props} />
+    <span>
+      <span className="font-medium">Whole sessions</span>
+      <span className="block text-[13px] text-muted">Each is scored as one conversation, after 10 idle minutes.</span>
+    </span>
+  </div>
+);

@@ -10,13 +10,13 @@ import { Button, IconButton } from '@/components/button';
 import { askYes } from '@/components/confirm-dialog';
 import { Switch } from '@/components/form-fields';
 import { Menu, MenuItem } from '@/components/menu';
-import { Empty, Problem, Spinner } from '@/components/status';
+import { Empty, LoadError, MoreButton, Problem, Spinner } from '@/components/status';
 import { tellError } from '@/components/toast';
 import { pluralize } from '@/lib/format';
 import { useTitle } from '@/lib/hooks';
 import { prose } from '@/lib/safe-text';
 import { percent, score } from '@/pages/evaluations/format';
-import { rulePages, DAYS, ruleStats, type Rule, filterWords, share, totals, type Total } from './rules';
+import { rulePages, DAYS, ruleStats, type Rule, filterWords, share, totals, type Total, type Stats } from './rules';
 
 const NewDialog = lazy(() => import('./new-dialog'));
 
@@ -37,13 +37,7 @@ export default function OnlinePage(): ReactNode {
         </Button>
       </header>
       <div className="min-h-0 grow overflow-y-auto px-4 py-4 sm:px-6">
-        {error && !data && (
-          <Problem error={error}>
-            <Button size="small" onClick={() => void refetch()}>
-              Try again
-            </Button>
-          </Problem>
-        )}
+        {error && !data && <LoadError error={error} onRetry={refetch} />}
         {!data && !error && <Spinner />}
         {data && rules.length === 0 && (
           <Empty title="No rules yet" icon={<Radio />}>
@@ -64,11 +58,7 @@ export default function OnlinePage(): ReactNode {
           ))}
         </ul>
         {hasNextPage && (
-          <div className="flex justify-center p-3">
-            <Button size="small" disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>
-              More
-            </Button>
-          </div>
+          <MoreButton busy={isFetchingNextPage} onClick={fetchNextPage} className="flex justify-center p-3" />
         )}
       </div>
       {params.get('new') === '1' && (
@@ -104,6 +94,7 @@ export function RuleCard({ rule }: { rule: Rule }): ReactNode {
     await fresh();
   };
   const enabled = turn.isPending ? turn.variables : rule.enabled;
+  const subject = rule.session ? 'sessions' : 'them';
   return (
     <li aria-label={rule.name} className="min-w-0 rounded-xl border bg-surface">
       <div className="flex items-start gap-3 px-4 py-3">
@@ -112,7 +103,7 @@ export function RuleCard({ rule }: { rule: Rule }): ReactNode {
             {prose(rule.name)}
           </h2>
           <p dir="auto" className="text-[13px] wrap-anywhere text-muted">
-            {prose(filterWords(rule.filter))} · {share(rule.sample)} of {rule.session ? 'sessions' : 'them'} · at most{' '}
+            {prose(filterWords(rule.filter))} · {share(rule.sample)} of {subject} · at most{' '}
             {rule.per_minute.toLocaleString('en')} a minute
           </p>
         </div>
@@ -153,8 +144,7 @@ function Figures({ rule }: { rule: Rule }): ReactNode {
       <table className="w-full text-[13px]">
         <caption className="pb-1 text-left text-xs text-faint">
           {`Last ${DAYS} days`}
-          {data &&
-            ` · ${pluralize(data.done, thing)} scored in all${data.waiting > 0 ? `, ${data.waiting.toLocaleString('en')} waiting` : ''}${data.dropped > 0 ? `, ${data.dropped.toLocaleString('en')} dropped` : ''}`}
+          {data && scoredText(data, thing)}
         </caption>
         <thead className="sr-only">
           <tr>
@@ -196,3 +186,8 @@ function figure(n: number, passRate: number | null, mean: number | null): string
   if (passRate !== null) return `${percent(passRate)} passed`;
   return mean === null ? '–' : `${score(mean)} on average`;
 }
+
+const scoredText = ({ done, waiting, dropped }: Stats, thing: string): string =>
+  ` · ${pluralize(done, thing)} scored in all${countText(waiting, 'waiting')}${countText(dropped, 'dropped')}`;
+
+const countText = (count: number, word: string): string => (count > 0 ? `, ${count.toLocaleString('en')} ${word}` : '');

@@ -1,4 +1,7 @@
-/** What the page of online rules asks the server. It is told of scores, but not of those of another process on the same file: so it also looks now and then. */
+/**
+ * What the page of online rules asks the server. It is told of scores, but not of those of another process on the same
+ * file: so it also looks now and then.
+ */
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
 import { api, type Answer, type Schemas } from '@/api/client';
 import { isObject } from '@/components/forms/json-schema';

@@ -74,7 +74,7 @@ describe('an address', () => {
         [{ id: 'r1', name: '', inputs: {} }],
       ],
     ]);
-    expect(asked.mock.calls.map(([path]) => path)).toEqual(['/api/workflows/headline', '/api/workflows/eliza']); // What they are given, which nobody knows here.
+    expect(asked.mock.calls.map(([path]) => path)).toEqual(['/api/workflows/headline', '/api/workflows/eliza']);
   });
 
   test('of a new board begins with the example that its workflow gives', async () => {

@@ -6,7 +6,7 @@ import { useLocation, useSearchParams } from 'wouter';
 import { bootstrapQuery, queryClient, workflowsQuery } from '@/api/queries';
 import { socket } from '@/api/stream-fetch';
 import { Button } from '@/components/button';
-import { Problem, Spinner } from '@/components/status';
+import { Loading, Problem } from '@/components/status';
 import { tellError } from '@/components/toast';
 import { cn } from '@/lib/cn';
 import { NoWorkflows } from '@/pages/workflows/no-workflows';
@@ -39,7 +39,7 @@ export function BoardPage({ what }: { what: string | undefined }): ReactNode {
       // What was told at first is old when one comes back: boards, and services that were connected since.
       const fresh = (staleTime: number) => queryClient.fetchQuery({ ...bootstrapQuery(), staleTime });
       let now = what === undefined ? await fresh(2000) : told.data;
-      if (what === undefined && wanted && !now.workflows.data.some((one) => one.name === wanted)) now = await fresh(0); // Connected a moment ago.
+      if (what === undefined && wanted && !now.workflows.data.some((one) => one.name === wanted)) now = await fresh(0);
       last = await open(what, wanted, search.has('new'), now, signal);
       return last;
     },
@@ -57,12 +57,7 @@ export function BoardPage({ what }: { what: string | undefined }): ReactNode {
       </div>
     );
   }
-  if (shown === undefined)
-    return (
-      <div className="grid h-full place-items-center">
-        <Spinner />
-      </div>
-    );
+  if (shown === undefined) return <Loading className="grid h-full place-items-center" />;
   return shown ? <Opening key={shown.key} opened={shown} /> : <NoWorkflows />;
 }
 
@@ -100,13 +95,7 @@ function Shown({ opened: { title, alone } }: { opened: Opened }): ReactNode {
       {board.mode === 'chat' ? (
         <ChatBoard cells={cells} active={there ? active : firstOf(board)} onActive={activate} alone={alone} />
       ) : (
-        <Suspense
-          fallback={
-            <div className="p-8">
-              <Spinner />
-            </div>
-          }
-        >
+        <Suspense fallback={<Loading className="p-8" />}>
           <SingleBoard />
         </Suspense>
       )}
@@ -114,7 +103,10 @@ function Shown({ opened: { title, alone } }: { opened: Opened }): ReactNode {
   );
 }
 
-/** The address of a draft becomes the board's once it is saved, without another look at it; other tabs' changes are taken over. */
+/**
+ * The address of a draft becomes the board's once it is saved, without another look at it; other tabs' changes are
+ * taken over.
+ */
 function useFollowed(): void {
   const store = useBoardStore();
   const { id } = useBoard();
@@ -159,7 +151,10 @@ export function Toolbar({ title, alone }: { title: string; alone: boolean }): Re
       ) : (
         <input
           aria-label="Name of the board"
-          className="field-sizing-content h-8 max-w-[50vw] min-w-24 truncate rounded-md bg-transparent px-1 font-semibold hover:bg-sunken"
+          className={cn(
+            'field-sizing-content h-8 max-w-[50vw] min-w-24 truncate',
+            'rounded-md bg-transparent px-1 font-semibold hover:bg-sunken',
+          )}
           placeholder="Untitled board"
           dir="auto"
           maxLength={200}

@@ -10,6 +10,7 @@ import { exampleOf, formOf, hasRoomy, isObject } from '@/components/forms/json-s
 import { SchemaForm } from '@/components/forms/schema-form';
 import { summary } from '@/components/json-view';
 import { type Inputs, type Values, InputsContext } from '@/components/messages/code-edit';
+import { cn } from '@/lib/cn';
 import { type BoardStore, useBoardStore, useBoard, free } from './board-store';
 
 const NOTHING: Values = {};
@@ -116,7 +117,10 @@ export function RowStrip({ row, number }: Props): ReactNode {
     <div className="flex h-9 items-center gap-1 px-2 text-muted">
       <input
         aria-label={`Name of thread ${number}`}
-        className="field-sizing-content h-7 max-w-60 min-w-20 rounded-md bg-transparent px-1 text-[13px] font-medium hover:bg-sunken"
+        className={cn(
+          'field-sizing-content h-7 max-w-60 min-w-20 rounded-md',
+          'bg-transparent px-1 text-[13px] font-medium hover:bg-sunken',
+        )}
         placeholder={`Thread ${number}`}
         value={row.name}
         maxLength={80}

@@ -166,7 +166,10 @@ interface QuestionFieldProps {
   onChange: (value: unknown) => void;
 }
 
-/** One question: its answers to choose from, or a field to write in. What was chosen can be taken back where none is wanted. */
+/**
+ * One question: its answers to choose from, or a field to write in. What was chosen can be taken back where none is
+ * wanted.
+ */
 export function QuestionField({ question, value, active, missing, onFocus, onChange }: QuestionFieldProps): ReactNode {
   const options = optionsOf(question);
   const isOptional = question.required === false;
@@ -218,7 +221,9 @@ function Options({ question, options, value, active, onChange }: OptionsProps): 
         <label
           key={String(option.value)}
           className={cn(
-            'relative flex min-h-8 cursor-pointer items-center gap-2 rounded-lg border px-3 py-1 transition-colors has-focus-visible:outline-2 has-focus-visible:outline-offset-1 has-focus-visible:outline-accent',
+            'relative flex min-h-8 cursor-pointer items-center gap-2 rounded-lg',
+            'border px-3 py-1 transition-colors has-focus-visible:outline-2',
+            'has-focus-visible:outline-offset-1 has-focus-visible:outline-accent',
             value === option.value
               ? 'border-accent bg-accent-soft font-medium text-accent'
               : 'hover:border-strong-line hover:bg-sunken',

@@ -3,8 +3,9 @@ import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { Link } from 'wouter';
 import { Button } from '@/components/button';
-import { Badge, Problem, Spinner } from '@/components/status';
+import { Badge, LoadError, Spinner } from '@/components/status';
 import { LongText } from '@/components/text';
+import { cn } from '@/lib/cn';
 import { formatDateTime, pluralize } from '@/lib/format';
 import { prose } from '@/lib/safe-text';
 import { score } from '@/pages/evaluations/format';
@@ -30,13 +31,7 @@ export function AnswersPart({ review }: { review: Review }): ReactNode {
               )
               .join(' · ')}
       </p>
-      {error && (
-        <Problem error={error}>
-          <Button size="small" onClick={() => void refetch()}>
-            Try again
-          </Button>
-        </Problem>
-      )}
+      {error && <LoadError error={error} onRetry={refetch} />}
       {!data && !error && <Spinner />}
       <ul aria-label="Items" className="flex flex-col gap-2">
         {rows.map((item) => (
@@ -119,7 +114,9 @@ function ItemLine({ item, review }: { item: ItemRow; review: Review }): ReactNod
   );
 }
 
-/** How much people agree, with each other and with judges: for each question and pair the items, the share and kappa. */
+/**
+ * How much people agree, with each other and with judges: for each question and pair the items, the share and kappa.
+ */
 export function AgreementPart({ review }: { review: Review }): ReactNode {
   const { data, error, refetch } = useQuery(agreement(review.id));
   const rows = data?.data ?? [];
@@ -130,13 +127,7 @@ export function AgreementPart({ review }: { review: Review }): ReactNode {
         Of the items that both have answered: how many alike, and Cohen’s kappa, which takes away what chance alone
         would give. Of scores, a near miss is less of a disagreement than a far one.
       </p>
-      {error && (
-        <Problem error={error}>
-          <Button size="small" onClick={() => void refetch()}>
-            Try again
-          </Button>
-        </Problem>
-      )}
+      {error && <LoadError error={error} onRetry={refetch} />}
       {!data && !error && <Spinner />}
       {data && rows.length === 0 && (
         <p className="text-faint">
@@ -149,7 +140,12 @@ export function AgreementPart({ review }: { review: Review }): ReactNode {
         <div className="overflow-x-auto rounded-xl border bg-surface">
           <table className="w-full text-[13px]">
             <thead>
-              <tr className="border-b text-left text-xs text-faint [&>th]:px-2 [&>th]:py-1.5 sm:[&>th]:px-3 [&>th]:font-medium">
+              <tr
+                className={cn(
+                  'border-b text-left text-xs text-faint [&>th]:px-2',
+                  '[&>th]:py-1.5 sm:[&>th]:px-3 [&>th]:font-medium',
+                )}
+              >
                 <th scope="col">Question</th>
                 <th scope="col">Who</th>
                 <th scope="col" className="text-right">

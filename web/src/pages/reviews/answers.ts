@@ -1,4 +1,6 @@
-/** Answers on their way: what a question offers, what a key means, what is still open, and how an answer reads. Pure. */
+/**
+ * Answers on their way: what a question offers, what a key means, what is still open, and how an answer reads. Pure.
+ */
 import { score } from '@/pages/evaluations/format';
 import type { Question, Agreement } from './queries';
 

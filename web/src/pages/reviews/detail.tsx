@@ -1,6 +1,6 @@
 /** /reviews/:id: the queue of one review; and what was said so far, with how much people agree. */
 import { useQuery } from '@tanstack/react-query';
-import { Lock, LockOpen, MoreHorizontal, Pencil, Trash2, UserRound } from 'lucide-react';
+import { Lock, LockOpen, MoreHorizontal, Pencil, UserRound } from 'lucide-react';
 import { useState, type ReactNode } from 'react';
 import { useSearchParams, Link, useLocation } from 'wouter';
 import { api } from '@/api/client';
@@ -9,9 +9,9 @@ import { session } from '@/app/auth';
 import { Button, IconButton } from '@/components/button';
 import { askText, askYes } from '@/components/confirm-dialog';
 import { TextField } from '@/components/form-fields';
-import { Menu, MenuItem, MenuLine } from '@/components/menu';
+import { DeleteMenuItem, Menu, MenuItem } from '@/components/menu';
 import { Segments } from '@/components/segmented-control';
-import { Empty, Problem, Spinner, Badge } from '@/components/status';
+import { Badge, Empty, LoadError, Loading } from '@/components/status';
 import { tell, tellError } from '@/components/toast';
 import { focused } from '@/lib/dom';
 import { formatDateTime, formatTimeAgo, pluralize } from '@/lib/format';
@@ -29,22 +29,8 @@ export default function ReviewPage({ id }: { id: string }): ReactNode {
   const tab = params.get('tab') === 'answers' ? 'answers' : 'queue';
   const me = useQuery(session());
   const [name, setName] = useState(readReviewer);
-  if (error && !review)
-    return (
-      <div className="p-4">
-        <Problem error={error}>
-          <Button size="small" onClick={() => void refetch()}>
-            Try again
-          </Button>
-        </Problem>
-      </div>
-    );
-  if (!review || me.isPending)
-    return (
-      <div className="p-6">
-        <Spinner />
-      </div>
-    );
+  if (error && !review) return <LoadError error={error} onRetry={refetch} className="p-4" />;
+  if (!review || me.isPending) return <Loading className="p-6" />;
   const keyed = Boolean(me.data?.key);
   const known = (given: string) => {
     keepReviewer(given);
@@ -191,10 +177,7 @@ export function Header({ review, tab, onTab, name, onName }: Props): ReactNode {
           >
             {isOpen ? 'Close: take no more answers' : 'Open again'}
           </MenuItem>
-          <MenuLine />
-          <MenuItem icon={<Trash2 />} danger onSelect={() => void remove().catch(tellError)}>
-            Delete
-          </MenuItem>
+          <DeleteMenuItem onSelect={() => void remove().catch(tellError)} />
         </Menu>
       </div>
     </header>

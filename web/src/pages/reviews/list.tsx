@@ -7,7 +7,8 @@ import { useCommand } from '@/app/commands';
 import { Button } from '@/components/button';
 import { TextField } from '@/components/form-fields';
 import { Segments } from '@/components/segmented-control';
-import { Empty, Problem, Spinner, Badge } from '@/components/status';
+import { Badge, Empty, LoadError, Loading, MoreButton } from '@/components/status';
+import { cn } from '@/lib/cn';
 import { formatDateTime, formatTimeAgo, pluralize } from '@/lib/format';
 import { useTitle, useDelayed } from '@/lib/hooks';
 import { prose } from '@/lib/safe-text';
@@ -67,22 +68,8 @@ function Found({ search, state, onNew }: { search: string; state: string | null;
     reviewPages(search, state),
   );
   const rows = data?.pages.flatMap((page) => page.data) ?? [];
-  if (error && !data)
-    return (
-      <div className="p-4">
-        <Problem error={error}>
-          <Button size="small" onClick={() => void refetch()}>
-            Try again
-          </Button>
-        </Problem>
-      </div>
-    );
-  if (!data)
-    return (
-      <div className="p-6">
-        <Spinner />
-      </div>
-    );
+  if (error && !data) return <LoadError error={error} onRetry={refetch} className="p-4" />;
+  if (!data) return <Loading className="p-6" />;
   if (rows.length === 0) return <None filtered={search !== '' || state !== null} onNew={onNew} />;
   return (
     <>
@@ -92,11 +79,7 @@ function Found({ search, state, onNew }: { search: string; state: string | null;
         ))}
       </ul>
       {hasNextPage && (
-        <div className="flex justify-center p-3">
-          <Button size="small" disabled={isFetchingNextPage} onClick={() => void fetchNextPage()}>
-            More
-          </Button>
-        </div>
+        <MoreButton busy={isFetchingNextPage} onClick={fetchNextPage} className="flex justify-center p-3" />
       )}
     </>
   );
@@ -136,7 +119,10 @@ export function ListItem({ row }: { row: ReviewRow }): ReactNode {
     <li className="border-b">
       <Link
         href={`/reviews/${row.id}`}
-        className="grid gap-x-6 gap-y-1.5 px-4 py-3 -outline-offset-2 hover:bg-sunken/60 sm:grid-cols-[minmax(0,1fr)_11rem_12rem] sm:items-center"
+        className={cn(
+          'grid gap-x-6 gap-y-1.5 px-4 py-3 -outline-offset-2 hover:bg-sunken/60',
+          'sm:grid-cols-[minmax(0,1fr)_11rem_12rem] sm:items-center',
+        )}
       >
         <span className="min-w-0">
           <span className="flex min-w-0 items-center gap-2">

@@ -9,6 +9,7 @@ import { Dialog } from '@/components/dialog';
 import { FormPart, Select, Switch, TextField, Labelled, TextArea } from '@/components/form-fields';
 import { Segments } from '@/components/segmented-control';
 import { Problem } from '@/components/status';
+import { cn } from '@/lib/cn';
 import { pluralize } from '@/lib/format';
 import { useTitle } from '@/lib/hooks';
 import { titleOf } from '@/pages/evaluations/format';
@@ -87,7 +88,12 @@ export default function NewDialog({ run, onClose }: { run: string | null; onClos
             onChange={(event) => change({ name: event.target.value })}
           />
         </FormPart>
-        <footer className="sticky -bottom-5 -mx-5 -mb-5 flex flex-wrap items-center gap-3 rounded-b-2xl border-t bg-surface px-5 py-3">
+        <footer
+          className={cn(
+            'sticky -bottom-5 -mx-5 -mb-5 flex flex-wrap items-center',
+            'gap-3 rounded-b-2xl border-t bg-surface px-5 py-3',
+          )}
+        >
           <div className="min-w-0 grow basis-40 text-[13px] text-muted">
             {begin.error ? (
               <Problem error={begin.error} />
@@ -210,8 +216,7 @@ export function QuestionsPart({
       )}
       {questions === null && (
         <p className="text-[13px] text-muted">
-          What people say becomes the score that the evaluation’s own <code className="font-mono text-xs">human</code>{' '}
-          evaluators wait for.
+          What people say becomes the score that the evaluation’s own <Code>human</Code> evaluators wait for.
         </p>
       )}
       <div className="flex flex-col gap-2">
@@ -337,3 +342,7 @@ function QuestionForm({ draft, place, onChange, onRemove }: Props): ReactNode {
     </div>
   );
 }
+
+const Code = ({ children }: { children: ReactNode }): ReactNode => (
+  <code className="font-mono text-xs">{children}</code>
+);

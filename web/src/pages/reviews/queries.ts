@@ -1,4 +1,7 @@
-/** What the pages of reviews ask the server. The page is told of their changes; as notices may be lost, it also looks now and then. */
+/**
+ * What the pages of reviews ask the server. The page is told of their changes; as notices may be lost, it also looks
+ * now and then.
+ */
 import { infiniteQueryOptions, keepPreviousData, queryOptions } from '@tanstack/react-query';
 import { api, reached, type Answer, type Schemas } from '@/api/client';
 import { queryClient } from '@/api/queries';
@@ -72,7 +75,9 @@ export const itemPages = (id: string) =>
     getNextPageParam: ({ next }: Items) => next ?? null,
   });
 
-/** What somebody is asked next. To ask takes it, so nothing asks by itself; who holds an item is given the same again. */
+/**
+ * What somebody is asked next. To ask takes it, so nothing asks by itself; who holds an item is given the same again.
+ */
 export const next = (id: string, reviewer: string | null) =>
   queryOptions({
     queryKey: ['review-next', id, reviewer],

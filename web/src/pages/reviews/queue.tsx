@@ -8,7 +8,7 @@ import { useCommand } from '@/app/commands';
 import { Button } from '@/components/button';
 import { Section } from '@/components/collapsible';
 import { JsonBox } from '@/components/json-view';
-import { Empty, Problem, Spinner } from '@/components/status';
+import { Empty, LoadError, Loading, Problem, Spinner } from '@/components/status';
 import { tellError } from '@/components/toast';
 import { prose } from '@/lib/safe-text';
 import { ScoreCard } from '@/pages/evaluations/badges';
@@ -57,22 +57,8 @@ export function Queue({ review, reviewer, onAnswers }: QueueProps): ReactNode {
   const busy = save.isPending || skip.isPending || isFetching;
   const onSkip = () => !busy && skip.mutate();
   useCommand(item && { id: 'review-skip', title: 'Skip this item', group: 'Review', keys: 's', run: onSkip });
-  if (error)
-    return (
-      <div className="p-4">
-        <Problem error={error}>
-          <Button size="small" onClick={() => void refetch()}>
-            Try again
-          </Button>
-        </Problem>
-      </div>
-    );
-  if (!data)
-    return (
-      <div className="p-6">
-        <Spinner />
-      </div>
-    );
+  if (error) return <LoadError error={error} onRetry={refetch} className="p-4" />;
+  if (!data) return <Loading className="p-6" />;
   if (!item?.content)
     return <Nothing review={review} mine={data.reviewer} onAgain={() => void goOn()} onAnswers={onAnswers} />;
   const renew = () => {
@@ -103,7 +89,9 @@ export function Queue({ review, reviewer, onAnswers }: QueueProps): ReactNode {
   );
 }
 
-/** What is held is given back by who goes elsewhere, or closes the tab; what they have answered is not theirs any more. */
+/**
+ * What is held is given back by who goes elsewhere, or closes the tab; what they have answered is not theirs any more.
+ */
 function useRelease(review: string, item: string | null, reviewer: string | null): void {
   const leave = useEffectEvent(() => item !== null && release(review, item, reviewer));
   useEffect(() => {
@@ -152,7 +140,10 @@ interface ItemViewProps {
   review: Pick<Review, 'id' | 'blind' | 'run'>;
 }
 
-/** What an item is about: what was asked, what came, and beside it what was expected, which in a blind review is asked for when it is opened. */
+/**
+ * What an item is about: what was asked, what came, and beside it what was expected, which in a blind review is asked
+ * for when it is opened.
+ */
 export function ItemView({ item, review: { id, blind, run } }: ItemViewProps): ReactNode {
   const { content } = item;
   if (!content) return null;

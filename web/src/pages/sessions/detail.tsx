@@ -1,13 +1,13 @@
 /** One session as a thread: its traces in their order, what repeats only once, and a tab for each branch. */
 import { useInfiniteQuery } from '@tanstack/react-query';
-import { ArrowLeft, GitBranch, ListTree, MessageSquareShare } from 'lucide-react';
+import { GitBranch, ListTree, MessageSquareShare } from 'lucide-react';
 import { useCallback, useMemo, useState, type ReactNode } from 'react';
 import { Link } from 'wouter';
 import { ApiError, api, type Schemas } from '@/api/client';
-import { Button, CopyButton } from '@/components/button';
+import { BackLink, Button, CopyButton } from '@/components/button';
 import { itemsOf, type Item, StepsView, type Message, type Step } from '@/components/messages/conversation-steps';
 import { useGoOn } from '@/components/open-in-playground';
-import { Empty, Problem, Spinner } from '@/components/status';
+import { Empty, LoadError, Loading } from '@/components/status';
 import { tellError } from '@/components/toast';
 import { cn } from '@/lib/cn';
 import { exact } from '@/lib/safe-text';
@@ -21,13 +21,7 @@ export function SessionThread({ session }: { session: string }): ReactNode {
   return (
     <div className="flex h-full flex-col">
       <header className="flex shrink-0 items-center gap-2 border-b bg-surface px-4 py-2.5">
-        <Link
-          href="/sessions"
-          aria-label="All sessions"
-          className="-ml-1.5 flex size-7 shrink-0 items-center justify-center rounded-lg text-muted hover:bg-sunken hover:text-ink"
-        >
-          <ArrowLeft aria-hidden className="size-4" />
-        </Link>
+        <BackLink href="/sessions" label="All sessions" />
         <h1 className="min-w-0 truncate text-base font-semibold">
           <bdi>{exact(session).slice(0, 300)}</bdi>
         </h1>
@@ -41,25 +35,13 @@ export function SessionThread({ session }: { session: string }): ReactNode {
         )}
       </header>
       <div className="min-h-0 grow overflow-x-hidden overflow-y-auto">
-        {!data && !error && (
-          <div className="p-6">
-            <Spinner />
-          </div>
-        )}
+        {!data && !error && <Loading className="p-6" />}
         {error instanceof ApiError && error.status === 404 ? (
           <Empty title="There is no such session">
             Its spans have not arrived yet, or they were deleted when their time was over.
           </Empty>
         ) : (
-          error && (
-            <div className="p-4">
-              <Problem error={error}>
-                <Button size="small" onClick={() => void refetch()}>
-                  Try again
-                </Button>
-              </Problem>
-            </div>
-          )
+          error && <LoadError error={error} onRetry={refetch} className="p-4" />
         )}
         {data?.pages.map((page, place) => (
           <Tabs key={page.tabs[0]?.steps[0]?.span_id ?? place} session={session} lines={linesOf(page.tabs)} />
@@ -156,7 +138,12 @@ function Conversation({ session, line }: { session: string; line: Line }): React
 }
 
 const TraceLine = ({ trace, span }: { trace: string; span: string }): ReactNode => (
-  <div className="mb-3 flex items-center gap-2 text-xs text-faint before:h-px before:grow before:bg-line after:h-px after:grow after:bg-line">
+  <div
+    className={cn(
+      'mb-3 flex items-center gap-2 text-xs text-faint before:h-px',
+      'before:grow before:bg-line after:h-px after:grow after:bg-line',
+    )}
+  >
     <Link href={`/traces/${trace}?span=${span}`} className="flex items-center gap-1 hover:text-accent">
       <ListTree aria-hidden className="size-3.5" />
       Trace <span className="font-mono">{trace.slice(0, 8)}</span>

@@ -4,10 +4,9 @@ import { useVirtualizer } from '@tanstack/react-virtual';
 import { History } from 'lucide-react';
 import { type ReactNode, useEffect, useRef, useState } from 'react';
 import { Link } from 'wouter';
-import { Button } from '@/components/button';
 import { TextField } from '@/components/form-fields';
 import { previewIn } from '@/components/preview';
-import { Empty, Problem, Spinner } from '@/components/status';
+import { Empty, LoadError, Loading, Spinner } from '@/components/status';
 import { formatDateTime, formatTimeAgo, pluralize } from '@/lib/format';
 import { useTitle, useDelayed } from '@/lib/hooks';
 import { exact, prose } from '@/lib/safe-text';
@@ -57,20 +56,8 @@ export function SessionList(): ReactNode {
       </header>
       <div ref={box} className="min-h-0 grow overflow-y-auto">
         <div className="mx-auto max-w-5xl sm:px-2">
-          {error && (
-            <div className="p-4">
-              <Problem error={error}>
-                <Button size="small" onClick={() => void refetch()}>
-                  Try again
-                </Button>
-              </Problem>
-            </div>
-          )}
-          {!data && !error && (
-            <div className="p-6">
-              <Spinner />
-            </div>
-          )}
+          {error && <LoadError error={error} onRetry={refetch} className="p-4" />}
+          {!data && !error && <Loading className="p-6" />}
           {data && rows.length === 0 && <None search={search} />}
           <ul aria-label="Sessions" className="relative" style={{ height: virtual.getTotalSize() }}>
             {virtual.getVirtualItems().map(({ index, start }) => {

@@ -1,4 +1,7 @@
-/** Messages as they stand in a cell, in any of the usual forms: recognised, told in little, and where their text is. Pure. */
+/**
+ * Messages as they stand in a cell, in any of the usual forms: recognised, told in little, and where their text is.
+ * Pure.
+ */
 import { isObject } from '@/components/forms/json-schema';
 
 export interface Said {
@@ -71,7 +74,8 @@ function piecesOf(content: unknown): Omit<Said, 'role'> | null {
 function callOf(call: unknown): string {
   const fields = isObject(call) ? (isObject(call.function) ? call.function : call) : {};
   const given = fields.arguments ?? fields.input ?? '';
-  return `${String(fields.name ?? 'tool')}(${(typeof given === 'string' ? given : JSON.stringify(given)).slice(0, 200)})`;
+  const text = typeof given === 'string' ? given : JSON.stringify(given);
+  return `${String(fields.name ?? 'tool')}(${text.slice(0, 200)})`;
 }
 
 /** A script as what is said in it. */
@@ -94,7 +98,10 @@ function textAt(given: unknown): string {
   return piecesOf(content)?.text ?? '';
 }
 
-/** The one text of a message that can be written as such: a string, nothing, or a single part of text. Null: it has another form. */
+/**
+ * The one text of a message that can be written as such: a string, nothing, or a single part of text. Null: it has
+ * another form.
+ */
 export function textOf(message: Message): string | null {
   const { content } = message;
   if (typeof content === 'string') return content;

@@ -1,4 +1,7 @@
-/** What a cell shows of its value: a conversation as one, text as text, the rest as JSON; never more than there is room for. */
+/**
+ * What a cell shows of its value: a conversation as one, text as text, the rest as JSON; never more than there is room
+ * for.
+ */
 import { useQuery } from '@tanstack/react-query';
 import { memo, type ReactNode } from 'react';
 import { api } from '@/api/client';
@@ -98,8 +101,8 @@ function Talk({
         </span>
       )}
       {shown.map((one, place) => (
-        // oxlint-disable-next-line react/no-array-index-key -- messages have no other name
         <span
+          // oxlint-disable-next-line react/no-array-index-key -- messages have no other name
           key={place}
           className={cn('block rounded-md px-1.5 py-0.5', one.role === 'user' ? 'bg-accent-soft' : 'bg-sunken')}
         >

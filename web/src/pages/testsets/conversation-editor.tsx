@@ -1,5 +1,6 @@
 /**
- * A conversation to edit: roles and texts, in order. Whatever else a message has (tool calls, names, files) stays exactly
+ * A conversation to edit: roles and texts, in order. Whatever else a message has (tool calls, names, files) stays
+ * exactly
  * as it is; a message of another form is written as JSON.
  */
 import { ArrowDown, ArrowUp, Braces, Plus, Wrench, X } from 'lucide-react';
@@ -153,8 +154,8 @@ function MessageEditor({ message, place, focus, onChange, onRemove, onUp, onDown
       )}
       {!raw &&
         calls.map((call, at) => (
-          // oxlint-disable-next-line react/no-array-index-key -- the same call may come twice
           <p
+            // oxlint-disable-next-line react/no-array-index-key -- the same call may come twice
             key={at}
             className="flex items-start gap-1.5 border-t px-2.5 py-1 font-mono text-[12px]/5 text-muted wrap-anywhere"
           >
@@ -182,7 +183,10 @@ const CHECKS: ReadonlySet<string> = new Set([
   'judge',
 ]);
 
-/** A conversation script to edit: what each turn says, and what is expected of the answer. The server knows the rules and checks them. */
+/**
+ * A conversation script to edit: what each turn says, and what is expected of the answer. The server knows the rules
+ * and checks them.
+ */
 export const NEW_SCRIPT: Script = { turns: [{ user: '' }] };
 
 export function ScriptEditor({ script, onChange }: { script: Script; onChange: (script: Script) => void }): ReactNode {

@@ -1,4 +1,7 @@
-/** /testsets/{id}: one test set. Its rows, its history (?view=history), two revisions side by side (?from=3&to=4), or an old one (?revision=3). */
+/**
+ * /testsets/{id}: one test set. Its rows, its history (?view=history), two revisions side by side (?from=3&to=4), or
+ * an old one (?revision=3).
+ */
 import { useQuery } from '@tanstack/react-query';
 import {
   SearchX,
@@ -21,14 +24,15 @@ import { Button, IconButton } from '@/components/button';
 import { askText, askYes } from '@/components/confirm-dialog';
 import { Menu, MenuItem, MenuLine } from '@/components/menu';
 import { Segments } from '@/components/segmented-control';
-import { Empty, Problem, Spinner, Badge } from '@/components/status';
+import { Badge, Empty, LoadError, Loading } from '@/components/status';
 import { tell, tellError } from '@/components/toast';
+import { cn } from '@/lib/cn';
 import { pluralize } from '@/lib/format';
 import { useTitle } from '@/lib/hooks';
 import { exact, prose } from '@/lib/safe-text';
-import { ACCEPTED, type Format } from './file-preview';
+import { type Format } from './file-preview';
 import { DiffView, History } from './history';
-import { DropMark, useDrop, ImportDialog } from './import-dialog';
+import { FileInput, DropMark, useDrop, ImportDialog } from './import-dialog';
 import { testset, exportPath, staleTestset } from './queries';
 import { RowsView } from './rows-view';
 import { useRestore } from './save-bar';
@@ -47,21 +51,8 @@ export default function TestSetPage({ id }: { id: string }): ReactNode {
       </Empty>
     );
   }
-  if (error)
-    return (
-      <div className="mx-auto max-w-xl p-8">
-        <Problem error={error}>
-          <Button size="small" onClick={() => void refetch()}>
-            Try again
-          </Button>
-        </Problem>
-      </div>
-    );
-  return (
-    <div className="grid h-full place-items-center">
-      <Spinner />
-    </div>
-  );
+  if (error) return <LoadError error={error} onRetry={refetch} className="mx-auto max-w-xl p-8" />;
+  return <Loading className="grid h-full place-items-center" />;
 }
 
 function Shown({ set }: { set: TestSet }): ReactNode {
@@ -89,17 +80,7 @@ function Shown({ set }: { set: TestSet }): ReactNode {
       {view === 'history' && from === undefined && <History set={set} />}
       {view === 'rows' && isOld && <OldBar set={set} number={old} />}
       {view === 'rows' && <RowsView key={isOld ? old : 'head'} set={set} old={isOld ? old : undefined} />}
-      <input
-        ref={picker}
-        type="file"
-        hidden
-        aria-label="File to import"
-        accept={ACCEPTED}
-        onChange={(event) => {
-          setFile(event.target.files?.[0] ?? null);
-          event.target.value = '';
-        }}
-      />
+      <FileInput ref={picker} onPick={setFile} />
       {drop.over && !set.archived && <DropMark />}
       {file && <ImportDialog file={file} into={set} onClose={() => setFile(null)} onDone={() => setSearch({})} />}
     </section>
@@ -126,7 +107,10 @@ export function SetHeader({ set, view, onView, onImport, shown }: Props): ReactN
         <Link
           href="/testsets"
           aria-label="All test sets"
-          className="-ml-1.5 flex size-7 shrink-0 items-center justify-center rounded-lg text-muted hover:bg-sunken hover:text-ink"
+          className={cn(
+            '-ml-1.5 flex size-7 shrink-0 items-center justify-center',
+            'rounded-lg text-muted hover:bg-sunken hover:text-ink',
+          )}
         >
           <ArrowLeft aria-hidden className="size-4" />
         </Link>

@@ -1,5 +1,6 @@
 /**
- * What somebody changed in a test set and has not saved: kept as values, told to the server as one delta (columns first,
+ * What somebody changed in a test set and has not saved: kept as values, told to the server as one delta (columns
+ * first,
  * then rows). Cells are named by the names that their columns have now. Pure.
  */
 import { createStore, useStore } from 'zustand';
@@ -188,7 +189,10 @@ export function withRow(edits: Edits, key: string, data: Data, behind: string | 
   };
 }
 
-/** Without these rows. `order` are the revision's rows as they are shown: what stood behind a removed one stands behind the one before. */
+/**
+ * Without these rows. `order` are the revision's rows as they are shown: what stood behind a removed one stands behind
+ * the one before.
+ */
 export function withoutRows(edits: Edits, keys: ReadonlySet<string>, order: readonly string[]): Edits {
   const fresh = new Set(edits.added.map(({ key }) => key));
   const removed = new Set([...edits.removed, ...[...keys].filter((key) => !fresh.has(key))]);

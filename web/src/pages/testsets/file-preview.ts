@@ -1,4 +1,7 @@
-/** A file before it is sent: which format it is, and its first rows where the page can read them. Pure but for `headOf`. */
+/**
+ * A file before it is sent: which format it is, and its first rows where the page can read them. Pure but for
+ * `headOf`.
+ */
 import { isObject } from '@/components/forms/json-schema';
 import { isMessages } from './cell-messages';
 
@@ -64,7 +67,7 @@ export async function headOf(file: File): Promise<{ text: string; whole: boolean
   const whole = file.size <= most;
   if (format === 'json' && !whole) return null;
   const bytes = await (whole ? file : file.slice(0, most)).arrayBuffer();
-  if (new Uint8Array(bytes, 0, Math.min(2, bytes.byteLength)).join() === '80,75') formatOf('.xlsx'); // An archive, whatever it is called.
+  if (new Uint8Array(bytes, 0, Math.min(2, bytes.byteLength)).join() === '80,75') formatOf('.xlsx'); // ZIP.
   try {
     // A character at the end may be cut: as a stream, it is waited with.
     return {

@@ -14,8 +14,7 @@ import {
   type ReactNode,
   type RefObject,
 } from 'react';
-import { Button } from '@/components/button';
-import { Spinner } from '@/components/status';
+import { MoreError, Spinner } from '@/components/status';
 import { cn } from '@/lib/cn';
 import { formatSize } from '@/lib/format';
 import { CellView } from './cell-view';
@@ -45,7 +44,7 @@ const WIDEST = 640;
 /** So many rows before the end more are asked for. */
 const NEAR = 30;
 
-interface GridProps {
+export interface GridProps {
   label: string;
   columns: readonly ShownColumn[];
   entries: readonly Entry[];
@@ -90,29 +89,9 @@ export function Grid({
 }: GridProps): ReactNode {
   const box = useRef<HTMLDivElement>(null);
   const [active, setActive] = useState<Place | null>(null);
-  const at = useMemo(
-    () => ({
-      row: Math.max(
-        0,
-        entries.findIndex(({ key }) => key === active?.key),
-      ),
-      column: Math.max(
-        0,
-        columns.findIndex(({ name }) => name === active?.column),
-      ),
-    }),
-    [entries, columns, active],
-  );
+  const at = useMemo(() => positionOf(active, entries, columns), [entries, columns, active]);
   const widths = useWidths(columns, box, tail ? TAIL : 0);
-  const height = !tall
-    ? LOW
-    : columns.some(({ kind }) => kind === 'chat' || kind === 'message' || kind === 'script')
-      ? TALKS
-      : TALL;
-  const holding = (here: number, count: number) => (range: Range) => {
-    const shown = defaultRangeExtractor(range);
-    return here >= count || shown.includes(here) ? shown : [here, ...shown].toSorted((one, other) => one - other);
-  };
+  const height = rowHeight(columns, tall);
   // oxlint-disable-next-line react/incompatible-library -- nothing of it is handed on to what is memoized
   const rows = useVirtualizer({
     count: entries.length,
@@ -122,7 +101,7 @@ export function Grid({
     overscan: 6,
     scrollPaddingStart: HEAD,
     scrollMargin: 0,
-    rangeExtractor: holding(at.row, entries.length),
+    rangeExtractor: including(at.row, entries.length),
   });
   // oxlint-disable-next-line react/incompatible-library -- as above
   const across = useVirtualizer({
@@ -133,7 +112,7 @@ export function Grid({
     getItemKey: (place) => columns[place]?.name ?? place,
     overscan: 3,
     scrollPaddingStart: GUTTER,
-    rangeExtractor: holding(at.column, columns.length),
+    rangeExtractor: including(at.column, columns.length),
   });
   const remeasure = useEffectEvent(() => {
     rows.measure();
@@ -156,12 +135,10 @@ export function Grid({
     across.scrollToIndex(to.column);
     focusCell(box.current, to.row, to.column);
   };
-  const goTo = useEffectEvent((place: Place) =>
-    go(
-      entries.findIndex(({ key }) => key === place.key),
-      columns.findIndex(({ name }) => name === place.column),
-    ),
-  );
+  const goTo = useEffectEvent((place: Place) => {
+    const { row, column } = positionOf(place, entries, columns);
+    go(row, column);
+  });
   useEffect(() => {
     if (wanted) goTo(wanted);
   }, [wanted]);
@@ -193,46 +170,15 @@ export function Grid({
       className="relative min-h-0 grow overflow-auto bg-surface [overflow-anchor:none]"
     >
       <div className="min-w-full" style={{ width: width + (tail ? TAIL : 0) }}>
-        <div role="row" aria-rowindex={1} className="sticky top-0 z-20 border-b bg-canvas" style={{ height: HEAD }}>
-          <div
-            role="columnheader"
-            aria-colindex={1}
-            className="sticky left-0 z-10 flex h-full items-center gap-2 border-r bg-canvas px-2.5 text-xs text-faint"
-            style={{ width: GUTTER }}
-          >
-            {selection && (
-              <input
-                type="checkbox"
-                aria-label="Select all rows that are loaded"
-                checked={entries.length > 0 && selection.keys.size >= entries.length}
-                onChange={(event) =>
-                  selection.set(event.target.checked ? new Set(entries.map(({ key }) => key)) : new Set())
-                }
-              />
-            )}
-          </div>
-          {shown.map(({ index, start, size, key }) => {
-            const column = columns[index];
-            return (
-              column && (
-                <div
-                  key={key}
-                  role="columnheader"
-                  aria-colindex={index + 2}
-                  className="absolute inset-y-0 flex items-center overflow-hidden border-r px-2.5"
-                  style={{ left: GUTTER + start, width: size }}
-                >
-                  <ColumnHead column={column} acts={acts} />
-                </div>
-              )
-            );
-          })}
-          {tail && (
-            <div className="absolute inset-y-0 flex items-center px-2" style={{ left: width }}>
-              {tail}
-            </div>
-          )}
-        </div>
+        <GridHeader
+          columns={columns}
+          entries={entries}
+          shown={shown}
+          selection={selection}
+          acts={acts}
+          tail={tail}
+          width={width}
+        />
         <div
           role="rowgroup"
           className={cn('relative transition-opacity', old && 'opacity-60')}
@@ -262,17 +208,66 @@ export function Grid({
           })}
         </div>
       </div>
-      <div className="sticky left-0 flex h-11 w-fit items-center gap-2 px-4 text-xs text-faint">
-        {more && !failed && <Spinner label="Loading more" />}
-        {failed && (
-          <>
-            More could not be read.
-            <Button size="small" onClick={onMore}>
-              Retry
-            </Button>
-          </>
+      <GridFooter more={more} failed={failed} onMore={onMore} />
+    </div>
+  );
+}
+
+type GridHeaderProps = Pick<GridProps, 'columns' | 'entries' | 'selection' | 'acts' | 'tail'> & {
+  shown: readonly VirtualItem[];
+  width: number;
+};
+
+function GridHeader({ columns, entries, shown, selection, acts, tail, width }: GridHeaderProps): ReactNode {
+  return (
+    <div role="row" aria-rowindex={1} className="sticky top-0 z-20 border-b bg-canvas" style={{ height: HEAD }}>
+      <div
+        role="columnheader"
+        aria-colindex={1}
+        className="sticky left-0 z-10 flex h-full items-center gap-2 border-r bg-canvas px-2.5 text-xs text-faint"
+        style={{ width: GUTTER }}
+      >
+        {selection && (
+          <input
+            type="checkbox"
+            aria-label="Select all rows that are loaded"
+            checked={entries.length > 0 && selection.keys.size >= entries.length}
+            onChange={(event) =>
+              selection.set(event.target.checked ? new Set(entries.map(({ key }) => key)) : new Set())
+            }
+          />
         )}
       </div>
+      {shown.map(({ index, start, size, key }) => {
+        const column = columns[index];
+        return (
+          column && (
+            <div
+              key={key}
+              role="columnheader"
+              aria-colindex={index + 2}
+              className="absolute inset-y-0 flex items-center overflow-hidden border-r px-2.5"
+              style={{ left: GUTTER + start, width: size }}
+            >
+              <ColumnHead column={column} acts={acts} />
+            </div>
+          )
+        );
+      })}
+      {tail && (
+        <div className="absolute inset-y-0 flex items-center px-2" style={{ left: width }}>
+          {tail}
+        </div>
+      )}
+    </div>
+  );
+}
+
+function GridFooter({ more, failed, onMore }: Pick<GridProps, 'more' | 'failed' | 'onMore'>): ReactNode {
+  return (
+    <div className="sticky left-0 flex h-11 w-fit items-center gap-2 px-4 text-xs text-faint">
+      {more && !failed && <Spinner label="Loading more" />}
+      {failed && <MoreError onRetry={onMore} />}
     </div>
   );
 }
@@ -307,6 +302,30 @@ function useWidths(
     );
   }, [columns, room, tail]);
 }
+
+function rowHeight(columns: readonly ShownColumn[], tall: boolean): number {
+  if (!tall) return LOW;
+  return columns.some(({ kind }) => kind === 'chat' || kind === 'message' || kind === 'script') ? TALKS : TALL;
+}
+
+/** The row and column of a cell; the first where it is not there. */
+function positionOf(
+  cell: Place | null,
+  entries: readonly Entry[],
+  columns: readonly ShownColumn[],
+): { row: number; column: number } {
+  const row = entries.findIndex(({ key }) => key === cell?.key);
+  const column = columns.findIndex(({ name }) => name === cell?.column);
+  return { row: Math.max(0, row), column: Math.max(0, column) };
+}
+
+/** A range extractor that keeps the item with the focus, wherever the box has scrolled. */
+const including = (focused: number, count: number) => (range: Range) => {
+  const shown = defaultRangeExtractor(range);
+  return focused >= count || shown.includes(focused)
+    ? shown
+    : [focused, ...shown].toSorted((one, other) => one - other);
+};
 
 const clamp = (place: number, count: number): number => Math.max(0, Math.min(count - 1, place));
 
@@ -426,7 +445,8 @@ export function GridRow({
             onFocus={() => onFocus(here)}
             onClick={() => onOpen(here)}
             className={cn(
-              'absolute inset-y-0 cursor-pointer overflow-hidden border-r px-2.5 py-2 -outline-offset-2 hover:bg-sunken/60',
+              'absolute inset-y-0 cursor-pointer overflow-hidden border-r',
+              'px-2.5 py-2 -outline-offset-2 hover:bg-sunken/60',
               isChanged(entry, column.name, edits) && 'bg-warn-soft/60',
               !entry.row && 'bg-good-soft/40',
             )}

@@ -8,9 +8,9 @@ import type { TestSet } from '@/api/types';
 import { Button, CopyButton } from '@/components/button';
 import { Select } from '@/components/form-fields';
 import { written } from '@/components/json-view';
-import { Badge, Problem, Spinner, Empty } from '@/components/status';
+import { Badge, Empty, LoadError, Loading, Spinner } from '@/components/status';
 import { tellError } from '@/components/toast';
-import { textDiff } from '@/lib/diff';
+import { WordDiff } from '@/components/word-diff';
 import { formatDateTime, formatTimeAgo, pluralize } from '@/lib/format';
 import { prose, exact } from '@/lib/safe-text';
 import { saidIn, type Said } from './cell-messages';
@@ -22,22 +22,8 @@ export function History({ set }: { set: TestSet }): ReactNode {
   const { data, error, refetch, hasNextPage, isFetchingNextPage, fetchNextPage } = useInfiniteQuery(revisions(set.id));
   const restore = useRestore(set);
   const all = data?.pages.flatMap((page) => page.data) ?? [];
-  if (error && !data)
-    return (
-      <div className="p-4">
-        <Problem error={error}>
-          <Button size="small" onClick={() => void refetch()}>
-            Try again
-          </Button>
-        </Problem>
-      </div>
-    );
-  if (!data)
-    return (
-      <div className="p-6">
-        <Spinner />
-      </div>
-    );
+  if (error && !data) return <LoadError error={error} onRetry={refetch} className="p-4" />;
+  if (!data) return <Loading className="p-6" />;
   return (
     <div className="min-h-0 grow overflow-y-auto">
       <div className="mx-auto max-w-4xl">
@@ -152,11 +138,6 @@ function Comparing({ set, all }: { set: TestSet; all: readonly Revision[] }): Re
 
 type CellChange = Schemas['CellChange'];
 const TONES = { added: 'good', removed: 'bad', changed: 'warn', moved: 'accent' } as const;
-const LOOKS = {
-  same: '',
-  added: 'rounded-sm bg-good-soft text-good no-underline',
-  removed: 'rounded-sm bg-bad-soft text-bad line-through',
-};
 /** Characters of a cell that are compared word by word. */
 const MOST = 20_000;
 
@@ -182,13 +163,7 @@ export function DiffView({ set, from, to }: { set: TestSet; from: number; to: nu
           </h2>
           {first && <Counts counts={first.counts} columns={first.columns} />}
         </div>
-        {error && !data && (
-          <Problem error={error}>
-            <Button size="small" onClick={() => void refetch()}>
-              Try again
-            </Button>
-          </Problem>
-        )}
+        {error && !data && <LoadError error={error} onRetry={refetch} />}
         {!data && !error && <Spinner />}
         {first && first.rows.length === 0 && <Empty title="They have the same rows" />}
         {data?.pages
@@ -285,7 +260,6 @@ const told = (value: unknown): string =>
   value === undefined ? '' : typeof value === 'string' ? value : written(value);
 
 function Words({ from, to, mono = false }: { from: string; to: string; mono?: boolean }): ReactNode {
-  const pieces = textDiff(from.slice(0, MOST), to.slice(0, MOST));
   return (
     <span
       dir="auto"
@@ -293,21 +267,16 @@ function Words({ from, to, mono = false }: { from: string; to: string; mono?: bo
         mono ? 'font-mono text-[12px]/5 wrap-anywhere whitespace-pre-wrap' : 'wrap-anywhere whitespace-pre-wrap'
       }
     >
-      {pieces.map(({ text, change }, place) => {
-        const Tag = change === 'added' ? 'ins' : change === 'removed' ? 'del' : 'span';
-        // oxlint-disable-next-line react/no-array-index-key -- a diff is drawn once, in order
-        return (
-          <Tag key={place} className={LOOKS[change]}>
-            {prose(text)}
-          </Tag>
-        );
-      })}
+      <WordDiff from={from.slice(0, MOST)} to={to.slice(0, MOST)} />
       {Math.max(from.length, to.length) > MOST && '…'}
     </span>
   );
 }
 
-/** The new conversation with what is new in it; what is gone stands where it stood. Of what is the same only how much it is. */
+/**
+ * The new conversation with what is new in it; what is gone stands where it stood. Of what is the same only how much
+ * it is.
+ */
 function TalkDiff({
   old,
   now,

@@ -1,6 +1,6 @@
 /** A file on its way to a test set: what is in it is seen before anything is sent, and what became of it after. */
 import { useQuery } from '@tanstack/react-query';
-import { useEffect, useMemo, useRef, useState, type ReactNode, type DragEvent } from 'react';
+import { useEffect, useMemo, useRef, useState, type ReactNode, type Ref, type DragEvent } from 'react';
 import type { Schemas } from '@/api/client';
 import { Button } from '@/components/button';
 import { Dialog } from '@/components/dialog';
@@ -8,10 +8,21 @@ import { Select, TextField, Labelled } from '@/components/form-fields';
 import { summary } from '@/components/json-view';
 import { Segments } from '@/components/segmented-control';
 import { Problem, Spinner } from '@/components/status';
+import { cn } from '@/lib/cn';
 import { formatSize, pluralize } from '@/lib/format';
 import { exact, prose } from '@/lib/safe-text';
 import { saidIn } from './cell-messages';
-import { type Types, type Format, type Look, MOST, formatOf, headOf, look, testsetName } from './file-preview';
+import {
+  ACCEPTED,
+  type Types,
+  type Format,
+  type Look,
+  MOST,
+  formatOf,
+  headOf,
+  look,
+  testsetName,
+} from './file-preview';
 import { type Imported, type Into, sendFile, staleTestset } from './queries';
 
 interface Props {
@@ -268,7 +279,10 @@ function Progress({ share }: { share: number }): ReactNode {
         aria-label="Sent"
         max={100}
         value={percent}
-        className="h-1.5 grow overflow-hidden rounded-full bg-sunken [&::-moz-progress-bar]:bg-accent [&::-webkit-progress-bar]:bg-sunken [&::-webkit-progress-value]:bg-accent"
+        className={cn(
+          'h-1.5 grow overflow-hidden rounded-full bg-sunken [&::-moz-progress-bar]:bg-accent',
+          '[&::-webkit-progress-bar]:bg-sunken [&::-webkit-progress-value]:bg-accent',
+        )}
       />
       <span className="w-28 text-right text-xs text-muted tabular-nums">
         {percent < 100 ? `${percent} % sent` : 'Being read…'}
@@ -310,7 +324,12 @@ function Report({ imported: { report, revision }, onDone }: { imported: Imported
 
 /** A file that is dragged over a view, and dropped there. */
 export const DropMark = (): ReactNode => (
-  <div className="pointer-events-none absolute inset-3 z-30 flex items-center justify-center rounded-2xl border-2 border-dashed border-accent bg-accent-soft/80 text-base font-medium text-accent">
+  <div
+    className={cn(
+      'pointer-events-none absolute inset-3 z-30 flex items-center justify-center rounded-2xl',
+      'border-2 border-dashed border-accent bg-accent-soft/80 text-base font-medium text-accent',
+    )}
+  >
     Drop the file to look at it
   </div>
 );
@@ -343,3 +362,24 @@ export function useDrop(onFile: (file: File) => void): {
     },
   };
 }
+
+/** The hidden file input behind the import buttons. */
+export const FileInput = ({
+  ref,
+  onPick,
+}: {
+  ref: Ref<HTMLInputElement>;
+  onPick: (file: File | null) => void;
+}): ReactNode => (
+  <input
+    ref={ref}
+    type="file"
+    hidden
+    aria-label="File to import"
+    accept={ACCEPTED}
+    onChange={(event) => {
+      onPick(event.target.files?.[0] ?? null);
+      event.target.value = '';
+    }}
+  />
+);

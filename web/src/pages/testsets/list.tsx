@@ -9,13 +9,12 @@ import { useCommand } from '@/app/commands';
 import { Button } from '@/components/button';
 import { askText } from '@/components/confirm-dialog';
 import { TextField } from '@/components/form-fields';
-import { Badge, Empty, Problem, Spinner } from '@/components/status';
+import { Badge, Empty, LoadError, Loading } from '@/components/status';
 import { tellError } from '@/components/toast';
 import { formatDateTime, formatTimeAgo, pluralize } from '@/lib/format';
 import { useTitle, useDelayed } from '@/lib/hooks';
 import { exact, prose } from '@/lib/safe-text';
-import { ACCEPTED } from './file-preview';
-import { DropMark, useDrop, ImportDialog } from './import-dialog';
+import { FileInput, DropMark, useDrop, ImportDialog } from './import-dialog';
 import { staleTestset, testsets } from './queries';
 
 export default function TestSetsPage(): ReactNode {
@@ -80,17 +79,7 @@ export default function TestSetsPage(): ReactNode {
           <Found search={search} archived={archived} acts={acts} onArchived={() => setArchived(!archived)} />
         </div>
       </div>
-      <input
-        ref={picker}
-        type="file"
-        hidden
-        aria-label="File to import"
-        accept={ACCEPTED}
-        onChange={(event) => {
-          setFile(event.target.files?.[0] ?? null);
-          event.target.value = '';
-        }}
-      />
+      <FileInput ref={picker} onPick={setFile} />
       {drop.over && <DropMark />}
       {file && (
         <ImportDialog
@@ -126,22 +115,8 @@ function Found({
     testsets(search, archived),
   );
   const rows = data?.pages.flatMap((page) => page.data) ?? [];
-  if (error && !data)
-    return (
-      <div className="p-4">
-        <Problem error={error}>
-          <Button size="small" onClick={() => void refetch()}>
-            Try again
-          </Button>
-        </Problem>
-      </div>
-    );
-  if (!data)
-    return (
-      <div className="p-6">
-        <Spinner />
-      </div>
-    );
+  if (error && !data) return <LoadError error={error} onRetry={refetch} className="p-4" />;
+  if (!data) return <Loading className="p-6" />;
   return (
     <>
       {rows.length === 0 && <None search={search} acts={acts} />}

@@ -1,5 +1,7 @@
-/** The rows of a set: looked through, edited as a draft, saved as the next revision. An old revision can only be read. */
-import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
+/**
+ * The rows of a set: looked through, edited as a draft, saved as the next revision. An old revision can only be read.
+ */
+import { useInfiniteQuery, useQuery, type UseInfiniteQueryResult } from '@tanstack/react-query';
 import { Plus, SearchX, Table2, Copy, Rows3, Search, Trash2, X } from 'lucide-react';
 import { useEffect, useMemo, useRef, useState, type ReactNode, type RefObject } from 'react';
 import { queryClient } from '@/api/queries';
@@ -8,7 +10,7 @@ import { useCommand } from '@/app/commands';
 import { useUnsaved } from '@/app/unsaved-changes';
 import { Button, IconButton } from '@/components/button';
 import { TextField } from '@/components/form-fields';
-import { Empty, Problem, Spinner } from '@/components/status';
+import { Empty, LoadError, Loading, Problem } from '@/components/status';
 import { tell, tellError } from '@/components/toast';
 import { pluralize } from '@/lib/format';
 import { useDelayed } from '@/lib/hooks';
@@ -27,12 +29,14 @@ import {
   withRow,
   withoutColumn,
   withoutRows,
+  type Draft,
   type Edits,
+  type ShownColumn,
 } from './edits';
-import { Grid } from './grid';
+import { Grid, type GridProps } from './grid';
 import { entriesOf, type Entry, type Place } from './grid-rows';
 import { inexact } from './json-input';
-import { revision, rowPages, wholeRow } from './queries';
+import { revision, rowPages, wholeRow, type Row } from './queries';
 import { SaveBar } from './save-bar';
 
 const useRowHeight = createStoredChoice('palaver.testset.rows', ['tall', 'low']);
@@ -47,12 +51,8 @@ export function RowsView({ set, old }: { set: TestSet; old?: number | undefined 
   const [words, setWords] = useState('');
   const search = useDelayed(words.trim(), 250);
   const [number, show] = useShown(id, old ?? draft?.base ?? head, search);
-  const { data: base, error } = useQuery(revision(id, number));
   const edits = isReadOnly ? NONE : (draft?.edits ?? NONE);
-  const pages = useInfiniteQuery(rowPages(id, number, search));
-  const rows = useMemo(() => pages.data?.pages.flatMap(({ data }) => data) ?? [], [pages.data]);
-  const entries = useMemo(() => entriesOf(rows, edits, search !== ''), [rows, edits, search]);
-  const columns = useMemo(() => shownColumns(base?.kinds ?? [], edits), [base, edits]);
+  const { base, error, pages, rows, entries, columns } = useRevisionRows(id, number, search, edits);
   const tall = useRowHeight() === 'tall';
   const [keys, setKeys] = useState<ReadonlySet<string>>(new Set());
   const [opened, setOpened] = useState<Place | null>(null);
@@ -60,14 +60,8 @@ export function RowsView({ set, old }: { set: TestSet; old?: number | undefined 
   const [asking, setAsking] = useState<Asking | null>(null);
   const field = useRef<HTMLInputElement>(null);
   const change = (next: Edits) => drafts.change(id, number, next);
-  /** What was read meanwhile is put on top of what was changed meanwhile. */
-  const latest = (): Edits => drafts.of(id)?.edits ?? NONE;
   const selected = useMemo(() => entries.filter(({ key }) => keys.has(key)), [entries, keys]);
-  const count = draft ? countOf(draft.edits) : 0;
-  useUnsaved(
-    `/testsets/${id}`,
-    count > 0 ? `${pluralize(count, 'change')} of ${set.name} ${count === 1 ? 'is' : 'are'}` : null,
-  );
+  useUnsavedDraft(set, draft);
   useCommand({
     id: 'testset-rows-search',
     title: 'Search the rows',
@@ -76,50 +70,13 @@ export function RowsView({ set, old }: { set: TestSet; old?: number | undefined 
     run: () => field.current?.focus(),
   });
 
-  const addRow = () => {
-    const key = newKey();
-    const first = columns[0];
-    if (!first) return setAsking({ act: 'add' });
-    change(withRow(edits, key, Object.fromEntries(edits.fill), selected.at(-1)?.key));
-    return setWanted({ key, column: first.name });
-  };
-  const duplicate = async () => {
-    const copies = await Promise.all(
-      selected.map(async (entry) => ({ entry, data: await wholeData(id, number, entry, edits) })),
-    );
-    const lost = copies.find(({ data }) => inexact(JSON.stringify(data)) !== null);
-    if (lost) throw new Error(inexact(JSON.stringify(lost.data)) ?? '');
-    change(copies.reduceRight((now, { entry, data }) => withRow(now, newKey(), data, entry.key), latest()));
-    setKeys(new Set());
-  };
-  const remove = () => {
-    change(
-      withoutRows(
-        edits,
-        new Set(selected.map(({ key }) => key)),
-        rows.map((row) => row.id),
-      ),
-    );
-    setKeys(new Set());
-  };
-  const acts: ColumnActs = {
-    rename: ({ name }) => setAsking({ act: 'rename', column: name }),
-    fill: ({ name }) => setAsking({ act: 'fill', column: name }),
-    remove: ({ name }) => change(withoutColumn(edits, name)),
-    convert: (column) =>
-      void converting(id, number, base?.rows ?? 0, column).then(({ convert, left }) => {
-        change(convert(latest()));
-        if (left > 0) tell(`${pluralize(left, 'text')} could not be read, and stayed text.`);
-      }, tellError),
-  };
-  const clear = (place: Place) => {
-    const entry = entries.find(({ key }) => key === place.key);
-    if (entry) change(withCell(edits, place.key, place.column, undefined, entry.row?.data ?? null));
-  };
+  const { addRow, duplicate, remove, clear, acts } = useRowOperations(
+    { set: id, number, base, rows, entries, columns, edits, selected },
+    { onAsk: setAsking, onAdded: setWanted, onDone: () => setKeys(new Set()) },
+  );
   const cell = opened && entries.find(({ key }) => key === opened.key);
   const column = opened && columns.find(({ name }) => name === opened.column);
   const likeChat = isReadOnly ? undefined : columns.find((one) => one.looksLikeChat && !edits.patches.size);
-  const isEmpty = base && entries.length === 0 && !pages.hasNextPage && !pages.isFetching;
   if (error)
     return (
       <div className="p-4">
@@ -136,69 +93,20 @@ export function RowsView({ set, old }: { set: TestSet; old?: number | undefined 
         onTall={() => useRowHeight.setState(tall ? 'low' : 'tall')}
         selected={selected.length}
         isReadOnly={isReadOnly}
-        told={
-          base &&
-          (search
-            ? `${entries.length.toLocaleString('en')}${pages.hasNextPage ? '+' : ''} found`
-            : pluralize(base.rows, 'row'))
-        }
-        acts={{
-          add: addRow,
-          duplicate: () => void duplicate().catch(tellError),
-          remove,
-          none: () => setKeys(new Set()),
-        }}
+        told={base && (search ? foundText(entries.length, pages.hasNextPage) : pluralize(base.rows, 'row'))}
+        acts={{ add: addRow, duplicate, remove, none: () => setKeys(new Set()) }}
       />
       {likeChat && <LikeChat name={likeChat.name} onConvert={() => acts.convert(likeChat)} />}
-      {pages.error && rows.length === 0 ? (
-        <div className="grow p-4">
-          <Problem error={pages.error}>
-            <Button size="small" onClick={() => void pages.refetch()}>
-              Try again
-            </Button>
-          </Problem>
-        </div>
-      ) : !base || (pages.isLoading && rows.length === 0) ? (
-        <div className="flex grow justify-center py-16">
-          <Spinner />
-        </div>
-      ) : (isEmpty && columns.length === 0) || (isEmpty && search) ? (
-        <div className="min-h-0 grow overflow-y-auto">
-          {search ? (
-            <Empty icon={<SearchX aria-hidden />} title="No row has this text">
-              Search looks into all cells.
-            </Empty>
-          ) : (
-            <NoRows isReadOnly={isReadOnly} onAdd={() => setAsking({ act: 'add' })} />
-          )}
-        </div>
-      ) : (
-        <Grid
-          label={`Rows of ${set.name}`}
-          columns={columns}
-          entries={entries}
-          edits={edits}
-          tall={tall}
-          more={pages.hasNextPage}
-          fetching={pages.isFetching}
-          failed={pages.isFetchNextPageError}
-          old={pages.isPlaceholderData}
-          onMore={() => void pages.fetchNextPage()}
-          onOpen={setOpened}
-          wanted={wanted}
-          onClear={isReadOnly ? undefined : clear}
-          onUndo={isReadOnly ? undefined : () => drafts.undo(id)}
-          selection={isReadOnly ? undefined : { keys, set: setKeys }}
-          acts={isReadOnly ? undefined : acts}
-          tail={
-            isReadOnly ? undefined : (
-              <IconButton label="Add column" onClick={() => setAsking({ act: 'add' })}>
-                <Plus />
-              </IconButton>
-            )
-          }
-        />
-      )}
+      <RowsArea
+        set={set}
+        base={base}
+        pages={pages}
+        hasRows={rows.length > 0}
+        search={search}
+        editing={isReadOnly ? undefined : { onClear: clear, selection: { keys, set: setKeys }, acts }}
+        onAddColumn={() => setAsking({ act: 'add' })}
+        grid={{ columns, entries, edits, tall, wanted, onOpen: setOpened }}
+      />
       {draft && !isReadOnly && (
         <SaveBar
           id={id}
@@ -241,6 +149,149 @@ export function RowsView({ set, old }: { set: TestSet; old?: number | undefined 
   );
 }
 
+/** The rows and columns of a revision with the edits applied. */
+function useRevisionRows(set: string, number: number, search: string, edits: Edits) {
+  const { data: base, error } = useQuery(revision(set, number));
+  const pages = useInfiniteQuery(rowPages(set, number, search));
+  const rows = useMemo(() => pages.data?.pages.flatMap(({ data }) => data) ?? [], [pages.data]);
+  const entries = useMemo(() => entriesOf(rows, edits, search !== ''), [rows, edits, search]);
+  const columns = useMemo(() => shownColumns(base?.kinds ?? [], edits), [base, edits]);
+  return { base, error, pages, rows, entries, columns };
+}
+
+function useUnsavedDraft({ id, name }: TestSet, draft: Draft | undefined): void {
+  const count = draft ? countOf(draft.edits) : 0;
+  const text = `${pluralize(count, 'change')} of ${name} ${count === 1 ? 'is' : 'are'}`;
+  useUnsaved(`/testsets/${id}`, count > 0 ? text : null);
+}
+
+const foundText = (count: number, hasMore: boolean): string =>
+  `${count.toLocaleString('en')}${hasMore ? '+' : ''} found`;
+
+interface RowsAreaProps {
+  set: TestSet;
+  base: { rows: number } | undefined;
+  pages: UseInfiniteQueryResult;
+  hasRows: boolean;
+  search: string;
+  /** Undefined where the revision can only be read. */
+  editing: Pick<GridProps, 'onClear' | 'selection' | 'acts'> | undefined;
+  onAddColumn: () => void;
+  grid: Pick<GridProps, 'columns' | 'entries' | 'edits' | 'tall' | 'wanted' | 'onOpen'>;
+}
+
+/** The grid, or what is shown in its place while there are no rows. */
+function RowsArea({ set, base, pages, hasRows, search, editing, onAddColumn, grid }: RowsAreaProps): ReactNode {
+  if (pages.error && !hasRows) return <LoadError error={pages.error} onRetry={pages.refetch} className="grow p-4" />;
+  if (!base || (pages.isLoading && !hasRows)) return <Loading className="flex grow justify-center py-16" />;
+  const isEmpty = grid.entries.length === 0 && !pages.hasNextPage && !pages.isFetching;
+  if (isEmpty && (grid.columns.length === 0 || search))
+    return (
+      <div className="min-h-0 grow overflow-y-auto">
+        {search ? (
+          <Empty icon={<SearchX aria-hidden />} title="No row has this text">
+            Search looks into all cells.
+          </Empty>
+        ) : (
+          <NoRows isReadOnly={!editing} onAdd={onAddColumn} />
+        )}
+      </div>
+    );
+  return (
+    <Grid
+      label={`Rows of ${set.name}`}
+      {...grid}
+      more={pages.hasNextPage}
+      fetching={pages.isFetching}
+      failed={pages.isFetchNextPageError}
+      old={pages.isPlaceholderData}
+      onMore={() => void pages.fetchNextPage()}
+      onClear={editing?.onClear}
+      onUndo={editing && (() => drafts.undo(set.id))}
+      selection={editing?.selection}
+      acts={editing?.acts}
+      tail={
+        editing && (
+          <IconButton label="Add column" onClick={onAddColumn}>
+            <Plus />
+          </IconButton>
+        )
+      }
+    />
+  );
+}
+
+interface RowsState {
+  set: string;
+  number: number;
+  base: { rows: number } | undefined;
+  rows: readonly Row[];
+  entries: readonly Entry[];
+  columns: readonly ShownColumn[];
+  edits: Edits;
+  selected: readonly Entry[];
+}
+
+interface RowEvents {
+  /** Opens the dialog of a column. */
+  onAsk: (asking: Asking) => void;
+  /** Called with the first cell of a new row. */
+  onAdded: (place: Place) => void;
+  /** Called after the selected rows were duplicated or removed. */
+  onDone: () => void;
+}
+
+/** What can be done with rows and columns; each is one step of the draft. */
+function useRowOperations(
+  { set, number, base, rows, entries, columns, edits, selected }: RowsState,
+  { onAsk, onAdded, onDone }: RowEvents,
+) {
+  const change = (next: Edits) => drafts.change(set, number, next);
+  /** The edits as they are now, after something was awaited. */
+  const latest = (): Edits => drafts.of(set)?.edits ?? NONE;
+  const addRow = () => {
+    const key = newKey();
+    const first = columns[0];
+    if (!first) return onAsk({ act: 'add' });
+    change(withRow(edits, key, Object.fromEntries(edits.fill), selected.at(-1)?.key));
+    return onAdded({ key, column: first.name });
+  };
+  const duplicate = async () => {
+    const copies = await Promise.all(
+      selected.map(async (entry) => ({ entry, data: await wholeData(set, number, entry, edits) })),
+    );
+    const lost = copies.find(({ data }) => inexact(JSON.stringify(data)) !== null);
+    if (lost) throw new Error(inexact(JSON.stringify(lost.data)) ?? '');
+    change(copies.reduceRight((now, { entry, data }) => withRow(now, newKey(), data, entry.key), latest()));
+    onDone();
+  };
+  const remove = () => {
+    change(
+      withoutRows(
+        edits,
+        new Set(selected.map(({ key }) => key)),
+        rows.map((row) => row.id),
+      ),
+    );
+    onDone();
+  };
+  const acts: ColumnActs = {
+    rename: ({ name }) => onAsk({ act: 'rename', column: name }),
+    fill: ({ name }) => onAsk({ act: 'fill', column: name }),
+    remove: ({ name }) => change(withoutColumn(edits, name)),
+    convert: (column) =>
+      void converting(set, number, base?.rows ?? 0, column).then(({ convert, left }) => {
+        change(convert(latest()));
+        if (left > 0) tell(`${pluralize(left, 'text')} could not be read, and stayed text.`);
+      }, tellError),
+  };
+  const clear = (place: Place) => {
+    const entry = entries.find(({ key }) => key === place.key);
+    if (entry) change(withCell(edits, place.key, place.column, undefined, entry.row?.data ?? null));
+  };
+  return { addRow, duplicate: () => void duplicate().catch(tellError), remove, clear, acts };
+}
+
 function NoRows({ isReadOnly, onAdd }: { isReadOnly: boolean; onAdd: () => void }): ReactNode {
   return (
     <Empty icon={<Table2 aria-hidden />} title="No rows yet">
@@ -268,7 +319,10 @@ async function wholeData(id: string, number: number, { key, row, added }: Entry,
   return changedData(key, whole.data, edits);
 }
 
-/** The revision that is shown. Another one is read as far as this one was, and only then shown: nobody loses their place. */
+/**
+ * The revision that is shown. Another one is read as far as this one was, and only then shown: nobody loses their
+ * place.
+ */
 function useShown(id: string, meant: number, search: string): [number, (number: number) => Promise<void>] {
   const [number, setNumber] = useState(meant);
   const show = async (next: number): Promise<void> => {

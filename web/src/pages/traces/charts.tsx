@@ -126,7 +126,10 @@ function slowest(shown: readonly Bucket[]): string {
   return worst < 0 ? '–' : `p95 up to ${lasted(worst)}`;
 }
 
-/** One small picture over time: bars in steps, of one or two parts. Hover or arrow keys read a step, a click or drag chooses some. */
+/**
+ * One small picture over time: bars in steps, of one or two parts. Hover or arrow keys read a step, a click or drag
+ * chooses some.
+ */
 export interface Part {
   /** One for each step. */
   values: readonly number[];
@@ -237,9 +240,9 @@ function Bars({ parts, steps, highest }: { parts: readonly Part[]; steps: number
       // What is there is seen, be it ever so little.
       const tall = Math.max(part === 0 ? 2 : 0, (value / highest) * TALL);
       below += tall;
-      // oxlint-disable-next-line react/no-array-index-key -- parts have no other name
       return (
         <rect
+          // oxlint-disable-next-line react/no-array-index-key -- parts have no other name
           key={`${step} ${part}`}
           x={step + gap}
           y={TALL - below}

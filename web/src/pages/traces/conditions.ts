@@ -1,4 +1,7 @@
-/** What a condition may be about: the fields that every span has, what their values are, and which comparisons make sense. */
+/**
+ * What a condition may be about: the fields that every span has, what their values are, and which comparisons make
+ * sense.
+ */
 import type { Condition } from './query';
 
 export const OPS = [
@@ -136,7 +139,10 @@ export function toField(at: string | null): string {
   return new Date(time.getTime() - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }
 
-/** Between times as the server tells them and as fields of the browser take them: in the clock of whoever sits before it. */
+/**
+ * Between times as the server tells them and as fields of the browser take them: in the clock of whoever sits before
+ * it.
+ */
 export function fromField(text: string): string | null {
   const time = text ? new Date(text) : null;
   return time && !Number.isNaN(time.getTime()) ? time.toISOString() : null;

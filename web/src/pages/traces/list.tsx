@@ -10,7 +10,7 @@ import { useCommand } from '@/app/commands';
 import { Button, IconButton, CopyButton } from '@/components/button';
 import { SearchBox } from '@/components/search-box';
 import { Segments } from '@/components/segmented-control';
-import { Problem, Spinner, Empty } from '@/components/status';
+import { Empty, Loading, Problem } from '@/components/status';
 import { tellError } from '@/components/toast';
 import { cn } from '@/lib/cn';
 import { useTitle } from '@/lib/hooks';
@@ -89,17 +89,11 @@ export default function TracesPage(): ReactNode {
         )}
         {found.error && (
           <div className="px-4 pb-3">
-            <Problem error={found.error}>
-              {isOurs(found.error) ? (
-                <Button size="small" onClick={() => change({ ...asked, search: '', any: false, conditions: [] })}>
-                  Clear the filters
-                </Button>
-              ) : (
-                <Button size="small" onClick={found.retry}>
-                  Retry
-                </Button>
-              )}
-            </Problem>
+            <RowsError
+              error={found.error}
+              onClear={() => change({ ...asked, search: '', any: false, conditions: [] })}
+              onRetry={found.retry}
+            />
           </div>
         )}
       </div>
@@ -112,11 +106,7 @@ export default function TracesPage(): ReactNode {
           }}
         />
       )}
-      {found.waiting && (
-        <div className="flex justify-center py-16">
-          <Spinner />
-        </div>
-      )}
+      {found.waiting && <Loading className="flex justify-center py-16" />}
       {!found.waiting && !found.error && !found.old && found.rows.length === 0 && (
         <Nothing asked={asked} onChange={change} />
       )}
@@ -139,6 +129,29 @@ export default function TracesPage(): ReactNode {
     </div>
   );
 }
+
+/** Offers to clear the filters where they are at fault, else to try again. */
+const RowsError = ({
+  error,
+  onClear,
+  onRetry,
+}: {
+  error: Error;
+  onClear: () => void;
+  onRetry: () => void;
+}): ReactNode => (
+  <Problem error={error}>
+    {isOurs(error) ? (
+      <Button size="small" onClick={onClear}>
+        Clear the filters
+      </Button>
+    ) : (
+      <Button size="small" onClick={onRetry}>
+        Retry
+      </Button>
+    )}
+  </Problem>
+);
 
 /** Is it what was asked that is wrong? Then the same again helps nobody. */
 const isOurs = (error: Error): boolean => error instanceof ApiError && error.status >= 400 && error.status < 500;
@@ -193,7 +206,10 @@ function Pill({ fresh, onClick }: { fresh: { count: number; many: boolean }; onC
       <button
         type="button"
         onClick={onClick}
-        className="flex h-7 items-center gap-1.5 rounded-full bg-accent px-3 text-[13px] font-medium text-accent-ink shadow-float"
+        className={cn(
+          'flex h-7 items-center gap-1.5 rounded-full bg-accent px-3',
+          'text-[13px] font-medium text-accent-ink shadow-float',
+        )}
       >
         <ChevronUp aria-hidden className="size-3.5" />
         {fresh.count}
@@ -253,12 +269,7 @@ function useSeen(rows: readonly Row[]): Readonly<Record<string, readonly string[
 /** What stands where no row is: how to get some, or how to ask for less. */
 export function Nothing({ asked, onChange }: { asked: Asked; onChange: (asked: Asked) => void }): ReactNode {
   const { data: any, error } = useQuery(anyTraceQuery());
-  if (any === undefined && !error)
-    return (
-      <div className="flex justify-center py-16">
-        <Spinner />
-      </div>
-    );
+  if (any === undefined && !error) return <Loading className="flex justify-center py-16" />;
   return any === false ? <NoTraces /> : <NothingMatches asked={asked} onChange={onChange} />;
 }
 

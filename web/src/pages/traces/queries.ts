@@ -1,4 +1,7 @@
-/** What the traces page asks the server. Keys that begin with `spans` are stale when spans were written (api/queries.ts). */
+/**
+ * What the traces page asks the server. Keys that begin with `spans` are stale when spans were written
+ * (api/queries.ts).
+ */
 import { infiniteQueryOptions, keepPreviousData, queryOptions, type InfiniteData } from '@tanstack/react-query';
 import { ApiError, api, type Schemas } from '@/api/client';
 import { queryClient } from '@/api/queries';
@@ -124,7 +127,10 @@ export const savedViewsQuery = () =>
     queryFn: ({ signal }) => api('get', '/api/views', { query: { page: 'traces' }, signal }),
   });
 
-/** What the page of a trace reads. Names in a record are strangers': answers are kept as they were parsed, never merged. */
+/**
+ * What the page of a trace reads. Names in a record are strangers': answers are kept as they were parsed, never
+ * merged.
+ */
 export type Summary = Schemas['TraceView'];
 export type Span = Schemas['Record'];
 export type Part = Schemas['Piece']['part'];
@@ -133,7 +139,10 @@ export type Part = Schemas['Piece']['part'];
 const REFRESH_INTERVAL_MS = 3000;
 const MAX_RUN_TIME_MS = 10 * 60_000;
 
-/** Has its root not ended yet? Spans are stored when they end, those inside first: the one that stands for it names a parent. */
+/**
+ * Has its root not ended yet? Spans are stored when they end, those inside first: the one that stands for it names a
+ * parent.
+ */
 export const isRunning = ({ root }: Pick<Summary, 'root'>, now = Date.now()): boolean =>
   root.parent_id !== null && now - Date.parse(root.start) < MAX_RUN_TIME_MS;
 

@@ -1,5 +1,6 @@
 /**
- * What the traces page asks for: rows of traces or of spans, words, a time, conditions. It lives in the address, so that a
+ * What the traces page asks for: rows of traces or of spans, words, a time, conditions. It lives in the address, so
+ * that a
  * reload, Back and a link show the same, and in saved views. Addresses and views are strangers' texts: what is not
  * understood is left out. Pure.
  */

@@ -91,7 +91,8 @@ export function useRows(asked: Asked, live: boolean, following: boolean): Rows {
   const pages = useInfiniteQuery(rowPagesQuery(asked));
   const ready = pages.data !== undefined && !pages.isPlaceholderData;
   const known = ready ? pages.data.pages : null;
-  // Who looks at an empty table waits for the first row; and who comes back finds what was read before, and wants the rest.
+  // Who looks at an empty table waits for the first row; and who comes back finds what was read before, and wants the
+  // rest.
   const empty = known !== null && known.every(({ data }) => data.length === 0);
   const newest = useQuery({
     ...newestRowsQuery(asked),

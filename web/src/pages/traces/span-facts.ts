@@ -56,11 +56,17 @@ function tokens(usage: NonNullable<Span['usage']>): string {
     .join(', ');
 }
 
-/** The page of a session. Its name may hold anything, and paths are taken in their plain form only: what is odd stands beside it. */
+/**
+ * The page of a session. Its name may hold anything, and paths are taken in their plain form only: what is odd stands
+ * beside it.
+ */
 export const sessionPath = (session: string): string =>
   /^[A-Za-z0-9][\w.~-]*$/.test(session) ? `/sessions/${session}` : `/sessions/_?session=${encodeURIComponent(session)}`;
 
-/** A flat map's names with their values, in order of the names. Only what is its own: `__proto__` is a name like any other. */
+/**
+ * A flat map's names with their values, in order of the names. Only what is its own: `__proto__` is a name like any
+ * other.
+ */
 export const listed = (map: object): [string, unknown][] =>
   Object.entries(map).toSorted(([one], [other]) => (one < other ? -1 : one > other ? 1 : 0));
 

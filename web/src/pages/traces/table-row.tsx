@@ -285,7 +285,9 @@ interface FullValueProps {
   preview: Preview;
 }
 
-/** Everything behind a cell: the whole conversation, or the value that went in or came out. Asked for when it is shown. */
+/**
+ * Everything behind a cell: the whole conversation, or the value that went in or came out. Asked for when it is shown.
+ */
 export function Whole({ row, side, preview }: FullValueProps): ReactNode {
   const { data, error } = useQuery(traceThreadQuery(row.trace_id, row.spans === undefined ? row.span_id : null));
   if (error) return <Problem error={error} />;

@@ -11,8 +11,7 @@ import {
   type ReactNode,
 } from 'react';
 import { useLocation } from 'wouter';
-import { Button } from '@/components/button';
-import { Spinner } from '@/components/status';
+import { MoreError, Spinner } from '@/components/status';
 import { focusRow, onArrows, useLongRows } from '@/components/virtual-rows';
 import { cn } from '@/lib/cn';
 import { useNow } from '@/lib/hooks';
@@ -119,14 +118,7 @@ export function Table({ rows, kind, box, old, more, fetching, onMore, failed }: 
       <div className="flex h-12 items-center justify-center gap-2 text-xs text-faint">
         {more && <Spinner label="Loading more" />}
         {!more && !failed && !old && rows.length > 20 && 'That is all.'}
-        {failed && (
-          <>
-            More could not be read.
-            <Button size="small" onClick={onMore}>
-              Retry
-            </Button>
-          </>
-        )}
+        {failed && <MoreError onRetry={onMore} />}
       </div>
     </div>
   );

@@ -1,4 +1,6 @@
-/** Connecting a service that runs elsewhere: its URL, a test that shows what was found there, and then the real thing. */
+/**
+ * Connecting a service that runs elsewhere: its URL, a test that shows what was found there, and then the real thing.
+ */
 import { useMutation } from '@tanstack/react-query';
 import { useState, type ReactNode } from 'react';
 import { useLocation } from 'wouter';
@@ -18,6 +20,10 @@ import { dialectInWords, readEvidence, readTried, EvidenceView, TriedTable } fro
 const KINDS = { ask: null, chat: true, other: false } as const;
 type KindName = keyof typeof KINDS;
 const DIALECTS: readonly Dialect[] = ['invoke', 'run', 'responses', 'chat-completions'];
+
+const DESCRIPTION =
+  'Anything that speaks the invoke envelope, OpenAI Responses or Chat Completions, ' +
+  'or describes itself by OpenAPI.';
 
 export default function ConnectDialog({ onClose }: { onClose: () => void }): ReactNode {
   const [, navigate] = useLocation();
@@ -43,13 +49,7 @@ export default function ConnectDialog({ onClose }: { onClose: () => void }): Rea
     make.reset();
   };
   return (
-    <Dialog
-      open
-      wide
-      onClose={onClose}
-      title="Connect a service"
-      description="Anything that speaks the invoke envelope, OpenAI Responses or Chat Completions, or describes itself by OpenAPI."
-    >
+    <Dialog open wide onClose={onClose} title="Connect a service" description={DESCRIPTION}>
       <form
         className="flex flex-col gap-4 pt-2"
         onSubmit={(event) => {
@@ -114,11 +114,7 @@ export default function ConnectDialog({ onClose }: { onClose: () => void }): Rea
           </Labelled>
         </div>
         <div aria-live="polite" className="flex flex-col gap-3">
-          {busy && (
-            <p className="flex items-center gap-2 text-muted">
-              <Spinner label="Asking" /> Asking the service what it is…
-            </p>
-          )}
+          {busy && <Busy />}
           {!busy && error && <Refused error={error} />}
           {!busy && !error && test.data && <Result workflow={test.data} />}
         </div>
@@ -134,6 +130,12 @@ export default function ConnectDialog({ onClose }: { onClose: () => void }): Rea
     </Dialog>
   );
 }
+
+const Busy = (): ReactNode => (
+  <p className="flex items-center gap-2 text-muted">
+    <Spinner label="Asking" /> Asking the service what it is…
+  </p>
+);
 
 function Result({ workflow }: { workflow: Workflow }): ReactNode {
   const evidence = readEvidence(workflow.evidence);

@@ -1,9 +1,11 @@
 /** Services elsewhere: which are connected, how one is, and how it is let go. */
 import { queryOptions } from '@tanstack/react-query';
+import { useState } from 'react';
 import { api } from '@/api/client';
 import { queryClient } from '@/api/queries';
 import type { Workflow } from '@/api/types';
 import { askYes } from '@/components/confirm-dialog';
+import { tellError } from '@/components/toast';
 
 export const connections = () =>
   queryOptions({
@@ -64,3 +66,15 @@ const changed = () =>
     queryClient.invalidateQueries({ queryKey: ['workflows'] }),
     queryClient.invalidateQueries({ queryKey: ['connections'] }),
   ]);
+
+/** Whether the service is being asked again what it is, and the function that asks it. */
+export function useRefresh(name: string): [boolean, () => void] {
+  const [isRefreshing, setRefreshing] = useState(false);
+  const start = () => {
+    setRefreshing(true);
+    refresh(name)
+      .catch(tellError)
+      .finally(() => setRefreshing(false));
+  };
+  return [isRefreshing, start];
+}

@@ -10,10 +10,9 @@ import { done } from '@/app/tour/progress';
 import { Button, CopyButton } from '@/components/button';
 import { CodeBlock } from '@/components/markdown/code-block';
 import { Badge, Problem, Spinner } from '@/components/status';
-import { tellError } from '@/components/toast';
 import { cn } from '@/lib/cn';
 import { formatDateTime, formatTimeAgo } from '@/lib/format';
-import { refresh } from './connections';
+import { useRefresh } from './connections';
 import { readEvidence, servedVerdict, EvidenceView } from './evidence';
 import { SchemaView } from './schema-view';
 
@@ -87,13 +86,7 @@ function Whole({ workflow }: { workflow: Workflow }): ReactNode {
 
 function Head({ workflow }: { workflow: Workflow }): ReactNode {
   const [, navigate] = useLocation();
-  const [asking, setAsking] = useState(false);
-  const ask = () => {
-    setAsking(true);
-    refresh(workflow.name)
-      .catch(tellError)
-      .finally(() => setAsking(false));
-  };
+  const [asking, ask] = useRefresh(workflow.name);
   return (
     <header className="flex flex-wrap items-start gap-x-6 gap-y-4">
       <div className="min-w-0 grow basis-80">
@@ -246,7 +239,11 @@ export function Snippets({ snippets }: { snippets: readonly Snippet[] }): ReactN
           <Tabs.Trigger
             key={client}
             value={client}
-            className="h-7 shrink-0 rounded-lg px-2.5 text-[13px] whitespace-nowrap text-muted -outline-offset-2 hover:text-ink data-[state=active]:bg-accent-soft data-[state=active]:font-medium data-[state=active]:text-accent"
+            className={cn(
+              'h-7 shrink-0 rounded-lg px-2.5 text-[13px] whitespace-nowrap text-muted',
+              '-outline-offset-2 hover:text-ink data-[state=active]:bg-accent-soft',
+              'data-[state=active]:font-medium data-[state=active]:text-accent',
+            )}
           >
             {NAMES[client] ?? client}
           </Tabs.Trigger>

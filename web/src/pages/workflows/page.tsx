@@ -17,7 +17,7 @@ import { formatDateTime, formatTimeAgo } from '@/lib/format';
 import { found } from '@/lib/fuzzy-search';
 import { useTitle } from '@/lib/hooks';
 import ConnectDialog from './connect-dialog';
-import { refresh, connections, disconnect } from './connections';
+import { connections, disconnect, useRefresh } from './connections';
 import { WorkflowDetail, ChatBadge, StateBadges } from './detail';
 import { NoWorkflows } from './no-workflows';
 
@@ -95,15 +95,14 @@ export function WorkflowList(): ReactNode {
 }
 
 function WorkflowListRow({ workflow }: { workflow: WorkflowRow }): ReactNode {
-  const [asking, setAsking] = useState(false);
-  const ask = () => {
-    setAsking(true);
-    refresh(workflow.name)
-      .catch(tellError)
-      .finally(() => setAsking(false));
-  };
+  const [asking, ask] = useRefresh(workflow.name);
   return (
-    <li className="group relative flex items-center gap-3 px-4 py-3 first:rounded-t-xl last:rounded-b-xl hover:bg-sunken/60">
+    <li
+      className={cn(
+        'group relative flex items-center gap-3 px-4 py-3',
+        'first:rounded-t-xl last:rounded-b-xl hover:bg-sunken/60',
+      )}
+    >
       <div className="min-w-0 grow">
         <div className="flex flex-wrap items-center gap-x-2 gap-y-1">
           <Link

@@ -1,5 +1,6 @@
 /** Two sides of a comparison, row by row: what each row scored on both, and what that means in words. Pure. */
 import type { Schemas } from '@/api/client';
+import { pluralize } from '@/lib/format';
 import { change, percent, points, score } from '@/pages/evaluations/format';
 import type { ResultRow } from '@/pages/evaluations/queries';
 
@@ -21,7 +22,10 @@ export interface Pair {
   candidate: RowScore;
 }
 
-/** By row, what an evaluator says of the cells of one side. A cell without an answer counts as nothing, as in all figures. */
+/**
+ * By row, what an evaluator says of the cells of one side. A cell without an answer counts as nothing, as in all
+ * figures.
+ */
 export function rowScores(rows: readonly ResultRow[], evaluator: string): Map<string, RowScore> {
   const cells = new Map<string, { cell: string; scores: number[]; passes: number[]; text: string }>();
   for (const row of rows) {
@@ -83,7 +87,7 @@ export function verdict(one: Compared): string {
     return 'There is nothing to compare: no row was scored on both sides.';
   const told = measure === 'pass_rate' ? percent : score;
   const moved = measure === 'pass_rate' ? points(difference) : change(difference);
-  const from = `${told(base)} → ${told(candidate)} (${moved}, ${paired.toLocaleString('en')} ${paired === 1 ? 'row' : 'rows'})`;
+  const from = `${told(base)} → ${told(candidate)} (${moved}, ${pluralize(paired, 'row')})`;
   switch (one.verdict) {
     case 'worse':
       return `It got worse: ${from}.`;

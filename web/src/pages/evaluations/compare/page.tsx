@@ -7,7 +7,7 @@ import { done } from '@/app/tour/progress';
 import { Button } from '@/components/button';
 import { previewIn, PreviewCell } from '@/components/preview';
 import { Segments } from '@/components/segmented-control';
-import { Empty, Problem, Spinner, Badge } from '@/components/status';
+import { Badge, Empty, LoadError, Problem, Spinner } from '@/components/status';
 import { cn } from '@/lib/cn';
 import { pluralize } from '@/lib/format';
 import { useTitle } from '@/lib/hooks';
@@ -64,13 +64,7 @@ export default function ComparePage(): ReactNode {
         </Button>
       </header>
       <div className="mx-auto flex max-w-6xl flex-col gap-5 px-4 py-4 sm:px-6">
-        {error && (
-          <Problem error={error}>
-            <Button size="small" onClick={() => void refetch()}>
-              Try again
-            </Button>
-          </Problem>
-        )}
+        {error && <LoadError error={error} onRetry={refetch} />}
         {!data && !error && <Spinner />}
         {data && (
           <Notes
@@ -348,7 +342,10 @@ export function Verdicts({ evaluators, margin, chosen, onChoose }: VerdictsProps
               type="button"
               aria-pressed={one.name === chosen}
               onClick={() => onChoose(one.name)}
-              className="grid w-full items-center gap-x-4 gap-y-1 px-4 py-3 text-left -outline-offset-2 hover:bg-sunken/60 @3xl:grid-cols-[minmax(0,1fr)_18rem]"
+              className={cn(
+                'grid w-full items-center gap-x-4 gap-y-1 px-4 py-3 text-left',
+                '-outline-offset-2 hover:bg-sunken/60 @3xl:grid-cols-[minmax(0,1fr)_18rem]',
+              )}
             >
               <span className="min-w-0">
                 <span className="flex flex-wrap items-center gap-2">
@@ -367,14 +364,12 @@ export function Verdicts({ evaluators, margin, chosen, onChoose }: VerdictsProps
   );
 }
 
+const TEST_NAMES: Record<string, string> = { 'mcnemar-exact': 'McNemar, exact' };
+
 function facts(one: Compared): string {
   const { p_adjusted: p, test, unpaired, score } = one;
   return [
-    p !== null &&
-      `p = ${p < 0.001 ? '< 0.001' : p.toFixed(3)} (${test === 'mcnemar-exact' ? 'McNemar, exact' : 'paired bootstrap'}, Holm)`.replace(
-        '= <',
-        '<',
-      ),
+    p !== null && `p ${p < 0.001 ? '< 0.001' : `= ${p.toFixed(3)}`} (${TEST_NAMES[test] ?? 'paired bootstrap'}, Holm)`,
     score && `mean score ${change(score.difference)}`,
     unpaired > 0 && `${unpaired.toLocaleString('en')} without a partner`,
   ]

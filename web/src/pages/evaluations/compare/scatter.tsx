@@ -70,36 +70,7 @@ export function Scatter({ base, candidate, evaluator, changed }: Props): ReactNo
         className="rounded-xl border bg-surface p-2"
       >
         <svg viewBox={`0 0 ${SIZE} ${SIZE}`} className="block w-full select-none" onPointerLeave={() => setAt(null)}>
-          <line
-            x1={place(least)}
-            y1={SIZE - place(least)}
-            x2={place(most)}
-            y2={SIZE - place(most)}
-            className="stroke-strong-line"
-            strokeDasharray="4 4"
-          />
-          <line x1={EDGE} y1={SIZE - EDGE} x2={SIZE - 8} y2={SIZE - EDGE} className="stroke-line" />
-          <line x1={EDGE} y1={8} x2={EDGE} y2={SIZE - EDGE} className="stroke-line" />
-          <g className="fill-faint text-[11px]">
-            <text x={place(least)} y={SIZE - 10} textAnchor="middle">
-              {score(least)}
-            </text>
-            <text x={place(most)} y={SIZE - 10} textAnchor="middle">
-              {score(most)}
-            </text>
-            <text x={(SIZE + EDGE) / 2} y={SIZE - 10} textAnchor="middle">
-              base
-            </text>
-            <text x={EDGE - 6} y={SIZE - place(most) + 4} textAnchor="end">
-              {score(most)}
-            </text>
-            <text x={EDGE - 6} y={SIZE - place(least) + 4} textAnchor="end">
-              {score(least)}
-            </text>
-            <text x={14} y={(SIZE - EDGE) / 2} textAnchor="middle" transform={`rotate(-90 14 ${(SIZE - EDGE) / 2})`}>
-              candidate
-            </text>
-          </g>
+          <Axes least={least} most={most} place={place} />
           {points.map((point, number) => (
             // oxlint-disable-next-line jsx-a11y/click-events-have-key-events -- the figure has the keys
             <circle
@@ -135,6 +106,44 @@ export function Scatter({ base, candidate, evaluator, changed }: Props): ReactNo
         </figcaption>
       </div>
     </figure>
+  );
+}
+
+/** Both axes with their extremes, and the diagonal of equal scores. */
+function Axes({ least, most, place }: { least: number; most: number; place: (value: number) => number }): ReactNode {
+  return (
+    <>
+      <line
+        x1={place(least)}
+        y1={SIZE - place(least)}
+        x2={place(most)}
+        y2={SIZE - place(most)}
+        className="stroke-strong-line"
+        strokeDasharray="4 4"
+      />
+      <line x1={EDGE} y1={SIZE - EDGE} x2={SIZE - 8} y2={SIZE - EDGE} className="stroke-line" />
+      <line x1={EDGE} y1={8} x2={EDGE} y2={SIZE - EDGE} className="stroke-line" />
+      <g className="fill-faint text-[11px]">
+        <text x={place(least)} y={SIZE - 10} textAnchor="middle">
+          {score(least)}
+        </text>
+        <text x={place(most)} y={SIZE - 10} textAnchor="middle">
+          {score(most)}
+        </text>
+        <text x={(SIZE + EDGE) / 2} y={SIZE - 10} textAnchor="middle">
+          base
+        </text>
+        <text x={EDGE - 6} y={SIZE - place(most) + 4} textAnchor="end">
+          {score(most)}
+        </text>
+        <text x={EDGE - 6} y={SIZE - place(least) + 4} textAnchor="end">
+          {score(least)}
+        </text>
+        <text x={14} y={(SIZE - EDGE) / 2} textAnchor="middle" transform={`rotate(-90 14 ${(SIZE - EDGE) / 2})`}>
+          candidate
+        </text>
+      </g>
+    </>
   );
 }
 

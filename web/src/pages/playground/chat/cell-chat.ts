@@ -104,7 +104,10 @@ export class CellChat {
     void this.load();
   }
 
-  /** What the server has now: the end of the branch, and the run that is speaking. Asked for meanwhile, it is read once more. */
+  /**
+   * What the server has now: the end of the branch, and the run that is speaking. Asked for meanwhile, it is read once
+   * more.
+   */
   async load(): Promise<void> {
     this.loading = true;
     this.#changed();
@@ -316,7 +319,8 @@ export class CellChat {
     }
     const moved = this.#branch.isKnown && seen.thread.head !== this.#branch.head;
     const shown = [...this.#take(seen), ...(seen.failed?.message ? [seen.failed.message] : [])];
-    // What could not be said waits at the end, out of the way of who is speaking; what was heard of that stays until it is heard again.
+    // What could not be said waits at the end, out of the way of who is speaking; what was heard of that stays until
+    // it is heard again.
     const heard = tail && seen.thread.run !== null && tail.metadata?.runId === seen.thread.run ? [tail] : [];
     const waiting = this.#branch.waiting(this.#saying > 0 || this.chat.status === 'error');
     this.chat.messages = stable(this.chat.messages, [...shown, ...(seen.speaking ? heard : waiting)]);

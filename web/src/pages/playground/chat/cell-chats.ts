@@ -13,7 +13,9 @@ export interface CellName {
 
 export const nameOf = ({ row, column }: CellName): string => `${row}.${column}`;
 
-/** Of a row's inputs, those that a workflow takes: the columns of a row may be unlike. Messages are the thread's own. */
+/**
+ * Of a row's inputs, those that a workflow takes: the columns of a row may be unlike. Messages are the thread's own.
+ */
 export function taken(
   inputs: Record<string, unknown>,
   schema: { properties?: unknown; additionalProperties?: unknown } | undefined,

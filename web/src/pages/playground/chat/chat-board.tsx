@@ -64,6 +64,8 @@ export function ChatBoard({ cells, active, onActive, alone }: Props): ReactNode 
   );
 
   const few = rows.length === 1;
+  const isTarget = (row: string, column: string): boolean =>
+    !single && target !== 'all' && active.row === row && (target === 'row' || active.column === column);
   return (
     <div className="flex min-h-0 grow flex-col">
       <div className="min-h-0 grow snap-x snap-mandatory overflow-auto sm:snap-none">
@@ -104,12 +106,7 @@ export function ChatBoard({ cells, active, onActive, alone }: Props): ReactNode 
                     column={column}
                     number={number + 1}
                     alone={single}
-                    active={
-                      !single &&
-                      target !== 'all' &&
-                      active.row === row.id &&
-                      (target === 'row' || active.column === column.id)
-                    }
+                    active={isTarget(row.id, column.id)}
                     onActive={() => onActive({ row: row.id, column: column.id })}
                   />
                 </div>

@@ -1,4 +1,7 @@
-/** One cell of the grid: a thread with one variant. It streams on its own, stops on its own, and can be spoken to alone. */
+/**
+ * One cell of the grid: a thread with one variant. It streams on its own, stops on its own, and can be spoken to
+ * alone.
+ */
 import { useChat } from '@ai-sdk/react';
 import { useQuery } from '@tanstack/react-query';
 import { MessageSquare, Square, ArrowDown, RotateCcw } from 'lucide-react';
@@ -9,7 +12,7 @@ import type { Column, Row } from '@/api/types';
 import { Button, IconButton } from '@/components/button';
 import type { ChatMessage } from '@/components/messages/message';
 import { MessageView } from '@/components/messages/message-view';
-import { Kbd, Problem, Spinner } from '@/components/status';
+import { Kbd, LoadError, Problem, Spinner } from '@/components/status';
 import { tellError } from '@/components/toast';
 import { cn } from '@/lib/cn';
 import { BesideInputs } from '@/pages/playground/row-inputs';
@@ -51,7 +54,12 @@ function Quiet({ workflow, alone }: { workflow: string; alone: boolean }): React
   const { data } = useQuery(workflowsQuery());
   const about = data?.data.find((one) => one.name === workflow)?.description;
   return (
-    <div className="mx-auto flex h-full max-w-sm flex-col items-center justify-center gap-2 py-10 text-center text-muted">
+    <div
+      className={cn(
+        'mx-auto flex h-full max-w-sm flex-col items-center',
+        'justify-center gap-2 py-10 text-center text-muted',
+      )}
+    >
       <MessageSquare className="size-6 text-faint" />
       <h2 className="font-semibold text-ink">Talk to {workflow}</h2>
       {about && <p dir="auto">{about}</p>}
@@ -132,13 +140,7 @@ export function MessageList({ cell, empty }: { cell: CellChat; empty: ReactNode 
             </Button>
           </div>
         )}
-        {cell.problem && (
-          <Problem error={cell.problem}>
-            <Button size="small" onClick={() => void cell.load()}>
-              Try again
-            </Button>
-          </Problem>
-        )}
+        {cell.problem && <LoadError error={cell.problem} onRetry={cell.load} />}
         {messages.length === 0 && !busy && !cell.problem && (cell.loading ? <Spinner /> : empty)}
         <div ref={content} className="mx-auto flex max-w-3xl flex-col gap-4">
           {messages.map((message) => (
@@ -217,7 +219,7 @@ function useEnd(messages: readonly ChatMessage[], older: () => void) {
     if (atEnd) box.scrollTop = box.scrollHeight;
     else if (grewAbove) box.scrollTop += box.scrollHeight - before.height;
     held.current = { atEnd, first, last: mine, height: box.scrollHeight, top: box.scrollTop };
-    // oxlint-disable-next-line react/exhaustive-effect-dependencies -- every change of the messages may change the height
+    // oxlint-disable-next-line react/exhaustive-effect-dependencies -- a new message changes the height
   }, [messages, first, mine]);
 
   // Heights change without us, too: what comes into view is laid out, code is coloured, pictures arrive.

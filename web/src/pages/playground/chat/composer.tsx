@@ -26,7 +26,14 @@ interface Props {
 }
 
 const SELECT =
-  'h-7 max-w-44 cursor-pointer truncate rounded-md bg-transparent px-1 text-[13px] text-muted hover:bg-sunken hover:text-ink';
+  'h-7 max-w-44 cursor-pointer truncate rounded-md bg-transparent px-1 text-[13px] text-muted ' +
+  'hover:bg-sunken hover:text-ink';
+
+const PLACEHOLDERS: Record<Role, string> = {
+  user: 'Message',
+  system: 'A system message, not answered by itself',
+  assistant: 'Words put into the assistant’s mouth',
+};
 
 export function Composer({ target, targets, onTarget, onSend, onStop, busy }: Props): ReactNode {
   const [text, setText] = useState('');
@@ -57,7 +64,10 @@ export function Composer({ target, targets, onTarget, onSend, onStop, busy }: Pr
   };
   return (
     <form
-      className="mx-auto w-full max-w-3xl rounded-2xl border bg-surface shadow-sm transition-colors focus-within:border-strong-line"
+      className={cn(
+        'mx-auto w-full max-w-3xl rounded-2xl border bg-surface',
+        'shadow-sm transition-colors focus-within:border-strong-line',
+      )}
       onSubmit={(event) => {
         event.preventDefault();
         send();
@@ -65,18 +75,7 @@ export function Composer({ target, targets, onTarget, onSend, onStop, busy }: Pr
       onDrop={onDrop}
       onDragOver={(event) => event.preventDefault()}
     >
-      {(files.length > 0 || waiting > 0) && (
-        <ul className="flex flex-wrap gap-2 px-3 pt-3" aria-label="Attached files">
-          {files.map((file) => (
-            <Attached key={file.id} file={file} onRemove={() => remove(file.id)} />
-          ))}
-          {waiting > 0 && (
-            <li className="flex items-center gap-2 text-xs text-muted">
-              <Spinner label="Uploading" /> Uploading…
-            </li>
-          )}
-        </ul>
-      )}
+      {(files.length > 0 || waiting > 0) && <Attachments files={files} waiting={waiting} onRemove={remove} />}
       <textarea
         ref={field}
         // oxlint-disable-next-line jsx-a11y/no-autofocus -- the page is for writing here
@@ -85,13 +84,7 @@ export function Composer({ target, targets, onTarget, onSend, onStop, busy }: Pr
         dir="auto"
         rows={1}
         value={text}
-        placeholder={
-          role === 'user'
-            ? 'Message'
-            : role === 'system'
-              ? 'A system message, not answered by itself'
-              : 'Words put into the assistant’s mouth'
-        }
+        placeholder={PLACEHOLDERS[role]}
         onChange={(event) => setText(event.target.value)}
         onPaste={onPaste}
         onKeyDown={(event) => {
@@ -99,7 +92,10 @@ export function Composer({ target, targets, onTarget, onSend, onStop, busy }: Pr
           event.preventDefault();
           send();
         }}
-        className="field-sizing-content block max-h-[40dvh] min-h-11 w-full resize-none bg-transparent px-4 pt-3 pb-1 text-[15px] !outline-none"
+        className={cn(
+          'field-sizing-content block max-h-[40dvh] min-h-11 w-full resize-none',
+          'bg-transparent px-4 pt-3 pb-1 text-[15px] !outline-none',
+        )}
       />
       <div className="flex items-center gap-1 px-2 pb-2">
         <Attach onFiles={attach} />
@@ -145,6 +141,28 @@ export function Composer({ target, targets, onTarget, onSend, onStop, busy }: Pr
         </IconButton>
       </div>
     </form>
+  );
+}
+
+interface AttachmentsProps {
+  files: readonly StoredFile[];
+  /** Files that are being uploaded. */
+  waiting: number;
+  onRemove: (id: string) => void;
+}
+
+function Attachments({ files, waiting, onRemove }: AttachmentsProps): ReactNode {
+  return (
+    <ul className="flex flex-wrap gap-2 px-3 pt-3" aria-label="Attached files">
+      {files.map((file) => (
+        <Attached key={file.id} file={file} onRemove={() => onRemove(file.id)} />
+      ))}
+      {waiting > 0 && (
+        <li className="flex items-center gap-2 text-xs text-muted">
+          <Spinner label="Uploading" /> Uploading…
+        </li>
+      )}
+    </ul>
   );
 }
 

@@ -2,7 +2,7 @@
 import { ApiError, api } from '@/api/client';
 import type { Node, Run, Thread } from '@/api/types';
 import type { ChatMessage } from '@/components/messages/message';
-import { messagesOf } from '@/components/messages/nodes';
+import { UNSTORED, messagesOf } from '@/components/messages/nodes';
 import { rooted } from '@/lib/server-path';
 
 /** How many nodes are shown at first, and how many more at a time when one scrolls up: few enough not to be felt. */
@@ -68,7 +68,7 @@ async function failure(thread: string, question: string): Promise<Look['failed']
     message: String(run.error?.['message'] ?? 'The run failed.'),
     ...(typeof code === 'string' ? { code } : {}),
   };
-  const said = (run.reply?.messages ?? []).map((message, place): Node => ({
+  const toFailedNode = (message: Pick<Node, 'role' | 'parts'> & { id?: string | null }, place: number): Node => ({
     id: message.id ?? `${run.id}.${place}`,
     parent: question,
     role: message.role,
@@ -78,13 +78,10 @@ async function failure(thread: string, question: string): Promise<Look['failed']
     origin: 'run',
     run: run.id,
     status: 'failed',
-    error: null,
-    siblings: [],
-    feedback: { up: 0, down: 0 },
-    usage: null,
-    seconds: null,
+    ...UNSTORED,
     created_at: run.created_at,
-  }));
+  });
+  const said = (run.reply?.messages ?? []).map(toFailedNode);
   const [shown] = messagesOf(said);
   return {
     error,

@@ -1,4 +1,7 @@
-/** The AI SDK transport of a chat cell: adds new messages to the thread, then streams the answer from `/{workflow}/api/chat`. */
+/**
+ * The AI SDK transport of a chat cell: adds new messages to the thread, then streams the answer from
+ * `/{workflow}/api/chat`.
+ */
 import { DefaultChatTransport, type ChatTransport, type UIMessageChunk } from 'ai';
 import { streamFetch } from '@/api/stream-fetch';
 import type { ChatMessage } from '@/components/messages/message';

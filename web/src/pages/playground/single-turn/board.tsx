@@ -8,7 +8,7 @@ import { useCommand } from '@/app/commands';
 import { Button, IconButton } from '@/components/button';
 import { formOf } from '@/components/forms/json-schema';
 import { Menu, MenuItem } from '@/components/menu';
-import { Badge, Empty, Kbd, Problem, Spinner } from '@/components/status';
+import { Badge, Empty, Kbd, Loading, Problem } from '@/components/status';
 import { cn } from '@/lib/cn';
 import { useBoard, useBoardStore } from '@/pages/playground/board-store';
 import { AddColumn, ColumnHead } from '@/pages/playground/column-header';
@@ -89,9 +89,7 @@ export function SingleBoard(): ReactNode {
               }}
             </LongList>
           ) : (
-            <div className="p-6">
-              <Spinner />
-            </div>
+            <Loading className="p-6" />
           )}
         </div>
         {rows.length === 0 && <NoRows onAdd={addRow} onPaste={() => setPasting(true)} />}
@@ -116,7 +114,10 @@ export function SingleBoard(): ReactNode {
   );
 }
 
-/** To the end of the rows, and into the first field of the last one once it is drawn; unless somebody writes elsewhere by then. */
+/**
+ * To the end of the rows, and into the first field of the last one once it is drawn; unless somebody writes elsewhere
+ * by then.
+ */
 function enter(box: HTMLElement): void {
   const before = document.activeElement;
   box.scrollTop = box.scrollHeight;
@@ -131,7 +132,10 @@ function Heads({ columns, base }: { columns: readonly Column[]; base: string | n
   return (
     <div
       role="row"
-      className="sticky top-0 z-20 flex overflow-x-auto border-b bg-canvas sm:grid sm:grid-cols-(--columns) sm:overflow-visible"
+      className={cn(
+        'sticky top-0 z-20 flex overflow-x-auto border-b bg-canvas',
+        'sm:grid sm:grid-cols-(--columns) sm:overflow-visible',
+      )}
     >
       <div
         role="columnheader"

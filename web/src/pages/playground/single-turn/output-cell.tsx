@@ -12,10 +12,11 @@ import { MessageView } from '@/components/messages/message-view';
 import { messagesOf } from '@/components/messages/nodes';
 import { hasEnded, secondsOf, tokensOf, type Said, asNodes, callsOf, textOf } from '@/components/messages/run-output';
 import { PreviewView, isWhole, previewIn } from '@/components/preview';
-import { Badge, Problem, Spinner } from '@/components/status';
+import { Badge, Loading, Problem, Spinner } from '@/components/status';
 import { LongText } from '@/components/text';
+import { WordDiff } from '@/components/word-diff';
 import { cn } from '@/lib/cn';
-import { type CallChange, type Change, callsDiff, textDiff } from '@/lib/diff';
+import { type CallChange, type Change, callsDiff } from '@/lib/diff';
 import { formatCompactNumber, formatDuration } from '@/lib/format';
 import { prose } from '@/lib/safe-text';
 import { unreachable } from '@/lib/unreachable';
@@ -40,12 +41,7 @@ export function OutputCell({ run, base, label, onRun, onStop }: Props): ReactNod
       </div>
     );
   }
-  if (run === undefined)
-    return (
-      <div className="p-1">
-        <Spinner />
-      </div>
-    );
+  if (run === undefined) return <Loading className="p-1" />;
   return (
     <div className="group/cell flex h-full min-h-16 min-w-0 flex-col gap-2">
       <Status run={run} label={label} onRun={onRun} onStop={onStop} />
@@ -105,7 +101,10 @@ function Status({ run, label, onRun, onStop }: { run: Run } & Pick<Props, 'label
           size="small"
           label={`Run ${label} again`}
           onClick={onRun}
-          className="size-6 opacity-0 group-focus-within/cell:opacity-100 group-hover/cell:opacity-100 pointer-coarse:opacity-100"
+          className={cn(
+            'size-6 opacity-0 group-focus-within/cell:opacity-100',
+            'group-hover/cell:opacity-100 pointer-coarse:opacity-100',
+          )}
         >
           <RotateCw />
         </IconButton>
@@ -202,25 +201,16 @@ function Talk({ messages, run }: { messages: readonly Said[]; run: Run }): React
 
 /** How an answer differs from the base column's: words in its text, then its tool calls. */
 export function DiffView({ base, run }: { base: Run; run: Run }): ReactNode {
-  const pieces = useMemo(() => textDiff(textOf(base), textOf(run)), [base, run]);
   const calls = useMemo(() => callsDiff(callsOf(base), callsOf(run)), [base, run]);
   const isSame =
-    pieces.length + calls.length > 0 &&
-    pieces.every(({ change }) => change === 'same') &&
+    textOf(base) === textOf(run) &&
+    (textOf(run) !== '' || calls.length > 0) &&
     calls.every(({ change }) => change === 'same');
   return (
     <div className="flex flex-col gap-2">
       {isSame && <p className="text-xs text-faint">The same as the base.</p>}
       <p dir="auto" className="whitespace-pre-wrap">
-        {pieces.map(({ text, change }, place) => {
-          const Tag = change === 'added' ? 'ins' : change === 'removed' ? 'del' : 'span';
-          return (
-            // oxlint-disable-next-line react/no-array-index-key -- a diff is drawn once, in order
-            <Tag key={place} className={LOOKS[change]}>
-              {prose(text)}
-            </Tag>
-          );
-        })}
+        <WordDiff from={textOf(base)} to={textOf(run)} />
       </p>
       {calls.map((change, place) => (
         // oxlint-disable-next-line react/no-array-index-key -- the same call may come twice

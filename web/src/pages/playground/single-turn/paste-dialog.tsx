@@ -7,6 +7,7 @@ import { TextArea } from '@/components/form-fields';
 import { type JsonSchema, type Form, type Shape, formOf, isObject } from '@/components/forms/json-schema';
 import { parseNumber } from '@/components/forms/values';
 import { tellError } from '@/components/toast';
+import { pluralize } from '@/lib/format';
 import type { Inputs } from './rows';
 
 interface Props {
@@ -82,7 +83,7 @@ export function PasteDialog({ schema, isChat, room, onClose, onAdd }: Props): Re
 }
 
 const found = (rows: number, names: readonly string[]): string =>
-  `${rows.toLocaleString('en')} row${rows === 1 ? '' : 's'}: ${names.slice(0, 6).join(', ')}${names.length > 6 ? ', …' : ''}`;
+  `${pluralize(rows, 'row')}: ${names.slice(0, 6).join(', ')}${names.length > 6 ? ', …' : ''}`;
 
 /** Many rows at once, read from what was pasted. Pure. */
 export type Pasted = { inputs: Inputs[]; names: string[] } | { wrong: string };

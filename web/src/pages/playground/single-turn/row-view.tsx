@@ -170,8 +170,8 @@ export function MessagesEditor({ value, onChange }: { value: unknown; onChange: 
   return (
     <div className="flex flex-col gap-1.5">
       {shown.map((message, place) => (
-        // oxlint-disable-next-line react/no-array-index-key -- these messages have no identity but their place
         <div
+          // oxlint-disable-next-line react/no-array-index-key -- these messages have no identity but their place
           key={place}
           className="overflow-hidden rounded-lg border bg-surface transition-colors focus-within:border-accent"
         >

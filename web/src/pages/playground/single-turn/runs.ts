@@ -1,5 +1,6 @@
 /**
- * The runs of a board's cells, as rows with previews, kept fresh: a notice about one of them, and every few seconds while
+ * The runs of a board's cells, as rows with previews, kept fresh: a notice about one of them, and every few seconds
+ * while
  * some still go on. What has ended is not asked for again.
  */
 import { type QueryClient, useQuery, useQueryClient } from '@tanstack/react-query';

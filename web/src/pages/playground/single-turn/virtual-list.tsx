@@ -1,5 +1,6 @@
 /**
- * A thousand rows stay smooth: only those near what one sees are there, the others leave room. A row is as high as it was
+ * A thousand rows stay smooth: only those near what one sees are there, the others leave room. A row is as high as it
+ * was
  * when it was last seen; the box that scrolls is marked `data-scrolls`.
  */
 import { useCallback, useEffect, useLayoutEffect, useRef, useState, type ReactNode } from 'react';

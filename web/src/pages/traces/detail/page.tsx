@@ -2,7 +2,6 @@
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
 import {
   SearchX,
-  ArrowLeft,
   ChevronDown,
   Download,
   History,
@@ -16,12 +15,12 @@ import { Link, useSearchParams } from 'wouter';
 import { ApiError, api } from '@/api/client';
 import { queryClient, runQuery } from '@/api/queries';
 import { addToTestSet } from '@/components/add-to-testset';
-import { Button, IconButton, CopyButton } from '@/components/button';
+import { BackLink, Button, IconButton, CopyButton } from '@/components/button';
 import { Menu, MenuItem } from '@/components/menu';
 import { itemsOf, type Item, StepsView } from '@/components/messages/conversation-steps';
 import { useGoOn, type Live } from '@/components/open-in-playground';
 import { Segments } from '@/components/segmented-control';
-import { Empty, Problem, Spinner, Badge } from '@/components/status';
+import { Badge, Empty, LoadError, Loading, Problem, Spinner } from '@/components/status';
 import { tellError, tell } from '@/components/toast';
 import { copyText } from '@/lib/dom';
 import { formatDateTime, formatCompactNumber, formatDollars, formatSize } from '@/lib/format';
@@ -61,21 +60,8 @@ export default function TracePage({ trace }: { trace: string }): ReactNode {
       </Empty>
     );
   }
-  if (error)
-    return (
-      <div className="mx-auto max-w-xl p-8">
-        <Problem error={error}>
-          <Button size="small" onClick={() => void refetch()}>
-            Try again
-          </Button>
-        </Problem>
-      </div>
-    );
-  return (
-    <div className="grid h-full place-items-center">
-      <Spinner />
-    </div>
-  );
+  if (error) return <LoadError error={error} onRetry={refetch} className="mx-auto max-w-xl p-8" />;
+  return <Loading className="grid h-full place-items-center" />;
 }
 
 type View = 'tree' | 'timeline' | 'talk' | 'span';
@@ -124,11 +110,7 @@ function Trace({ summary }: { summary: Summary }): ReactNode {
       <div className="flex min-h-0 grow">
         {(isWide || view === 'tree' || view === 'timeline') && (
           <div className="flex min-w-0 grow basis-7/12 flex-col lg:border-r">
-            {spans ?? (
-              <div className="p-4">
-                <Spinner />
-              </div>
-            )}
+            {spans ?? <Loading className="p-4" />}
             {isWhole ? null : <Growing loaded={forest?.order.length ?? 0} total={summary.spans} />}
           </div>
         )}
@@ -240,13 +222,7 @@ export function TraceHeader({ summary, busy, onOpen }: TraceHeaderProps): ReactN
   return (
     <header className="shrink-0 border-b bg-surface px-4 py-2.5">
       <div className="flex flex-wrap items-center gap-x-2 gap-y-1">
-        <Link
-          href="/traces"
-          aria-label="All traces"
-          className="-ml-1.5 flex size-7 shrink-0 items-center justify-center rounded-lg text-muted hover:bg-sunken hover:text-ink"
-        >
-          <ArrowLeft aria-hidden className="size-4" />
-        </Link>
+        <BackLink href="/traces" label="All traces" />
         <h1 className="min-w-0 truncate text-base font-semibold">
           <bdi>{exact(root.name).slice(0, 300) || 'unnamed'}</bdi>
         </h1>

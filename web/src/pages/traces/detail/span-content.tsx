@@ -10,6 +10,7 @@ import { itemsOf, stepsOf, type Item, StepsView } from '@/components/messages/co
 import { Badge } from '@/components/status';
 import { LongText } from '@/components/text';
 import { tellError } from '@/components/toast';
+import { cn } from '@/lib/cn';
 import { formatSize, formatDateTime as shownMoment } from '@/lib/format';
 import { prose, exact } from '@/lib/safe-text';
 import type { Part, Span } from '@/pages/traces/queries';
@@ -69,7 +70,10 @@ function ContentValue({
       {typeof value === 'string' ? (
         <div
           dir="auto"
-          className="max-h-[32rem] overflow-y-auto rounded-xl border bg-surface px-3 py-2 wrap-anywhere whitespace-pre-wrap"
+          className={cn(
+            'max-h-[32rem] overflow-y-auto rounded-xl border',
+            'bg-surface px-3 py-2 wrap-anywhere whitespace-pre-wrap',
+          )}
         >
           <LongText text={value} tidy={prose} />
         </div>
@@ -256,7 +260,9 @@ export function Attributes({ map, label }: { map: object; label: string }): Reac
               <td className="relative min-w-0 py-1 pr-7 font-mono text-xs/5 wrap-anywhere">
                 <AttributeValue value={value} />
                 <CopyButton
-                  className="!absolute top-0 right-0 opacity-0 group-hover/attribute:opacity-100 focus-visible:opacity-100"
+                  className={cn(
+                    '!absolute top-0 right-0 opacity-0 group-hover/attribute:opacity-100 focus-visible:opacity-100',
+                  )}
                   label="Copy value"
                   text={() => (typeof value === 'string' ? value : JSON.stringify(value))}
                 />
@@ -277,8 +283,8 @@ export function Attributes({ map, label }: { map: object; label: string }): Reac
 
 /** A long name goes on in the next line after a dot, if it can. */
 const Name = ({ name }: { name: string }): ReactNode =>
-  // oxlint-disable-next-line react/no-array-index-key -- pieces of one text
   name.split(/(?<=[._])/).map((piece, place) => (
+    // oxlint-disable-next-line react/no-array-index-key -- pieces of one text
     <Fragment key={place}>
       {piece}
       <wbr />
@@ -320,7 +326,12 @@ export function Cut({
   onAll: () => void;
 }): ReactNode {
   return (
-    <div className="mb-3 flex flex-wrap items-center gap-x-3 gap-y-1 rounded-lg bg-warn-soft px-3 py-1.5 text-[13px] text-warn">
+    <div
+      className={cn(
+        'mb-3 flex flex-wrap items-center gap-x-3 gap-y-1 rounded-lg',
+        'bg-warn-soft px-3 py-1.5 text-[13px] text-warn',
+      )}
+    >
       <span className="grow">{children}</span>
       <Button size="small" disabled={busy} onClick={onAll}>
         {busy ? (share === undefined ? 'Loading…' : `Loading, ${Math.round(share * 100)} %`) : 'Show all'}

@@ -9,7 +9,7 @@ import { Button, CopyButton } from '@/components/button';
 import { Section } from '@/components/collapsible';
 import { written } from '@/components/json-view';
 import type { Live } from '@/components/open-in-playground';
-import { Badge, Problem, Spinner } from '@/components/status';
+import { Badge, Loading, Problem } from '@/components/status';
 import { LongText } from '@/components/text';
 import { tellError } from '@/components/toast';
 import { formatDateTime } from '@/lib/format';
@@ -33,12 +33,7 @@ export function SpanPane({ trace, id, goOn }: Props): ReactNode {
         <Problem error={error} />
       </div>
     );
-  if (!data)
-    return (
-      <div className="p-4">
-        <Spinner />
-      </div>
-    );
+  if (!data) return <Loading className="p-4" />;
   return <Shown key={id} record={data} goOn={goOn} />;
 }
 

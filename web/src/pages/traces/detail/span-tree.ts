@@ -1,6 +1,8 @@
 /**
- * The spans of a trace as trees, made of its skeleton. Strangers say which span is whose parent: one whose parent is not
- * there stands at the top, and so does the first of those that are each other's parents. Every span is there exactly once.
+ * The spans of a trace as trees, made of its skeleton. Strangers say which span is whose parent: one whose parent is
+ * not
+ * there stands at the top, and so does the first of those that are each other's parents. Every span is there exactly
+ * once.
  */
 import type { Schemas } from '@/api/client';
 import { moment } from './timeline';
@@ -173,7 +175,9 @@ export function rowsOf({ top }: Pick<Forest, 'top'>, isOpen: (twig: Twig) => boo
   return rows;
 }
 
-/** What is open when one comes: the tops, and what is nearest to them, as long as it makes no more than so many rows. */
+/**
+ * What is open when one comes: the tops, and what is nearest to them, as long as it makes no more than so many rows.
+ */
 export function openAtFirst({ top }: Pick<Forest, 'top'>, most = 300): Set<string> {
   const open = new Set<string>();
   const left = [...top];

@@ -147,7 +147,10 @@ export function SpansPane({ trace, forest, columns, selected, onSelect }: SpansP
 
 const rowId = (span: string): string => `span-${span}`;
 
-/** The rows of what is open: what was at first, and what somebody opened or closed since. A selected span is always in sight. */
+/**
+ * The rows of what is open: what was at first, and what somebody opened or closed since. A selected span is always in
+ * sight.
+ */
 function useRows(forest: Forest, selected: string | null) {
   const first = useMemo(() => openAtFirst(forest), [forest]);
   const [all, setAll] = useState<boolean | null>(null);

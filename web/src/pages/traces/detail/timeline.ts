@@ -1,4 +1,6 @@
-/** Time along a trace, in milliseconds after its beginning: what is looked at, where a span lies in it, and its words. */
+/**
+ * Time along a trace, in milliseconds after its beginning: what is looked at, where a span lies in it, and its words.
+ */
 
 export interface Range {
   from: number;
